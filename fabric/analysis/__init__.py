@@ -1,0 +1,1 @@
+"""Judging, from files only: limits, suspects, the verdict."""

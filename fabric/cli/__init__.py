@@ -1,0 +1,1 @@
+"""The command line: parse, call the app, print, exit code; no logic here."""

@@ -1,0 +1,1 @@
+"""YAML files to model, strictly: every problem at once, with file and line."""

@@ -1,0 +1,1 @@
+"""Runs the planned probes through an executor and writes down what happened."""

@@ -1,0 +1,75 @@
+"""
+Every error this package raises on purpose.
+
+* FabricError                     (exit 3: the run could not be trusted)
+  x ConfigError                   (exit 2: the operator's file or command line is wrong)
+  x ExecutorError                 the transport failed, not the tool
+    - HostUnreachable             no session, or it was lost; says at which step
+    - CommandTimeout              the deadline passed; carries what was printed until then
+  x ToolError                     the tool ran and we cannot use what it said
+    - UnreadableOutput            text we do not understand, quoted
+  x StoreError                    the run directory cannot be written or read
+
+A slow link is not an error: it is a Measurement that earns a FAIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class FabricError(Exception):
+    """The root: anything we raise on purpose."""
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing wrong with a file: where, and what was expected instead."""
+
+    file: str
+    line: int  # 1-based; 0 when the whole file (or the command line) is meant
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
+
+
+class ConfigError(FabricError):
+    """The operator's file or command line is wrong; holds every problem found, not just the first."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class ExecutorError(FabricError):
+    """The transport failed, not the tool."""
+
+
+class HostUnreachable(ExecutorError):
+    """No session with the host, or the session was lost; *step* says doing what."""
+
+    def __init__(self, host: str, step: str, cause: str) -> None:
+        self.host, self.step, self.cause = host, step, cause
+        super().__init__(f"{host}: {step}: {cause}")
+
+
+class CommandTimeout(ExecutorError):
+    """The deadline passed; the command and all it started were ended."""
+
+    def __init__(self, host: str, timeout_s: float, stdout: str = "", stderr: str = "") -> None:
+        self.host, self.timeout_s, self.stdout, self.stderr = host, timeout_s, stdout, stderr
+        super().__init__(f"{host}: no answer within {timeout_s:g} s")
+
+
+class ToolError(FabricError):
+    """The tool ran and we cannot use what it said."""
+
+
+class UnreadableOutput(ToolError):
+    """The tool printed text we do not understand; the message quotes it."""
+
+
+class StoreError(FabricError):
+    """The run directory cannot be written or read."""

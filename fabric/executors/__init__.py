@@ -1,0 +1,1 @@
+"""Ways to run a command on a host: ssh, process, mock."""

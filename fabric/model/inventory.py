@@ -1,0 +1,73 @@
+"""What the operator says about the machines: the topology, how to reach it, and what the mock shall break."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class JumpHost:
+    """A host to go through; its key is checked like any other."""
+
+    address: str
+    user: str | None = None
+    port: int = 22
+
+
+@dataclass(frozen=True, slots=True)
+class SshSettings:
+    """How hosts are reached over SSH; no password, no switch that turns host keys off."""
+
+    user: str | None = None
+    port: int = 22
+    key_file: str | None = None  # else the agent
+    agent: bool = True
+    jump: tuple[JumpHost, ...] = ()
+    known_hosts: tuple[str, ...] = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
+    connect_timeout_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """The argv that carries a command to a host, ``{host}`` replaced: ``ip netns exec {host}``; empty is local."""
+
+    prefix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """
+    Something the simulated rack shall do wrong.
+
+    *component*: ``gpu003`` (host), ``gpu003/mlx5_2``, ``gpu003/gpu5``, ``gpu003/gpu5:nvlink``, ``gpu003/numa1``,
+    ``gpu003/pcie2``, ``gpu003/mlx5_2->gpu4`` (one path), ``gpu003/mlx5_2->numa1`` (path to that memory node),
+    ``gpu003/mlx5_2->numa1-gpus`` (paths to that node's GPUs), or a switch.
+    *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``.
+    """
+
+    component: str
+    kind: str
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MockSettings:
+    """How the simulated rack behaves; *noise_cv* is the coefficient of variation of a healthy measurement."""
+
+    faults: tuple[Fault, ...] = ()
+    noise_cv: float = 0.003
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """One inventory file, decoded; *backend* is used when the command line names none."""
+
+    name: str
+    source: str  # the file it came from, for messages
+    topology: Topology
+    backend: str  # "mock" | "ssh" | "process"
+    ssh: SshSettings
+    process: ProcessSettings
+    mock: MockSettings

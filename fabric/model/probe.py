@@ -1,0 +1,76 @@
+"""One measurement, fully decided, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fabric.model.command import Command
+from fabric.model.outcome import Outcome
+
+ParamValue = str | int | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """
+    One measurement, fully decided: nothing is left to chance at run time.
+
+    Its id is the same in every run of the same scenario, so a resumed run knows what is done and a baseline
+    knows what it compares with. Example: ``intra-host/gpu001/loopback.mlx5_0.numa1``.
+    """
+
+    probe_id: str
+    kind: str
+    phase: str
+    hosts: tuple[str, ...]
+    claims: tuple[str, ...]  # "gpu001/mlx5_0", "gpu001/gpu3": held alone while it runs
+    duration_s: float  # expected, for the plan
+    params: Mapping[str, ParamValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCommands:
+    """What a probe runs: the servers first, each until ready, then the client whose output is the measurement."""
+
+    servers: tuple[Command, ...]
+    client: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Metric name, number, unit, probe id. No judgement. *size_bytes* is the message size, None when there is none."""
+
+    probe_id: str
+    metric: str
+    value: float
+    unit: str
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """
+    What a probe's output says: measurements, or why there are none.
+
+    *outcome* is None when there are measurements to judge, FAIL when the tool itself says that the fabric is bad
+    (port down, retries exceeded, wrong results), ERROR when we could not measure.
+    """
+
+    measurements: tuple[Measurement, ...]
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """How one probe ended; *outcome* None means measured and not judged yet. Times in the executor's seconds."""
+
+    probe_id: str
+    attempt: int
+    measurements: tuple[Measurement, ...]
+    outcome: Outcome | None
+    reason: str
+    started_s: float
+    ended_s: float
+    error_host: str | None = None  # the host that an ERROR belongs to, where that is known

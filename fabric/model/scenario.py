@@ -1,0 +1,97 @@
+"""What the operator wants measured: a scenario, its phases, and the probes each phase asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoopbackSpec:
+    """Each RNIC to every memory node and GPU of its own host (MegaScale 4.3), with ib_write_bw."""
+
+    name: str = "loopback"
+    size_bytes: int = 8 * MIB
+    duration_s: int = 5
+    queue_pairs: int = 1
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RnicToRnicSpec:
+    """Every ordered pair of RNICs of one host (MegaScale 4.3), with ib_write_bw."""
+
+    name: str = "rnic_to_rnic"
+    size_bytes: int = 64 << 10
+    duration_s: int = 5
+    queue_pairs: int = 2
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AllToAllSpec:
+    """
+    All-to-all among the GPUs of one host, with alltoall_perf.
+
+    With *halves* also among complementary halves of the GPUs, one split per bit of the GPU number, so that
+    one slow GPU can be named: it is in the slow half of every split.
+    """
+
+    name: str = "all_to_all"
+    sizes_bytes: tuple[int, ...] = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
+    halves: bool = True
+    iterations: int = 20
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TorAllReduceSpec:
+    """
+    All-reduce between neighbours under one ToR, with all_reduce_perf over mpirun or srun.
+
+    *algorithm* defaults to RING: on two hosts NCCL would pick Tree or NVLSTree, whose bus bandwidth exceeds
+    the network's bottleneck and can hide a slow rail (facts: nccl-tests #290, #196).
+    """
+
+    name: str = "tor_all_reduce"
+    sizes_bytes: tuple[int, ...] = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
+    algorithm: str = "RING"
+    launcher: str = "mpirun"  # "mpirun" | "srun"
+    iterations: int = 20
+    repeat: int = 1
+
+
+ProbeSpec = LoopbackSpec | RnicToRnicSpec | AllToAllSpec | TorAllReduceSpec
+"""What one entry of a phase's ``probes:`` asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a scenario; runs only for hosts that passed every phase in *needs*."""
+
+    name: str
+    probes: tuple[ProbeSpec, ...]
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """*baseline* overrides every platform's own; *marginal* is the fraction above a limit that is said to be near it."""
+
+    baseline: str | None = None
+    marginal: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario file, decoded; *hosts* names the hosts it runs on, already resolved, in inventory order."""
+
+    name: str
+    description: str
+    source: str
+    inventory: str  # path as resolved against the scenario's own folder
+    hosts: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    judge: JudgeSettings

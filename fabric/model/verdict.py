@@ -1,0 +1,83 @@
+"""What is concluded: limits, verdicts per component, suspects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.model.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """
+    The least that is acceptable for a key, with the source of the number.
+
+    A field that is None matches anything; the most specific matching limit is the one that counts.
+    """
+
+    kind: str
+    at_least_gbps: float
+    source: str
+    link_class: str | None = None
+    size_bytes: int | None = None
+    ranks: int | None = None
+    algorithm: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is normal for one platform."""
+
+    name: str
+    source: str  # the file
+    limits: tuple[Limit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeVerdict:
+    """One probe, judged: outcome, the reason in words, measured and required Gb/s where there are such."""
+
+    probe_id: str
+    outcome: Outcome
+    reason: str
+    value_gbps: float | None = None
+    limit_gbps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """
+    A component to act upon.
+
+    *kind*: ``host``, ``rnic``, ``gpu``, ``nvlink``, ``numa``, ``pcie_switch``, ``path``, ``cable_or_leaf``, ``link``.
+    *confidence* is the share of the evidence that it explains, 0 to 1. *outcome* FAIL: replace or repair;
+    ERROR: could not be measured, and why.
+    """
+
+    component: str
+    kind: str
+    outcome: Outcome
+    confidence: float
+    evidence: tuple[str, ...]
+    ambiguous_with: tuple[str, ...] = ()
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentVerdict:
+    """One component's outcome: the worst that is attributed to it, and why."""
+
+    component: str
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Outcome + reasons + what they rest on, for a whole run."""
+
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    suspects: tuple[Suspect, ...]
+    components: tuple[ComponentVerdict, ...]
+    probes: tuple[ProbeVerdict, ...]

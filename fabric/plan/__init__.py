@@ -1,0 +1,1 @@
+"""From claims to a schedule; knows nothing about kinds."""

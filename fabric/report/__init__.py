@@ -1,0 +1,1 @@
+"""What people look at: the console (pages and pictures come later)."""

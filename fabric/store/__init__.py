@@ -1,0 +1,1 @@
+"""The run directory: what was asked, every event, raw output, measurements."""
