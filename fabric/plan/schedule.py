@@ -1,0 +1,119 @@
+"""
+From claims to a schedule: which probe starts when, so that no two probes ever hold one claim.
+
+Probes that share claims, directly or through others, form a component; components are independent. Within one, list
+scheduling: whenever a claim falls free, start the waiting probe whose busiest claim has most work left. Hosts of one
+make have the same component up to names, so each shape is scheduled once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabric.model.probe import Probe
+from fabric.plan.components import components, shape
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One probe in the schedule and when it is expected to start, seconds from the start of its phase."""
+
+    probe: Probe
+    start_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """
+    A phase's probes in order of start, grouped by component.
+
+    *lower_bound_s* is the busiest claim's own work: no schedule can be shorter. *rounds* is the largest number of
+    different start times in one component.
+    """
+
+    components: tuple[tuple[Slot, ...], ...]
+    makespan_s: float
+    lower_bound_s: float
+    busiest_claim: str
+    rounds: int
+
+    @property
+    def probes(self) -> int:
+        """How many probes are planned."""
+        return sum(len(component) for component in self.components)
+
+
+def schedule(probes: Sequence[Probe]) -> Schedule:
+    """Plan one phase. The result depends on the probes' order, claims and durations only."""
+    known: dict[object, list[tuple[int, float]]] = {}
+    planned: list[tuple[Slot, ...]] = []
+    makespan_s, rounds = 0.0, 0
+    for members in components(probes):
+        form = shape(members)
+        if form not in known:
+            known[form] = _list_schedule(members)
+        slots = tuple(Slot(members[index], start_s) for index, start_s in known[form])
+        makespan_s = max(makespan_s, max(slot.start_s + slot.probe.duration_s for slot in slots))
+        rounds = max(rounds, len({slot.start_s for slot in slots}))
+        planned.append(slots)
+    bound_s, claim = busiest_claim(probes)
+    return Schedule(tuple(planned), makespan_s, bound_s, claim, rounds)
+
+
+def busiest_claim(probes: Sequence[Probe]) -> tuple[float, str]:
+    """The most work that one claim has to carry (seconds), and which claim that is; (0, "") without claims."""
+    work: dict[str, float] = {}
+    for probe in probes:
+        for claim in probe.claims:
+            work[claim] = work.get(claim, 0.0) + probe.duration_s
+    if not work:
+        return max((probe.duration_s for probe in probes), default=0.0), ""
+    claim = max(work, key=lambda name: work[name])
+    return work[claim], claim
+
+
+def _list_schedule(probes: Sequence[Probe]) -> list[tuple[int, float]]:
+    """Index and start time of each probe, in order of start."""
+    left: dict[str, float] = {}
+    for probe in probes:
+        for claim in probe.claims:
+            left[claim] = left.get(claim, 0.0) + probe.duration_s
+    waiting = list(range(len(probes)))
+    held: set[str] = set()
+    running: list[tuple[float, int]] = []
+    order: list[tuple[int, float]] = []
+    now_s = 0.0
+    while waiting:
+        for index in _startable(probes, waiting, held=held, left=left):
+            waiting.remove(index)
+            held.update(probes[index].claims)
+            heapq.heappush(running, (now_s + probes[index].duration_s, index))
+            order.append((index, now_s))
+        now_s = running[0][0]
+        while running and running[0][0] <= now_s:
+            _, index = heapq.heappop(running)
+            held.difference_update(probes[index].claims)
+            for claim in probes[index].claims:
+                left[claim] -= probes[index].duration_s
+    return order
+
+
+def _startable(probes: Sequence[Probe], waiting: Sequence[int], *, held: set[str], left: dict[str, float]) -> list[int]:
+    """A maximal set of waiting probes whose claims are free, most urgent first."""
+    free = [index for index in waiting if held.isdisjoint(probes[index].claims)]
+    free.sort(key=lambda index: _urgency(probes[index], left), reverse=True)
+    taken: set[str] = set()
+    chosen = []
+    for index in free:
+        if taken.isdisjoint(probes[index].claims):
+            taken.update(probes[index].claims)
+            chosen.append(index)
+    return chosen
+
+
+def _urgency(probe: Probe, left: dict[str, float]) -> tuple[float, float]:
+    """Work left on its busiest claim, then on all its claims: the longest queue is served first."""
+    loads = [left[claim] for claim in probe.claims]
+    return max(loads, default=0.0), sum(loads)

@@ -1,0 +1,80 @@
+"""
+All-to-all among the GPUs of one host (MegaScale 4.3), whole and in halves.
+
+A collective yields one number for all its GPUs. Splitting the GPUs by each bit of their number gives complementary
+halves that run at the same time; one slow GPU is in the slow half of every split, and so has a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.scenario import AllToAllSpec
+from fabric.model.topology import Platform, Topology
+from fabric.probes.collective import argv, expected_s, read_busbw, timeout_s
+from fabric.probes.intra_host import HostProbe, repeated, spread
+
+KIND = "all_to_all"
+
+
+def expand(
+    spec: AllToAllSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
+) -> Iterator[Probe]:
+    """The whole host, then its halves: 1 + 6 on 8 GPUs. No TCP port is needed: one process drives all GPUs."""
+    del ports
+
+    def layout(platform: Platform) -> list[HostProbe]:
+        return [
+            HostProbe(
+                label=repeat_label,
+                claims=tuple(f"gpu{index}" for index in gpus),
+                duration_s=expected_s(spec.sizes_bytes, spec.iterations),
+                params={
+                    "gpus": gpus,
+                    "ranks": len(gpus),
+                    "sizes_bytes": spec.sizes_bytes,
+                    "iterations": spec.iterations,
+                    "series": series,
+                },
+            )
+            for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=spec.halves)
+            for repeat_label, series in repeated(label, spec.repeat)
+        ]
+
+    return spread(layout, kind=KIND, prefix=f"{phase}/{spec.name}", topology=topology, hosts=hosts)
+
+
+def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Label and GPUs of each group; only groups of two or more can exchange anything."""
+    if len(indexes) > 1:
+        yield "all", tuple(indexes)
+    if not halves or len(indexes) < 4:
+        return
+    for bit in range((len(indexes) - 1).bit_length()):
+        for side in (0, 1):
+            half = tuple(index for position, index in enumerate(indexes) if position >> bit & 1 == side)
+            if len(half) > 1:
+                yield f"bit{bit}-{side}", half
+
+
+def commands(probe: Probe, topology: Topology) -> ProbeCommands:
+    """alltoall_perf in one process, the group's GPUs made visible."""
+    del topology
+    gpus = probe.params["gpus"]
+    if not isinstance(gpus, tuple):
+        raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
+    client = Command(
+        host=probe.hosts[0],
+        argv=argv(probe, op="alltoall", gpus_per_process=len(gpus)),
+        timeout_s=timeout_s(probe),
+        env=(("CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus))),),
+    )
+    return ProbeCommands(servers=(), client=client)
+
+
+def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+    """Bus bandwidth per size, out of place and in place, or why there is none."""
+    del servers
+    return read_busbw(probe, client)

@@ -1,0 +1,89 @@
+"""What the nccl-tests probes share: the command, the expected time, and the reading of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fabric.model.command import CommandResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, Reading
+from fabric.probes.perftest_pair import int_param
+from fabric.tools import nccl_tests
+
+START_S = 4.0
+"""Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
+
+_PLANNED_GBPS = 1000.0  # algorithm bandwidth assumed by the plan; a choice, on the slow side of an H100 host
+
+
+def sizes(probe: Probe) -> tuple[int, ...]:
+    """The message sizes of a probe, ascending, bytes."""
+    value = probe.params["sizes_bytes"]
+    if not isinstance(value, tuple):
+        raise TypeError(f"{probe.probe_id}: sizes_bytes is {value!r}, not a tuple")
+    return value
+
+
+def expected_s(sizes_bytes: Sequence[int], iterations: int) -> float:
+    """Planned duration: start-up, then every size out of place and in place, with warm-up."""
+    passes = 2 * (iterations + nccl_tests.WARMUP_ITERATIONS)
+    return START_S + sum(sizes_bytes) * 8 / (_PLANNED_GBPS * 1e9) * passes
+
+
+def timeout_s(probe: Probe) -> float:
+    """The deadline: generous, because a timeout proves nothing about the network."""
+    return 60.0 + 5 * probe.duration_s
+
+
+def argv(probe: Probe, *, op: str, gpus_per_process: int) -> tuple[str, ...]:
+    """The nccl-tests command line for this probe's sizes."""
+    sizes_bytes = sizes(probe)
+    factor = sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2
+    return nccl_tests.collective(
+        op=op,
+        min_bytes=sizes_bytes[0],
+        max_bytes=sizes_bytes[-1],
+        factor=factor,
+        gpus_per_process=gpus_per_process,
+        iterations=int_param(probe, "iterations"),
+    )
+
+
+def read_busbw(probe: Probe, client: CommandResult | None) -> Reading:
+    """Bus bandwidth in Gb/s per size; anything that does not add up is an ERROR that says what."""
+    if client is None:
+        return Reading((), Outcome.ERROR, "the test was never started")
+    host = client.command.host
+    log = nccl_tests.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
+    for failure in log.failures:
+        outcome = Outcome.FAIL if nccl_tests.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        who = failure.host or host
+        return Reading((), outcome, failure.text if failure.text.startswith(who) else f"{who}: {failure.text}")
+    if client.exit_status != 0:
+        last = (client.stderr.strip() or client.stdout.strip() or "no output").splitlines()[-1]
+        return Reading((), Outcome.ERROR, f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last[:200]}")
+    return _measured(probe, log, host)
+
+
+def _measured(probe: Probe, log: nccl_tests.NcclLog, host: str) -> Reading:
+    wanted, ranks = sizes(probe), int_param(probe, "ranks")
+    if len(log.tests) != 1:
+        return Reading((), Outcome.ERROR, f"{host}: expected the table of one test, saw {len(log.tests)}")
+    test = log.tests[0]
+    problems = list(test.problems)
+    if test.ranks is not None and test.ranks != ranks:
+        problems.append(f"expected {ranks} ranks, saw {test.ranks}")
+    if tuple(row.size_bytes for row in test.rows) != wanted:
+        problems.append(f"expected sizes {wanted}, saw {tuple(row.size_bytes for row in test.rows)}")
+    if not test.complete:
+        problems.append("the closing lines are missing: output was cut")
+    if problems:
+        return Reading((), Outcome.ERROR, f"{host}: nccl-tests output not usable: {'; '.join(problems)}")
+    return Reading(tuple(_measurements(probe, test)))
+
+
+def _measurements(probe: Probe, test: nccl_tests.NcclTest) -> Iterator[Measurement]:
+    for row in test.rows:
+        for metric, place in (("busbw_out_of_place", row.out_of_place), ("busbw_in_place", row.in_place)):
+            if place is not None and place.busbw_gbps is not None:
+                yield Measurement(probe.probe_id, metric, place.busbw_gbps, "Gb/s", row.size_bytes)

@@ -1,0 +1,86 @@
+"""The kinds of probe there are, by name, and the expansion of a whole scenario into probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, Protocol
+
+from fabric.model.command import CommandResult
+from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.scenario import (
+    AllToAllSpec,
+    LoopbackSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    TorAllReduceSpec,
+)
+from fabric.model.topology import Topology
+from fabric.probes import all_to_all, loopback, rnic_to_rnic, tor_all_reduce
+
+FIRST_PORT = 18600
+"""First TCP port given to a probe's server; perftest's default is 18515, ephemeral ports start at 32768."""
+
+
+class Kind(Protocol):
+    """What one kind of probe can do; each is a module of this package."""
+
+    KIND: str
+
+    def expand(
+        self,
+        spec: Any,
+        *,
+        phase: str,
+        topology: Topology,
+        hosts: Sequence[str],
+        ports: Iterator[int],
+    ) -> Iterator[Probe]:
+        """Every probe of this kind on these hosts, fully decided."""
+        ...
+
+    def commands(self, probe: Probe, topology: Topology) -> ProbeCommands:
+        """What to run for it."""
+        ...
+
+    def read(self, probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+        """What its output says."""
+        ...
+
+
+KINDS: Mapping[str, Kind] = {
+    loopback.KIND: loopback,
+    rnic_to_rnic.KIND: rnic_to_rnic,
+    all_to_all.KIND: all_to_all,
+    tor_all_reduce.KIND: tor_all_reduce,
+}
+
+_OF_SPEC: Mapping[type, Kind] = {
+    LoopbackSpec: loopback,
+    RnicToRnicSpec: rnic_to_rnic,
+    AllToAllSpec: all_to_all,
+    TorAllReduceSpec: tor_all_reduce,
+}
+
+
+def kind_of(spec: ProbeSpec) -> Kind:
+    """The kind that a spec asks for."""
+    return _OF_SPEC[type(spec)]
+
+
+def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Probe]:
+    """Every probe of a phase; each server has a TCP port of its own on its host."""
+    ports = count(FIRST_PORT)
+    return [
+        probe
+        for spec in phase.probes
+        for probe in kind_of(spec).expand(spec, phase=phase.name, topology=topology, hosts=hosts, ports=ports)
+    ]
+
+
+def unpaired(phase: Phase, topology: Topology, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Hosts for which the phase asks for a neighbour test and there is no neighbour."""
+    if not any(isinstance(spec, TorAllReduceSpec) for spec in phase.probes):
+        return ()
+    return tor_all_reduce.without_neighbour(topology, hosts)

@@ -1,0 +1,89 @@
+"""What the perftest probes share: one side's command, and the reading of both sides' output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fabric.model.command import Command, CommandResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, Reading
+from fabric.model.topology import Rnic
+from fabric.tools import perftest
+
+SETUP_S = 2.0
+"""Expected time around the transfer itself: start, connection, registration, exit (seconds; for the plan only)."""
+
+GRACE_S = 20.0
+"""How much longer than its duration a side may take before its deadline (seconds)."""
+
+
+def command(
+    probe: Probe, host: str, *, rnic: Rnic, peer: str | None, cuda_gpu: int | None, numa_node: int | None
+) -> Command:
+    """One side of ib_write_bw; without *peer* it is the server, ready once its TCP port listens."""
+    port, duration_s = int_param(probe, "port"), int_param(probe, "duration_s")
+    return Command(
+        host=host,
+        argv=perftest.write_bw(
+            device=rnic.device,
+            ib_port=rnic.port,
+            port=port,
+            peer=peer,
+            size_bytes=int_param(probe, "size_bytes"),
+            duration_s=duration_s,
+            queue_pairs=int_param(probe, "queue_pairs"),
+            cuda_gpu=cuda_gpu,
+            numa_node=numa_node,
+        ),
+        timeout_s=duration_s + GRACE_S,
+        ready_port=port if peer is None else None,
+    )
+
+
+def int_param(probe: Probe, name: str) -> int:
+    """A whole-number parameter of a probe; raises TypeError when it is not one."""
+    value = probe.params[name]
+    if not isinstance(value, int):
+        raise TypeError(f"{probe.probe_id}: {name} is {value!r}, not a whole number")
+    return value
+
+
+def read_bandwidth(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+    """
+    The client's average bandwidth in Gb/s.
+
+    A failure is looked for on the server first: a client that cannot connect is the consequence, not the cause.
+    """
+    for result in (*servers, *([] if client is None else [client])):
+        failure = _failure(result)
+        if failure is not None:
+            return failure
+    if client is None:
+        return Reading((), Outcome.ERROR, "the client was never started")
+    return _bandwidth(probe, client)
+
+
+def _failure(result: CommandResult) -> Reading | None:
+    if result.exit_status == 0 and not result.stderr:
+        return None
+    log = perftest.parse(f"{result.stdout}\n{result.stderr}")
+    for failure in log.failures:
+        outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        return Reading((), outcome, f"{result.command.host}: ib_write_bw: {failure.text}")
+    if result.exit_status == 0:
+        return None
+    last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
+    return Reading((), Outcome.ERROR, f"{result.command.host}: ib_write_bw exit {result.exit_status}: {last[:200]}")
+
+
+def _bandwidth(probe: Probe, client: CommandResult) -> Reading:
+    log = perftest.parse(client.stdout)
+    size_bytes = int_param(probe, "size_bytes")
+    rows = [row for test in log.tests for row in test.rows if row.size_bytes == size_bytes]
+    problems = [problem for test in log.tests for problem in test.problems]
+    values = {row.bw_average_gbps for row in rows}
+    value = values.pop() if len(values) == 1 else None
+    if problems or value is None:
+        seen = "; ".join(problems) or f"expected one row of {size_bytes} bytes, saw {client.stdout[-120:]!r}"
+        return Reading((), Outcome.ERROR, f"{client.command.host}: ib_write_bw output not usable: {seen}")
+    return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", size_bytes),))

@@ -1,0 +1,103 @@
+"""
+All-reduce between neighbours under one ToR (MegaScale 4.3), for hosts whose intra-node phase passed.
+
+Neighbours form a ring: each host is measured with two different partners, so that a bad host fails twice and its good
+neighbours once each (two hosts alone cannot be told apart). RING is forced: see TorAllReduceSpec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fabric.model.command import Command, CommandResult
+from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.scenario import TorAllReduceSpec
+from fabric.model.topology import Host, Topology
+from fabric.probes.collective import argv, expected_s, read_busbw, timeout_s
+from fabric.probes.intra_host import repeated
+from fabric.tools import launch
+
+KIND = "tor_all_reduce"
+
+LAUNCH_S = 10.0
+"""Expected time for the launcher and NCCL's own start over several hosts (seconds; for the plan only)."""
+
+
+def expand(
+    spec: TorAllReduceSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
+) -> Iterator[Probe]:
+    """Ring neighbours of every ToR group; a host alone under its ToR has none (see ``without_neighbour``)."""
+    del ports
+    wanted = set(hosts)
+    for group in topology.tor_groups:
+        members = [topology.hosts[name] for name in group if name in wanted]
+        for a, b in neighbours(members):
+            ranks = len(a.platform.gpus) + len(b.platform.gpus)
+            for label, series in repeated(f"{spec.name}", spec.repeat):
+                yield Probe(
+                    probe_id=f"{phase}/{a.name}+{b.name}/{label}",
+                    kind=KIND,
+                    phase=phase,
+                    hosts=(a.name, b.name),
+                    claims=_claims(a) + _claims(b),
+                    duration_s=LAUNCH_S + expected_s(spec.sizes_bytes, spec.iterations),
+                    params={
+                        "ranks": ranks,
+                        "sizes_bytes": spec.sizes_bytes,
+                        "iterations": spec.iterations,
+                        "algorithm": spec.algorithm,
+                        "launcher": spec.launcher,
+                        "series": f"{a.name}+{b.name}/{series}",
+                    },
+                )
+
+
+def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
+    """Ring pairs of hosts with equally many GPUs: n pairs for n > 2 hosts, one pair for two, none for one."""
+    by_size: dict[int, list[Host]] = {}
+    for host in members:
+        by_size.setdefault(len(host.platform.gpus), []).append(host)
+    for alike in by_size.values():
+        for position in range(len(alike) if len(alike) > 2 else len(alike) - 1):
+            yield alike[position], alike[(position + 1) % len(alike)]
+
+
+def without_neighbour(topology: Topology, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Hosts that have nobody to be measured with under their ToR."""
+    wanted = set(hosts)
+    paired = {
+        host.name
+        for group in topology.tor_groups
+        for pair in neighbours([topology.hosts[name] for name in group if name in wanted])
+        for host in pair
+    }
+    return tuple(name for name in hosts if name not in paired)
+
+
+def _claims(host: Host) -> tuple[str, ...]:
+    parts = [gpu.name for gpu in host.platform.gpus] + [rnic.device for rnic in host.platform.rnics]
+    return tuple(f"{host.name}/{part}" for part in parts)
+
+
+def commands(probe: Probe, topology: Topology) -> ProbeCommands:
+    """all_reduce_perf, one process a GPU, launched from the first host; hosts know each other by inventory name."""
+    hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
+    rnics = topology.hosts[probe.hosts[0]].platform.rnics
+    env = {
+        "NCCL_ALGO": str(probe.params["algorithm"]),
+        # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
+        "NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in rnics),
+    }
+    wrap = launch.srun if probe.params["launcher"] == "srun" else launch.mpirun
+    client = Command(
+        host=probe.hosts[0],
+        argv=wrap(argv(probe, op="all_reduce", gpus_per_process=1), hosts=hosts, env=env),
+        timeout_s=timeout_s(probe),
+    )
+    return ProbeCommands(servers=(), client=client)
+
+
+def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+    """Bus bandwidth per size, out of place and in place, or why there is none."""
+    del servers
+    return read_busbw(probe, client)

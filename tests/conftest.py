@@ -1,0 +1,40 @@
+"""A DGX-like rack for tests: 8 GPUs, 8 RNICs, 4 PCIe switches, 2 NUMA nodes a host; one leaf a rail."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
+
+
+def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 400.0) -> Platform:
+    """A platform with *parts* GPUs and as many RNICs, two of each on a PCIe switch, half on each NUMA node."""
+    half = parts // 2
+    return Platform(
+        name=name,
+        gpus=tuple(Gpu(i, i // half, f"pcie{i // 2}") for i in range(parts)),
+        rnics=tuple(Rnic(f"mlx5_{i}", 1, i, i // half, f"pcie{i // 2}", line_rate_gbps, (i,)) for i in range(parts)),
+        numa_nodes=2,
+        pcie_switches=tuple(PcieSwitch(f"pcie{i}", 2 * i // half) for i in range(half)),
+        link_layer="infiniband",
+        baseline="h100-ndr",
+    )
+
+
+def rack_topology(hosts: int, *, parts: int = 8) -> Topology:
+    """Hosts gpu001.. under one set of rail leaves."""
+    platform = dgx_platform(parts=parts)
+    leaves = tuple(f"leaf{rail}" for rail in range(parts))
+    return Topology(
+        hosts={
+            name: Host(name, platform, f"{name}.mgmt", "r1", leaves)
+            for name in (f"gpu{number:03d}" for number in range(1, hosts + 1))
+        },
+        switches={leaf: Switch(leaf, "leaf") for leaf in leaves},
+    )
+
+
+@pytest.fixture
+def rack() -> Topology:
+    """Four hosts under one ToR group."""
+    return rack_topology(4)

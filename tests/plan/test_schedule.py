@@ -1,0 +1,77 @@
+"""A schedule never breaks a claim, wastes none, and is near the lower bound where it matters."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.model.probe import Probe
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.plan.schedule import Schedule, schedule
+from fabric.probes.kinds import expand_phase
+from tests.conftest import rack_topology
+
+
+def probe(number: int, claims: tuple[str, ...], duration_s: float) -> Probe:
+    """A probe of no kind."""
+    return Probe(f"p{number}", "none", "phase", ("h",), claims, duration_s, {})
+
+
+PROBES = st.lists(
+    st.tuples(st.lists(st.sampled_from("abcdef"), unique=True, max_size=4), st.sampled_from([1.0, 2.0, 5.0])),
+    min_size=1,
+    max_size=40,
+).map(lambda rows: [probe(i, tuple(claims), duration) for i, (claims, duration) in enumerate(rows)])
+
+
+def intervals(plan: Schedule) -> list[tuple[float, float, Probe]]:
+    """Start, end and probe of every slot."""
+    return [(s.start_s, s.start_s + s.probe.duration_s, s.probe) for part in plan.components for s in part]
+
+
+@given(PROBES)
+def test_no_two_probes_hold_one_claim(probes: list[Probe]) -> None:
+    """Probes that overlap in time share no claim."""
+    slots = intervals(schedule(probes))
+    for i, (start_a, end_a, a) in enumerate(slots):
+        for start_b, end_b, b in slots[i + 1 :]:
+            if start_a < end_b and start_b < end_a:
+                assert not set(a.claims) & set(b.claims)
+
+
+@given(PROBES)
+def test_every_probe_once(probes: list[Probe]) -> None:
+    """Each probe is planned exactly once."""
+    assert sorted(p.probe_id for _, _, p in intervals(schedule(probes))) == sorted(p.probe_id for p in probes)
+
+
+@given(PROBES)
+def test_work_conserving(probes: list[Probe]) -> None:
+    """At a probe's start minus nothing, it could not have started earlier: one of its claims was just released."""
+    slots = intervals(schedule(probes))
+    for start, _, p in slots:
+        if start > 0:
+            assert any(end == start and set(other.claims) & set(p.claims) for _, end, other in slots)
+
+
+@given(PROBES)
+def test_bound_is_a_bound(probes: list[Probe]) -> None:
+    """No schedule beats the busiest claim's own work."""
+    plan = schedule(probes)
+    assert plan.makespan_s >= plan.lower_bound_s - 1e-9
+
+
+def test_self_check_is_near_the_bound() -> None:
+    """The intra-host phase of an 8-RNIC host is within 1.10 of the lower bound, the ToR ring is at it."""
+    topology = rack_topology(8)
+    hosts = tuple(topology.hosts)
+    intra = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))
+    plan = schedule(expand_phase(intra, topology, hosts))
+    assert plan.makespan_s / plan.lower_bound_s <= 1.10
+    ring = schedule(expand_phase(Phase("tor", (TorAllReduceSpec(),)), topology, hosts))
+    assert ring.rounds == 2
+
+
+def test_empty_phase() -> None:
+    """Nothing to run takes no time."""
+    assert schedule([]).makespan_s == 0.0

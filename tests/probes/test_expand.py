@@ -1,0 +1,70 @@
+"""The kinds expand to MegaScale's meshes, with stable unique ids and their own ports."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.topology import Topology
+from fabric.probes.all_to_all import groups
+from fabric.probes.kinds import KINDS, expand_phase, unpaired
+from tests.conftest import rack_topology
+
+
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [(LoopbackSpec(), 80), (RnicToRnicSpec(), 56), (AllToAllSpec(), 7), (AllToAllSpec(halves=False), 1)],
+)
+def test_probes_per_host(spec: ProbeSpec, count: int) -> None:
+    """8 x (8 + 2) = 80 loopback pairs, 8 x 7 = 56 ordered RNIC pairs, all-to-all whole and in 6 halves."""
+    topology = rack_topology(1)
+    assert len(expand_phase(Phase("p", (spec,)), topology, tuple(topology.hosts))) == count
+
+
+def test_ids_and_ports_are_unique(rack: Topology) -> None:
+    """No two probes share an id; no two servers of one host share a TCP port."""
+    phase = Phase("p", (LoopbackSpec(), RnicToRnicSpec(repeat=2), AllToAllSpec(), TorAllReduceSpec(repeat=2)))
+    probes = expand_phase(phase, rack, tuple(rack.hosts))
+    assert max(Counter(probe.probe_id for probe in probes).values()) == 1
+    ports = Counter((probe.hosts, probe.params["port"]) for probe in probes if "port" in probe.params)
+    assert max(ports.values()) == 1
+
+
+def test_commands_name_both_ends(rack: Topology) -> None:
+    """A GPU loopback has its server and client on the same RNIC and GPU, the server first."""
+    probes = expand_phase(Phase("p", (LoopbackSpec(),)), rack, ("gpu001",))
+    probe = next(p for p in probes if p.params["rnic"] == "mlx5_3" and p.params["endpoint"] == "gpu5")
+    commands = KINDS["loopback"].commands(probe, rack)
+    server, client = commands.servers[0], commands.client
+    assert server.ready_port == probe.params["port"]
+    assert client.argv[-1] == "127.0.0.1"
+    for side in (server, client):
+        assert any("mlx5_3" in word for word in side.argv)
+        assert "--use_cuda=5" in side.argv
+
+
+@pytest.mark.parametrize("gpu", range(8))
+def test_halves_name_each_gpu(gpu: int) -> None:
+    """Every GPU has a signature of its own among the halves."""
+    halves = [members for label, members in groups(range(8), halves=True) if label != "all"]
+    signatures = {g: tuple(g in half for half in halves) for g in range(8)}
+    assert list(signatures.values()).count(signatures[gpu]) == 1
+
+
+@pytest.mark.parametrize(("hosts", "pairs"), [(1, 0), (2, 1), (3, 3), (8, 8)])
+def test_tor_ring(hosts: int, pairs: int) -> None:
+    """n > 2 hosts form a ring of n pairs; two form one; one has no neighbour, and that is said."""
+    topology = rack_topology(hosts)
+    phase = Phase("p", (TorAllReduceSpec(),))
+    assert len(expand_phase(phase, topology, tuple(topology.hosts))) == pairs
+    assert unpaired(phase, topology, tuple(topology.hosts)) == (("gpu001",) if hosts == 1 else ())
+
+
+def test_tor_forces_ring_and_exact_devices(rack: Topology) -> None:
+    """NCCL_ALGO=RING and exact device names reach the launched processes."""
+    probe = expand_phase(Phase("p", (TorAllReduceSpec(),)), rack, tuple(rack.hosts))[0]
+    argv = KINDS["tor_all_reduce"].commands(probe, rack).client.argv
+    assert "NCCL_ALGO=RING" in argv
+    assert any(word.startswith("NCCL_IB_HCA==mlx5_0:1,") for word in argv)
