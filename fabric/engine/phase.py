@@ -1,0 +1,176 @@
+"""Runs the probes of one phase: whatever claim falls free is used at once, and nothing starts before it is written."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from fabric.engine.host_health import HostHealth
+from fabric.engine.probe_run import ProbeRun
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.plan.plan import PhasePlan
+from fabric.ports import Executor, Lost, Ticket
+from fabric.store.run_directory import RunDirectory
+
+_IDLE_WAIT_S = 60.0
+
+
+class Observer(Protocol):
+    """Somebody who watches a run: the console, a test."""
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """A phase begins."""
+        ...
+
+    def probe_finished(self, result: ProbeResult) -> None:
+        """A probe ended, or was skipped."""
+        ...
+
+    def host_out(self, host: str, reason: str) -> None:
+        """A host stopped answering; its remaining probes are errors."""
+        ...
+
+
+class PhaseRun:
+    """One phase of one run; ``run`` returns every probe's result."""
+
+    def __init__(
+        self,
+        plan: PhasePlan,
+        *,
+        topology: Topology,
+        executor: Executor,
+        directory: RunDirectory,
+        observer: Observer,
+        health: HostHealth,
+        excluded: Mapping[str, str],
+    ) -> None:
+        self._topology, self._executor, self._directory = topology, executor, directory
+        self._observer, self._health, self._excluded = observer, health, excluded
+        self._waiting: list[list[Probe]] = [[slot.probe for slot in slots] for slots in plan.schedule.components]
+        self._held: set[str] = set()
+        self._running: dict[Ticket, ProbeRun] = {}
+        self._alive = 0
+        self._timers: list[tuple[float, int, ProbeRun]] = []
+        self._timer_number = 0
+        self._results: list[ProbeResult] = []
+
+    def run(self) -> list[ProbeResult]:
+        """Until no probe is waiting or running."""
+        self._dispatch(range(len(self._waiting)))
+        while self._alive:
+            self._step()
+        return self._results
+
+    def _step(self) -> None:
+        until_s = self._timers[0][0] if self._timers else self._executor.now() + _IDLE_WAIT_S
+        finished: list[ProbeRun] = []
+        for happening in self._executor.wait(until_s):
+            run = self._running.get(happening.ticket)
+            if run is None:
+                continue
+            client = run.take(happening)
+            if client is not None:
+                self._running[client] = run
+            if isinstance(happening, Lost):
+                self._note_out(self._health.lost(happening.error))
+            self._arm(run)
+            if run.done:
+                finished.append(run)
+        finished.extend(self._fire_timers())
+        for run in finished:
+            self._finish(run)
+        if finished:
+            self._dispatch({run.component: None for run in finished})
+
+    def _arm(self, run: ProbeRun) -> None:
+        if run.deadline_s is not None:
+            self._timer_number += 1
+            heapq.heappush(self._timers, (run.deadline_s, self._timer_number, run))
+
+    def _fire_timers(self) -> list[ProbeRun]:
+        ended: list[ProbeRun] = []
+        now_s = self._executor.now()
+        while self._timers and self._timers[0][0] <= now_s:
+            due_s, _, run = heapq.heappop(self._timers)
+            if run.deadline_s == due_s and not run.done:
+                run.overdue()
+                if run.done:
+                    ended.append(run)
+        return ended
+
+    def _finish(self, run: ProbeRun) -> None:
+        self._alive -= 1
+        self._held.difference_update(run.probe.claims)
+        result = run.result()
+        for ticket in run.tickets:
+            self._running.pop(ticket, None)
+        self._directory.finished(result, run.outputs)
+        self._note(result)
+        self._note_out(self._health.finished(run.probe.hosts, result))
+
+    def _note(self, result: ProbeResult) -> None:
+        self._results.append(result)
+        self._observer.probe_finished(result)
+
+    def _note_out(self, host: str | None) -> None:
+        if host is not None:
+            out = self._health.reason_out((host,))
+            reason = out[1] if out else ""
+            self._directory.events.append("host_out", self._executor.now(), {"host": host, "reason": reason})
+            self._observer.host_out(host, reason)
+
+    def _dispatch(self, components: Iterable[int]) -> None:
+        """
+        Start every waiting probe of these components whose claims are free, in planned order.
+
+        What ended, and what begins, is on disk before anything begins: one fsync for both.
+        """
+        begun = [run for component in components for run in self._choose(component)]
+        if begun:
+            self._directory.started([run.probe for run in begun], self._executor.now())
+        self._directory.flush()
+        for run in begun:
+            self._alive += 1
+            for ticket in run.begin():
+                self._running[ticket] = run
+            self._arm(run)
+
+    def _choose(self, component: int) -> list[ProbeRun]:
+        """Take claims for what may start now; answer for what may not run at all; keep the rest waiting."""
+        begun: list[ProbeRun] = []
+        kept: list[Probe] = []
+        held = self._held
+        all_welcome = not self._excluded and not self._health.any_out
+        for probe in self._waiting[component]:
+            if not all_welcome and self._turned_away(probe):
+                continue
+            if held.isdisjoint(probe.claims):
+                held.update(probe.claims)
+                begun.append(ProbeRun(probe, self._topology, self._executor, component=component))
+            else:
+                kept.append(probe)
+        self._waiting[component] = kept
+        return begun
+
+    def _turned_away(self, probe: Probe) -> bool:
+        """Probes of excluded or silent hosts are answered without being run."""
+        for host in probe.hosts:
+            if host in self._excluded:
+                self._answer(probe, Outcome.SKIPPED, f"{host}: {self._excluded[host]}", None)
+                return True
+        out = self._health.reason_out(probe.hosts)
+        if out is None:
+            return False
+        host, reason = out
+        self._answer(probe, Outcome.ERROR, f"not run: {host} is out of the run: {reason}", host)
+        return True
+
+    def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:
+        now_s = self._executor.now()
+        result = ProbeResult(probe.probe_id, 1, (), outcome, reason, now_s, now_s, error_host)
+        self._directory.finished(result, ())
+        self._note(result)

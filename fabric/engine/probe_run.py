@@ -1,0 +1,178 @@
+"""One probe while it runs: servers first, then the client, until every command it started has answered."""
+
+from __future__ import annotations
+
+from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
+from fabric.model.command import Command, CommandResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeCommands, ProbeResult, Reading
+from fabric.model.topology import Topology
+from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
+from fabric.probes.kinds import KINDS
+
+SERVER_READY_S = 15.0
+"""A server that does not listen within this is given up (seconds)."""
+
+SERVER_END_S = 10.0
+"""After its client ended well, a server gets this long to end by itself (seconds)."""
+
+SERVER_END_AFTER_FAILURE_S = 2.0
+"""After its client failed, a server gets this long to say why (seconds)."""
+
+
+class ProbeRun:
+    """
+    A small state machine, driven by what the executor reports and by one deadline.
+
+    It is ``done`` when every command it started has ended or is lost, so nothing is left running when its claims are
+    released.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_client",
+        "_client_ticket",
+        "_commands",
+        "_error",
+        "_executor",
+        "_kind",
+        "_late",
+        "_open",
+        "_outputs",
+        "_ready",
+        "_servers",
+        "_started_s",
+        "component",
+        "deadline_s",
+        "probe",
+        "tickets",
+    )
+
+    def __init__(self, probe: Probe, topology: Topology, executor: Executor, *, component: int) -> None:
+        self.probe = probe
+        self.component = component
+        self.deadline_s: float | None = None
+        self.tickets: list[Ticket] = []
+        self._executor = executor
+        self._kind = KINDS[probe.kind]
+        self._commands: ProbeCommands = self._kind.commands(probe, topology)
+        self._open: dict[Ticket, Command] = {}
+        self._ready = 0
+        self._client_ticket: Ticket | None = None
+        self._client: CommandResult | None = None
+        self._servers: list[CommandResult] = []
+        self._outputs: list[CommandResult] = []
+        self._cancelled: set[Ticket] = set()
+        self._error: ExecutorError | None = None
+        self._late = ""
+        self._started_s = executor.now()
+
+    @property
+    def done(self) -> bool:
+        """Nothing of it is left running."""
+        return not self._open
+
+    @property
+    def outputs(self) -> tuple[CommandResult, ...]:
+        """Everything its commands printed, client first."""
+        return tuple(self._outputs) if self._client is None else (self._client, *self._outputs)
+
+    def begin(self) -> list[Ticket]:
+        """Start the servers, or the client at once when there are none; returns the tickets to listen for."""
+        if not self._commands.servers:
+            return [self._start_client()]
+        self.deadline_s = self._started_s + SERVER_READY_S
+        return [self._start(command) for command in self._commands.servers]
+
+    def take(self, happening: Happening) -> Ticket | None:
+        """Move on by one happening; returns the client's ticket when that made the client start."""
+        if isinstance(happening, Ready):
+            self._ready += 1
+            if self._ready == len(self._commands.servers) and self._may_start_client():
+                self.deadline_s = None
+                return self._start_client()
+        elif isinstance(happening, Ended):
+            self._ended(happening.ticket, happening.result)
+        else:
+            self._lost(happening)
+        return None
+
+    def overdue(self) -> None:
+        """The deadline passed: end what is still running."""
+        self.deadline_s = None
+        if self._client_ticket is None:
+            self._late = f"the server did not listen within {SERVER_READY_S:g} s"
+        self._cancel_open()
+
+    def result(self) -> ProbeResult:
+        """How it ended."""
+        reading = self._reading()
+        return ProbeResult(
+            probe_id=self.probe.probe_id,
+            attempt=1,
+            measurements=reading.measurements,
+            outcome=reading.outcome,
+            reason=reading.reason,
+            started_s=self._started_s,
+            ended_s=self._executor.now(),
+            error_host=self._error_host() if reading.outcome is Outcome.ERROR else None,
+        )
+
+    def _reading(self) -> Reading:
+        if self._error is not None:
+            return Reading((), Outcome.ERROR, str(self._error))
+        if self._late:
+            return Reading((), Outcome.ERROR, f"{self._commands.servers[0].host}: {self._late}")
+        try:
+            return self._kind.read(self.probe, self._servers, self._client)
+        except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
+            return Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
+
+    def _error_host(self) -> str:
+        if isinstance(self._error, HostUnreachable | CommandTimeout):
+            return self._error.host
+        return self.probe.hosts[0]
+
+    def _may_start_client(self) -> bool:
+        return self._error is None and not self._servers and not self._cancelled
+
+    def _start(self, command: Command) -> Ticket:
+        ticket = self._executor.start(command)
+        self._open[ticket] = command
+        self.tickets.append(ticket)
+        return ticket
+
+    def _start_client(self) -> Ticket:
+        self._client_ticket = self._start(self._commands.client)
+        return self._client_ticket
+
+    def _ended(self, ticket: Ticket, result: CommandResult) -> None:
+        del self._open[ticket]
+        if ticket == self._client_ticket:
+            self._client = result
+            grace_s = SERVER_END_S if result.exit_status == 0 else SERVER_END_AFTER_FAILURE_S
+            self.deadline_s = self._executor.now() + grace_s if self._open else None
+            return
+        self._outputs.append(result)
+        if ticket not in self._cancelled:
+            self._servers.append(result)
+            if self._client_ticket is None:
+                self._cancel_open()
+
+    def _lost(self, happening: Lost) -> None:
+        command = self._open.pop(happening.ticket)
+        error = happening.error
+        if isinstance(error, CommandTimeout):
+            partial = CommandResult(command, 124, error.stdout, error.stderr, self._started_s, happening.at_s)
+            self._outputs.append(partial)
+        # A server lost after its client answered well takes nothing from what was measured.
+        measured = self._client is not None and self._client.exit_status == 0
+        if self._error is None and happening.ticket not in self._cancelled and not measured:
+            self._error = error
+        self._cancel_open()
+
+    def _cancel_open(self) -> None:
+        for ticket in list(self._open):
+            if ticket not in self._cancelled:
+                self._cancelled.add(ticket)
+                self._executor.cancel(ticket)

@@ -1,0 +1,53 @@
+"""Probe results to events and back: what re-judging a run starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, ProbeResult
+from fabric.store.events import Event
+
+
+def to_fields(result: ProbeResult) -> Mapping[str, Any]:
+    """The fields of a ``finished`` event; what is not there is left out."""
+    fields: dict[str, Any] = {
+        "probe": result.probe_id,
+        "attempt": result.attempt,
+        "outcome": "measured" if result.outcome is None else result.outcome.value,
+        "started_s": round(result.started_s, 6),
+        "ended_s": round(result.ended_s, 6),
+    }
+    if result.reason:
+        fields["reason"] = result.reason
+    if result.error_host is not None:
+        fields["error_host"] = result.error_host
+    if result.measurements:
+        fields["measurements"] = [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements]
+    return fields
+
+
+def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
+    """The last result of each probe, by probe id, in order of finishing."""
+    results: dict[str, ProbeResult] = {}
+    for event in events:
+        if event["event"] == "finished":
+            result = _from_event(event)
+            results.pop(result.probe_id, None)
+            results[result.probe_id] = result
+    return results
+
+
+def _from_event(event: Event) -> ProbeResult:
+    probe_id = event["probe"]
+    return ProbeResult(
+        probe_id=probe_id,
+        attempt=event["attempt"],
+        measurements=tuple(Measurement(probe_id, *row) for row in event.get("measurements", ())),
+        outcome=None if event["outcome"] == "measured" else Outcome(event["outcome"]),
+        reason=event.get("reason", ""),
+        started_s=event["started_s"],
+        ended_s=event["ended_s"],
+        error_host=event.get("error_host"),
+    )

@@ -1,0 +1,102 @@
+"""
+One run's directory: ``results/<scenario>/<run-id>/``.
+
+run.json, events.jsonl and raw/ are the run; verdict.json and measurements.parquet are derived and may be deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.errors import StoreError
+from fabric.model.command import CommandResult
+from fabric.model.probe import Probe, ProbeResult
+from fabric.store.events import EventLog
+from fabric.store.raw import RawOutput
+from fabric.store.results import to_fields
+
+RUN_FORMAT = 1
+"""Version of run.json and events.jsonl; a reader refuses what it does not know."""
+
+
+class RunDirectory:
+    """Where one run is written down while it happens."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.events = EventLog(path / "events.jsonl")
+        self._raw = RawOutput(path / "raw")
+
+    @staticmethod
+    def create(results: Path, scenario_name: str, document: Mapping[str, Any]) -> RunDirectory:
+        """Make a new directory, write run.json, point ``latest`` at it; raises StoreError with the reason."""
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        try:
+            path = _new_directory(results / scenario_name, stamp)
+            body = {"format": RUN_FORMAT, "run_id": path.name, **document}
+            write_durably(path / "run.json", orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
+            run = RunDirectory(path)
+            _point_latest(path)
+        except OSError as exc:
+            raise StoreError(f"{exc.filename or results}: cannot write: {exc.strerror}") from exc
+        return run
+
+    def started(self, probes: Sequence[Probe], at_s: float) -> None:
+        """Note which probes begin now."""
+        self.events.append("started", at_s, {"probes": [probe.probe_id for probe in probes]})
+
+    def finished(self, result: ProbeResult, outputs: Sequence[CommandResult]) -> None:
+        """Note how a probe ended and keep what its commands printed; durable after ``flush``."""
+        if outputs:
+            self._raw.keep(result, outputs)
+        self.events.append("finished", result.ended_s, to_fields(result))
+
+    def flush(self) -> None:
+        """Write down everything noted so far: outputs first, then the events that speak of them (with fsync)."""
+        self._raw.flush()
+        self.events.flush()
+
+    def close(self) -> None:
+        """Make everything durable and let go."""
+        self._raw.flush()
+        self.events.close()
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file whole: temporary file beside it, fsync, rename, fsync of the directory."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _new_directory(parent: Path, stamp: str) -> Path:
+    parent.mkdir(parents=True, exist_ok=True)
+    names: Iterable[str] = (stamp, *(f"{stamp}-{number}" for number in range(2, 1000)))
+    for name in names:
+        try:
+            (parent / name).mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return parent / name
+    raise StoreError(f"{parent}: a thousand runs within one second")
+
+
+def _point_latest(path: Path) -> None:
+    """Point ``latest`` at this run; two runs at once may race, and the later one wins."""
+    link = path.parent / f".latest.{path.name}"
+    link.symlink_to(path.name)
+    link.rename(path.parent / "latest")

@@ -1,0 +1,159 @@
+"""The engine keeps its promises whatever the hosts do: bounded, fail-closed, never two probes on a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fabric.engine.run import run_plan
+from fabric.errors import HostUnreachable
+from fabric.model.command import Command
+from fabric.model.outcome import Outcome
+from fabric.model.probe import ProbeResult
+from fabric.model.scenario import LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.topology import Topology
+from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan.schedule import schedule
+from fabric.probes.kinds import expand_phase
+from fabric.store.events import read_events
+from fabric.store.run_directory import RunDirectory
+from tests.conftest import rack_topology
+from tests.engine.scripted import Script, ScriptedExecutor
+
+TABLE = """                    RDMA_Write BW Test
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ {size}    29000            0.00               391.20   \t\t   0.005829
+---------------------------------------------------------------------------------------
+"""
+
+
+def good(command: Command) -> tuple[float, str]:
+    """Every transfer takes five seconds and is fast."""
+    size = next(word.split("=")[1] for word in command.argv if word.startswith("--size="))
+    return 5.0, TABLE.format(size=size)
+
+
+class Watcher:
+    """Remembers which hosts went out."""
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """Nothing to do."""
+
+    def probe_finished(self, result: ProbeResult) -> None:
+        """Nothing to do."""
+
+    def host_out(self, host: str, reason: str) -> None:
+        """Remember it."""
+        self.out.append(host)
+
+
+def run(
+    tmp_path: Path,
+    topology: Topology,
+    phases: Sequence[Phase],
+    script: Script,
+    *,
+    gate: Mapping[str, str] | None = None,
+) -> tuple[dict[str, ProbeResult], ScriptedExecutor, Watcher]:
+    """Run phases over all hosts of a topology."""
+    plans = tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in phases)
+    executor, watcher = ScriptedExecutor(script), Watcher()
+    directory = RunDirectory.create(tmp_path, "t", {})
+    results = run_plan(
+        Plan(plans),
+        topology=topology,
+        executor=executor,
+        directory=directory,
+        observer=watcher,
+        gate=lambda plan, results: gate or {},
+    )
+    directory.close()
+    by_id = {result.probe_id: result for result in results}
+    assert len(by_id) == len(results)
+    return by_id, executor, watcher
+
+
+LOOPBACK = Phase("intra-host", (LoopbackSpec(),))
+
+
+def test_all_measured(tmp_path: Path) -> None:
+    """Healthy hosts: every probe is measured, each once, servers before clients."""
+    topology = rack_topology(2)
+    results, executor, _ = run(tmp_path, topology, [LOOPBACK], good)
+    assert len(results) == 160
+    assert all(r.outcome is None and r.measurements[0].value == 391.2 for r in results.values())
+    assert len(executor.commands) == 320
+
+
+def test_events_tell_the_whole_story(tmp_path: Path) -> None:
+    """Every probe is noted as started and as finished, and its raw output is kept."""
+    run(tmp_path, rack_topology(1), [LOOPBACK], good)
+    directory = tmp_path / "t" / "latest"
+    events = list(read_events(directory / "events.jsonl"))
+    started = [probe for event in events if event["event"] == "started" for probe in event["probes"]]
+    finished = [event["probe"] for event in events if event["event"] == "finished"]
+    assert sorted(started) == sorted(finished)
+    raw = (directory / "raw" / "intra-host" / "gpu001.out").read_text()
+    entry = raw.split("=== intra-host/gpu001/loopback.mlx5_0.numa0 attempt 1\n")[1].split("===")[0]
+    assert "--ib-dev=mlx5_0" in entry
+    assert entry.count("391.20") == 2
+
+
+def test_unreachable_host_is_an_error_and_others_finish(tmp_path: Path) -> None:
+    """A dead host is out at once; all its probes are errors of that host; the other host is measured."""
+
+    def script(command: Command) -> tuple[float, str | HostUnreachable]:
+        return (3.0, HostUnreachable("gpu002", "connect", "refused")) if command.host == "gpu002" else good(command)
+
+    results, _, watcher = run(tmp_path, rack_topology(2), [LOOPBACK], script)
+    assert watcher.out == ["gpu002"]
+    dead = [r for r in results.values() if "gpu002" in r.probe_id]
+    assert {(r.outcome, r.error_host) for r in dead} == {(Outcome.ERROR, "gpu002")}
+    assert all(r.outcome is None for r in results.values() if "gpu001" in r.probe_id)
+
+
+def test_hung_host_is_bounded(tmp_path: Path) -> None:
+    """A host on which nothing ever ends is out after a few deadlines, not after one deadline a probe."""
+
+    def script(command: Command) -> tuple[float, str | None]:
+        return (0.0, None) if command.host == "gpu002" else good(command)
+
+    results, executor, watcher = run(tmp_path, rack_topology(2), [LOOPBACK], script)
+    assert watcher.out == ["gpu002"]
+    assert sum(command.host == "gpu002" for command in executor.commands) <= 24
+    assert all(r.outcome is None for r in results.values() if "gpu001" in r.probe_id)
+
+
+def test_one_hung_part_does_not_take_the_host_out(tmp_path: Path) -> None:
+    """When only one RNIC hangs, the rest of its host is still measured."""
+
+    def script(command: Command) -> tuple[float, str | None]:
+        return (0.0, None) if any("mlx5_3" in word for word in command.argv) else good(command)
+
+    results, _, watcher = run(tmp_path, rack_topology(1), [LOOPBACK], script)
+    assert watcher.out == []
+    assert {r.outcome for p, r in results.items() if "mlx5_3" in p} == {Outcome.ERROR}
+    assert {r.outcome for p, r in results.items() if "mlx5_3" not in p} == {None}
+
+
+def test_garbage_is_an_error_not_a_number(tmp_path: Path) -> None:
+    """Output that is no table is an ERROR that quotes what was seen."""
+    results, _, _ = run(tmp_path, rack_topology(1), [LOOPBACK], lambda command: (5.0, "\x00\ufffdgarbage"))
+    assert {r.outcome for r in results.values()} == {Outcome.ERROR}
+
+
+def test_gate_skips_with_the_reason(tmp_path: Path) -> None:
+    """A host that did not pass is skipped in the phase that needs it, pairs with it included; others run."""
+    topology = rack_topology(4)
+    phases = [Phase("a", (RnicToRnicSpec(),)), Phase("b", (TorAllReduceSpec(),), needs=("a",))]
+
+    def script(command: Command) -> tuple[float, str]:
+        return good(command) if command.ready_port or "--size=65536" in command.argv else (5.0, "no table")
+
+    results, _, _ = run(tmp_path, topology, phases, script, gate={"gpu002": "1 loopback fail"})
+    skipped = {p for p, r in results.items() if r.outcome is Outcome.SKIPPED}
+    assert skipped == {"b/gpu001+gpu002/tor_all_reduce", "b/gpu002+gpu003/tor_all_reduce"}
+    assert "gpu002: did not pass a: 1 loopback fail" in results["b/gpu001+gpu002/tor_all_reduce"].reason
