@@ -1,0 +1,158 @@
+"""
+How much each part of a host carries, and which parts a transfer runs through.
+
+Every number has its source beside it; "choice" means that nothing was published and we say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.model.topology import Endpoint, Gpu, Platform, Rnic
+
+RNIC_EFFICIENCY = 0.994
+"""Payload share of the line: what IB headers leave of 4 KiB packets (computed); RoCE shows 392 (nccl issue 2409)."""
+
+PCIE_RATIO = 1.075
+"""A PCIe x16 slot over its RNIC's line rate: 427 Gb/s were measured through Gen5 (llm-d rhaii); Gen4 likewise."""
+
+MEMORY_RATIO = 6.0
+"""A memory node over the line rate, per direction: 8 channels DDR5-4800 are 2,458 Gb/s, i.e. 6 x 400."""
+
+UPI_RATIO = 8.0
+"""The socket interconnect over the line rate, per direction; choice: wide enough for 8 RNICs at once."""
+
+CLASS_RATIO = {"mem_remote": 0.93, "node": 0.92, "sys": 0.62}
+"""Ceilings over the line rate for paths through the CPU; choice: no published number, only their order."""
+
+MESSAGES_PER_QP_MPPS = 2.64
+"""Small messages: what one queue pair posts, millions a second (perftest issue 132, 2 to 8 bytes, 1 QP)."""
+
+GENERATIONS = {"a100": 2400.0, "h100": 3600.0, "b200": 7200.0}
+"""NVLink per GPU and direction, Gb/s: 12 x 25, 18 x 25 and 18 x 50 GB/s (NVIDIA's data sheets)."""
+
+
+def generation(platform: Platform) -> str:
+    """Which NVLink generation a platform has: by its names where they say so, else by how fast its RNICs are."""
+    named = f"{platform.baseline} {platform.name}".lower()
+    for text, found in (("b200", "b200"), ("b300", "b200"), ("h200", "h100"), ("h100", "h100"), ("a100", "a100")):
+        if text in named:
+            return found
+    line_gbps = max((rnic.line_rate_gbps for rnic in platform.rnics), default=400.0)
+    return "b200" if line_gbps >= 800.0 else "h100" if line_gbps >= 400.0 else "a100"
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # by identity: a Layout makes each path once
+class Path:
+    """
+    What a transfer runs through inside one host.
+
+    *resources* index the capacities it shares with others, *ceiling_gbps* is what it gets alone in a healthy host,
+    *rnic_gbps* what its RNIC could carry, *parts* the components and paths it is made of, by the names faults use.
+    """
+
+    resources: tuple[int, ...]
+    ceiling_gbps: float
+    rnic_gbps: float
+    parts: tuple[str, ...]
+
+
+class Layout:
+    """The capacities and paths of one platform, worked out once for all its hosts."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.generation = generation(platform)
+        self.index: dict[str, int] = {}
+        self.capacities: list[float] = []
+        self._paths: dict[tuple[str, ...], Path] = {}
+        top_gbps = max((rnic.line_rate_gbps for rnic in platform.rnics), default=400.0)
+        self.top_rnic_gbps = top_gbps * RNIC_EFFICIENCY
+        for rnic in platform.rnics:
+            self._add(rnic.device, ("tx", "rx", "out", "in"), rnic.line_rate_gbps * RNIC_EFFICIENCY)
+        for gpu in platform.gpus:
+            self._add(gpu.name, ("rd", "wr"), top_gbps * PCIE_RATIO)
+            self._add(gpu.name, ("nvlink",), GENERATIONS[self.generation])
+        for number in range(platform.numa_nodes):
+            self._add(f"numa{number}", ("rd", "wr"), top_gbps * MEMORY_RATIO)
+            for other in range(platform.numa_nodes):
+                self._add(f"upi{number}", (str(other),), top_gbps * UPI_RATIO)
+        for switch in platform.pcie_switches:
+            on_it = [rnic.line_rate_gbps for rnic in platform.rnics if rnic.pcie_switch == switch.name]
+            self._add(switch.name, ("up", "down"), max(on_it, default=top_gbps) * PCIE_RATIO)
+
+    def _add(self, component: str, ways: tuple[str, ...], capacity_gbps: float) -> None:
+        for way in ways:
+            self.index[f"{component}:{way}"] = len(self.capacities)
+            self.capacities.append(capacity_gbps)
+
+    def inside(self, sender: str, source: Endpoint, receiver: str, sink: Endpoint) -> Path:
+        """The path from an endpoint through one RNIC to another (or the same) RNIC and into an endpoint."""
+        key = (sender, source, receiver, sink)
+        path = self._paths.get(key)
+        if path is None:
+            leaving = sender != receiver
+            path = self._joined(
+                self.sending(sender, source, leaving=leaving), self.receiving(receiver, sink, leaving=leaving)
+            )
+            self._paths[key] = path
+        return path
+
+    def sending(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
+        """From an endpoint into an RNIC, and with *leaving* out to its leaf."""
+        ways = ("rd", "up", "down", "tx", "out") if leaving else ("rd", "up", "down", "tx")
+        return self._half(device, endpoint, ways)
+
+    def receiving(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
+        """From an RNIC into an endpoint, and with *leaving* in from its leaf."""
+        ways = ("wr", "down", "up", "rx", "in") if leaving else ("wr", "down", "up", "rx")
+        return self._half(device, endpoint, ways)
+
+    def _half(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
+        """*ways*: at the endpoint, at its switch, at the RNIC's switch, then on the RNIC; the way back mirrors it."""
+        key = (device, endpoint, *ways)
+        path = self._paths.get(key)
+        if path is None:
+            path = self._paths[key] = self._found(device, endpoint, ways)
+        return path
+
+    def _found(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
+        platform = self.platform
+        rnic = platform.rnic_by_device[device]
+        gpu = platform.gpu_by_name.get(endpoint)
+        numa = int(endpoint[4:]) if gpu is None else gpu.numa
+        names = [f"{endpoint}:{ways[0]}"]
+        parts = [device, endpoint, f"{device}->{endpoint}"]
+        if gpu is not None:
+            parts.append(f"{device}->numa{numa}-gpus")
+        parts.extend(name for name in {rnic.pcie_switch, gpu.pcie_switch if gpu else None} if name is not None)
+        if gpu is None or rnic.pcie_switch is None or gpu.pcie_switch != rnic.pcie_switch:
+            names.extend(_through_cpu(rnic, gpu, numa, ways))
+        names.extend(f"{device}:{way}" for way in ways[3:])
+        resources = tuple(self.index[name] for name in names)
+        rnic_gbps = rnic.line_rate_gbps * RNIC_EFFICIENCY
+        class_gbps = rnic.line_rate_gbps * CLASS_RATIO.get(platform.link_class(rnic, endpoint), PCIE_RATIO)
+        ceiling_gbps = min(class_gbps, *(self.capacities[index] for index in resources))
+        return Path(resources, ceiling_gbps, rnic_gbps, tuple(sorted(parts)))
+
+    @staticmethod
+    def _joined(first: Path, second: Path) -> Path:
+        return Path(
+            first.resources + second.resources,
+            min(first.ceiling_gbps, second.ceiling_gbps),
+            min(first.rnic_gbps, second.rnic_gbps),
+            tuple(dict.fromkeys(first.parts + second.parts)),
+        )
+
+
+def _through_cpu(rnic: Rnic, gpu: Gpu | None, numa: int, ways: tuple[str, ...]) -> list[str]:
+    """The shared parts between an endpoint and an RNIC that are not on the same PCIe switch."""
+    names = []
+    if gpu is not None and gpu.pcie_switch is not None:
+        names.append(f"{gpu.pcie_switch}:{ways[1]}")
+    if numa != rnic.numa:
+        a, b = (numa, rnic.numa) if ways[0] == "rd" else (rnic.numa, numa)
+        names.append(f"upi{a}:{b}")
+    if rnic.pcie_switch is not None:
+        names.append(f"{rnic.pcie_switch}:{ways[2]}")
+    return names

@@ -1,0 +1,216 @@
+"""The nccl-tests programs: one collective after another over a list of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.model.topology import Gpu, Rnic
+from fabric.sim import collective_text as text
+from fabric.sim.collective_model import Ranks, bus_factor, is_tree, latency_us, nvlink_ratio, rail_weight
+from fabric.sim.collective_options import CollectiveOptions
+from fabric.sim.collective_ranks import Member, TooFewGpus, hangs, members, rails
+from fabric.sim.flows import Flow, Share
+from fabric.sim.hashing import noise_factor, text_hash, word
+from fabric.sim.job import Setting
+from fabric.sim.nvidia import gpu_model, pci_bus
+from fabric.sim.process import Process
+from fabric.sim.rack import Rack
+from fabric.sim.site import Site
+
+# Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
+START_UP_S = 3.0
+START_UP_PER_HOST_S = 1.0
+FAIL_S = 8.0  # after start-up: NCCL gives up when its first transfer fails; choice
+BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
+NETWORK = "remote process exited or there was a network error"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a collective runs over, and how fast it is alone."""
+
+    ranks: Ranks
+    shares: tuple[Share, ...]
+    bus_gbps: float
+    latency_us: float
+
+
+class Collective:
+    """One nccl-tests command line; *operation* is ``alltoall``, ``all_reduce`` and so on."""
+
+    def __init__(self, operation: str, options: CollectiveOptions, setting: Setting) -> None:
+        self.operation = operation
+        self.options = options
+        self.setting = setting
+        self.sizes_bytes = options.sizes_bytes()
+        told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_"))}
+        self.hash = text_hash(repr((operation, options, sorted(told.items()), setting.hosts)))
+
+    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
+        """Set up; then run, fail or hang as the parts that it needs allow."""
+        names = self.setting.hosts
+        sites = tuple(rack.site(name) for name in names) if names else (process.site,)
+        bits = rack.chance(process.site, self.hash)
+        ready_s = at_s + START_UP_S + START_UP_PER_HOST_S * (len(set(sites)) - 1)
+        try:
+            group = members(sites, self.setting.env, per_process=self.options.threads * self.options.gpus)
+        except TooFewGpus as few:
+            stderr = text.too_few_gpus(few.requested, few.found)
+            stdout = self.marked(text.head(self.operation, self.options))
+            rack.timeline.exit_later(process, at_s + START_UP_S, status=5, stdout=stdout, stderr=stderr)
+            return
+        used = self._rails(group)
+        pids = tuple(2 + (word(bits, -2 - number) % 4194300) for number in range(len(sites)))
+        listing = self._listing(group, pids)
+        if hangs(group, [(site, rnic) for site, rnic, _ in used]):
+            process.printed = self.marked(listing)
+        elif failure := self._failure(group, used, pids):
+            status, said = failure
+            stdout = self.marked(listing + said)
+            rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
+        else:
+            running = Running(self, rack, process, self._plan(group, used), listing, bits)
+            process.work = running
+            rack.timeline.at(ready_s, running.start)
+
+    def marked(self, stdout: str) -> str:
+        """The launcher's mark before each line where it was asked for; rank 0 prints everything."""
+        mark = {"mpirun": "[1,0]<stdout>:", "srun": "0: "}.get(self.setting.tag or "")
+        return "".join(mark + line for line in stdout.splitlines(keepends=True)) if mark else stdout
+
+    def _rails(self, group: tuple[Member, ...]) -> list[tuple[Site, Rnic, Gpu]]:
+        """The RNICs in use; none when all GPUs are in one host."""
+        by_site: dict[Site, list[Gpu]] = {}
+        for member in group:
+            by_site.setdefault(member.site, []).append(member.gpu)
+        if len(by_site) == 1:
+            return []
+        env = self.setting.env
+        return [(site, rnic, gpu) for site, gpus in by_site.items() for rnic, gpu in rails(site, gpus, env)]
+
+    def _listing(self, group: tuple[Member, ...], pids: tuple[int, ...]) -> str:
+        lines = (
+            text.rank_line(
+                rank,
+                pids[member.process],
+                member.site.host.name,
+                device=member.ordinal,
+                bus=pci_bus(member.gpu.index),
+                model=gpu_model(member.site.layout.generation),
+            )
+            for rank, member in enumerate(group)
+        )
+        return text.head(self.operation, self.options) + "".join(lines)
+
+    def _failure(
+        self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
+    ) -> tuple[int, str] | None:
+        """Exit status and text when a part is broken, None when all work."""
+        for member in group:
+            host, pid = member.site.host.name, pids[member.process]
+            if member.site.trouble_of(member.gpu.name) == "broken":
+                return 2, text.cuda_failure(host, pid, "uncorrectable ECC error encountered")
+            if member.site.trouble_of(f"{member.gpu.name}:nvlink") == "broken":
+                return 3, text.nccl_failure(host, (pid,), BROKEN_LINK)
+        sites = {member.site for member in group}
+        if len(sites) > 1 and {site for site, _, _ in used} != sites:
+            return 3, text.nccl_failure(group[0].site.host.name, pids[:1], "unhandled system error")
+        for site, rnic, _ in used:
+            if site.trouble_of(rnic.device) == "broken":
+                mine = list(dict.fromkeys(pids[member.process] for member in group if member.site is site))
+                peer = next(member.site for member in group if member.site is not site)
+                said = text.completion_error(site.host.name, mine[0], peer=peer.host.address, device=rnic.device)
+                return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
+        return None
+
+    def _plan(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> Plan:
+        """The least of NVLink in every host and, between hosts, of every rail."""
+        ranks = Ranks(len(group), len({member.site for member in group}))
+        algorithm = self.setting.env.get("NCCL_ALGO", "")
+        tree = is_tree(self.operation, ranks, algorithm=algorithm)
+        rings = ranks.hosts == 1 and "RING" in algorithm.upper()
+        shares: list[Share] = []
+        limits = []
+        for member in group:
+            index = member.site.layout.index[f"{member.gpu.name}:nvlink"]
+            weight = nvlink_ratio(self.operation, member.site.layout.generation, rings=rings)
+            shares.append((member.site, (index,), weight))
+            limits.append(member.site.capacities[index] * weight)
+        counts = [sum(1 for site, _, _ in used if site is host) for host in {site for site, _, _ in used}]
+        for site, rnic, gpu in used:
+            weight = rail_weight(self.operation, ranks, rails=min(counts), tree=tree)
+            for path in (
+                site.layout.sending(rnic.device, gpu.name, leaving=True),
+                site.layout.receiving(rnic.device, gpu.name, leaving=True),
+            ):
+                shares.append((site, path.resources, weight))
+                limits.append(site.ceiling_gbps(path) * weight)
+        return Plan(ranks, _merged(shares), min(limits), latency_us(self.operation, ranks, tree=tree))
+
+    def time_us(self, plan: Plan, size_bytes: int) -> float:
+        """One call with this size, alone and without noise."""
+        share = bus_factor(self.operation, plan.ranks.gpus) or 1.0
+        return plan.latency_us + size_bytes * 8 * share / (plan.bus_gbps * 1000)
+
+
+def _merged(shares: list[Share]) -> tuple[Share, ...]:
+    """One share per host and weight."""
+    merged: dict[tuple[Site, float], list[int]] = {}
+    for site, resources, weight in shares:
+        merged.setdefault((site, weight), []).extend(resources)
+    # A part that two rails run through stays in twice: it carries twice as much.
+    return tuple((site, tuple(found), weight) for (site, weight), found in merged.items())
+
+
+class Running(Flow):
+    """A collective test from its start-up to its last row."""
+
+    __slots__ = ("bits", "gone", "job", "listing", "plan", "process", "rack")
+
+    def __init__(self, job: Collective, rack: Rack, process: Process, plan: Plan, listing: str, bits: int) -> None:
+        super().__init__(plan.shares, plan.bus_gbps)
+        self.job = job
+        self.rack = rack
+        self.process = process
+        self.plan = plan
+        self.listing = listing
+        self.bits = bits
+        self.gone = False
+
+    def start(self, at_s: float) -> None:
+        """Set-up is over: the first size begins."""
+        if self.gone:
+            return
+        self.process.printed = self.job.marked(self.listing)
+        options = self.job.options
+        calls = 2 * (options.warmup + options.iterations * options.agg)
+        busy_s = sum(calls * self.job.time_us(self.plan, size) for size in self.job.sizes_bytes) / 1e6
+        self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """Killed."""
+        del process
+        self.gone = True
+        if self.live:
+            self.rack.timeline.sharing.end(self, at_s)
+
+    def finish(self, at_s: float) -> None:
+        """Print the table and end."""
+        job, plan = self.job, self.plan
+        gpus = plan.ranks.gpus
+        slower = plan.bus_gbps / self.average_gbps()
+        factor = bus_factor(job.operation, gpus)
+        rows = []
+        total = 0.0
+        for number, size in enumerate(job.sizes_bytes):
+            cells = []
+            for place in (0, 1):
+                noise = noise_factor(word(self.bits, 2 * number + place), self.rack.noise_cv)
+                time_us = job.time_us(plan, size) * slower / noise
+                algorithm_gbytes = size / time_us / 1000
+                cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
+                total += algorithm_gbytes * factor
+            rows.append(text.row(job.operation, job.options, size_bytes=size, gpus=gpus, cells=cells))
+        average = total / (2 * len(rows))
+        stdout = self.listing + text.columns() + "".join(rows) + text.footer(job.operation, average)
+        self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.marked(stdout))

@@ -1,0 +1,87 @@
+"""Which GPUs and RNICs a collective uses, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fabric.model.topology import Gpu, Platform, Rnic
+from fabric.sim.nvidia import visible_gpus
+from fabric.sim.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One GPU of a collective: whose process drives it, and its number as that process sees it."""
+
+    process: int
+    site: Site
+    gpu: Gpu
+    ordinal: int
+
+
+class TooFewGpus(Exception):
+    """A process asked for more GPUs than its host shows it."""
+
+    def __init__(self, requested: int, found: int) -> None:
+        self.requested, self.found = requested, found
+        super().__init__(f"{requested} GPUs requested, {found} found")
+
+
+def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int) -> tuple[Member, ...]:
+    """The GPUs of every process, in rank order; *sites* has one entry a process. Raises TooFewGpus."""
+    found = []
+    local: dict[Site, int] = {}
+    for process, site in enumerate(sites):
+        first = local.get(site, 0)
+        local[site] = first + per_process
+        platform = site.layout.platform
+        gpus = visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(platform.gpus))
+        shown = [platform.gpus[number] for number in gpus]
+        working = [gpu for gpu in shown if site.trouble_of(gpu.name) != "absent"]
+        for ordinal in range(first, first + per_process):
+            if ordinal >= len(working):
+                raise TooFewGpus(first + per_process, len(working))
+            found.append(Member(process, site, working[ordinal], ordinal))
+    return tuple(found)
+
+
+def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rnic, Gpu]]:
+    """The RNICs of a host that NCCL uses for these GPUs, each with the GPU that it serves; absent ones are not seen."""
+    platform = site.layout.platform
+    usable = [rnic for rnic in _allowed(platform, env) if site.trouble_of(rnic.device) != "absent"]
+    used = {gpu.index: gpu for gpu in gpus}
+    near: list[tuple[Rnic, Gpu]] = []
+    for rnic in usable:
+        served = [used[index] for index in rnic.nearest_gpus if index in used]
+        if served:
+            near.append((rnic, served[len(near) % len(served)]))
+    return near or [(rnic, gpus[number % len(gpus)]) for number, rnic in enumerate(usable)]
+
+
+def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:
+    """NCCL_IB_HCA: names by prefix, exact with "=", all but these with "^" (NCCL's documentation)."""
+    text = env.get("NCCL_IB_HCA", "")
+    if not text:
+        return list(platform.rnics)
+    exclude = text.startswith("^")
+    exact = text.lstrip("^").startswith("=")
+    entries = [entry.strip() for entry in text.lstrip("^=").split(",") if entry.strip()]
+    return [
+        rnic for rnic in platform.rnics if any(_matches(rnic, entry, exact=exact) for entry in entries) is not exclude
+    ]
+
+
+def _matches(rnic: Rnic, entry: str, *, exact: bool) -> bool:
+    name, _, port = entry.partition(":")
+    named = rnic.device == name if exact else rnic.device.startswith(name)
+    return named and (not port or port == str(rnic.port))
+
+
+def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
+    """Whether anything that takes part never answers."""
+    gpus = any(
+        "hanging" in (member.site.trouble_of(member.gpu.name), member.site.trouble_of(f"{member.gpu.name}:nvlink"))
+        for member in group
+    )
+    return gpus or any(site.trouble_of(rnic.device) == "hanging" for site, rnic in used)

@@ -1,0 +1,99 @@
+"""One simulated host while it runs: what is shared there now, who listens, and how often a command was started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fabric.model.topology import Host
+from fabric.sim.capacity import Layout, Path
+from fabric.sim.faults import HostFaults
+from fabric.sim.hashing import text_hash
+
+if TYPE_CHECKING:
+    from fabric.sim.flows import Flow
+    from fabric.sim.write_bw import Server
+
+
+class Site:
+    """The state of one host; made when the first command reaches it."""
+
+    __slots__ = (
+        "_ceilings", "_troubles", "addresses", "capacities", "faults", "flows", "host",
+        "layout", "name_hash", "servers", "starts", "users",
+    )  # fmt: skip
+
+    def __init__(self, host: Host, layout: Layout, faults: HostFaults | None) -> None:
+        self.host = host
+        self.layout = layout
+        self.faults = faults
+        self.name_hash = text_hash(host.name)
+        self.capacities = layout.capacities if faults is None else _degraded(layout, faults)
+        self.users = [0] * len(layout.capacities)
+        self.flows: list[Flow] = []
+        self.servers: dict[int, Server] = {}  # TCP port to who listens, or will
+        self.starts: dict[int, int] = {}  # hash of a command to how often it was started here
+        self.addresses: dict[str, str] = {}  # what the tools print for an RNIC
+        self._ceilings: dict[Path, float] = {}
+        self._troubles: dict[Path, str | None] = {}
+
+    def ceiling_gbps(self, path: Path) -> float:
+        """What a transfer alone on this path gets in this very host."""
+        if self.faults is None:
+            return path.ceiling_gbps
+        found = self._ceilings.get(path)
+        if found is None:
+            found = self._ceilings[path] = self._ceiling(path, self.faults)
+        return found
+
+    def _ceiling(self, path: Path, faults: HostFaults) -> float:
+        found = min(path.ceiling_gbps, *(self.capacities[index] for index in path.resources))
+        if "" in faults.factors:
+            found = min(found, faults.factors[""] * path.ceiling_gbps)
+        for part in path.parts:
+            factor = faults.factors.get(part)
+            if factor is None:
+                continue
+            # A slow path keeps its share of what that path gives when healthy; a slow part, of what an RNIC can ask.
+            found = min(found, factor * (path.ceiling_gbps if "->" in part else path.rnic_gbps))
+        return found
+
+    def trouble(self, path: Path) -> str | None:
+        """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
+        if self.faults is None or not self.faults.troubles:
+            return None
+        if path not in self._troubles:
+            kinds = {self.faults.troubles.get(part) for part in path.parts}
+            worst = "hanging" if "hanging" in kinds else "broken" if kinds & {"broken", "absent"} else None
+            self._troubles[path] = worst
+        return self._troubles[path]
+
+    def trouble_of(self, component: str) -> str | None:
+        """What is wrong with one component, None when nothing is or it is merely slow."""
+        return None if self.faults is None else self.faults.troubles.get(component)
+
+    def started(self, command_hash: int) -> int:
+        """Count one more start of a command; returns how many there were before."""
+        before = self.starts.get(command_hash, 0)
+        self.starts[command_hash] = before + 1
+        return before
+
+
+def _degraded(layout: Layout, faults: HostFaults) -> list[float]:
+    """Capacities where slow parts keep *factor* of what one RNIC can ask of them (NVLink: of its own)."""
+    capacities = list(layout.capacities)
+    whole = faults.factors.get("", 1.0)
+    for name, index in layout.index.items():
+        component, way = name.split(":")
+        if way == "nvlink":
+            factor = faults.factors.get(f"{component}:nvlink")
+            full_gbps = capacities[index]
+        elif way in ("out", "in"):
+            factor = faults.factors.get(f"{component}:leaf")
+            full_gbps = capacities[index]
+        else:
+            factor = faults.factors.get(component)
+            full_gbps = min(capacities[index], layout.top_rnic_gbps)
+        if factor is not None:
+            capacities[index] = factor * full_gbps
+        capacities[index] *= whole
+    return capacities

@@ -1,0 +1,73 @@
+"""Simulated time: what happens next, what has happened, and which processes live."""
+
+from __future__ import annotations
+
+from functools import partial
+from heapq import heappop, heappush
+
+from fabric.sim.flows import Act, Sharing
+from fabric.sim.happenings import Exited, Happened, Listening
+from fabric.sim.process import Process
+
+
+class Timeline:
+    """The events of one world in order of time, and in order of their making within one instant."""
+
+    __slots__ = ("_heap", "_made", "alive", "happened", "now_s", "sharing")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Act]] = []
+        self._made = 0
+        self.now_s = 0.0
+        self.happened: list[Happened] = []
+        self.alive: dict[int, Process] = {}
+        self.sharing = Sharing(self.at)
+
+    def at(self, at_s: float, act: Act) -> None:
+        """Do something at a later time."""
+        self._made += 1
+        heappush(self._heap, (at_s, self._made, act))
+
+    def listening(self, process: Process, port: int, at_s: float) -> None:
+        """A process now accepts connections."""
+        self.happened.append(Listening(process.pid, port, at_s))
+
+    def exit(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
+        """A process ends now; one that has ended already stays as it ended."""
+        if self.alive.pop(process.pid, None) is not None:
+            process.work = None
+            self.happened.append(Exited(process.pid, at_s, status, stdout, stderr))
+
+    def exit_later(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
+        """A process will end at a later time, unless it is killed before."""
+        process.printed = stdout
+        self.at(at_s, partial(self.exit, process, status=status, stdout=stdout, stderr=stderr))
+
+    def run(self, until_s: float) -> None:
+        """Let everything happen up to and including *until_s*; shares are settled once an instant, at its end."""
+        heap = self._heap
+        sharing = self.sharing
+        while True:
+            if sharing.dirty and (not heap or heap[0][0] > self.now_s):
+                sharing.settle(self.now_s)
+            elif heap and heap[0][0] <= until_s:
+                self.now_s, _, act = heappop(heap)
+                act(self.now_s)
+            else:
+                break
+        if until_s > self.now_s:
+            self.now_s = until_s
+
+    def next_s(self) -> float | None:
+        """When the next thing happens; None when nothing will. What happened and was not told yet counts as now."""
+        if self.happened:
+            return self.now_s
+        if self.sharing.dirty:
+            self.sharing.settle(self.now_s)
+        return self._heap[0][0] if self._heap else None
+
+    def drain(self) -> list[Happened]:
+        """What has happened since this was last asked, in order."""
+        happened = self.happened
+        self.happened = []
+        return happened

@@ -1,0 +1,85 @@
+"""The simulated rack from outside: start a command line on a host, let time pass, read what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Topology
+from fabric.sim.commands import job_of, setting_of
+from fabric.sim.happenings import Exited, Listening
+from fabric.sim.hashing import text_hash
+from fabric.sim.job import Job
+from fabric.sim.process import Process
+from fabric.sim.programs import SAY_S, garbage
+from fabric.sim.rack import Rack
+
+MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
+
+_KILLED = 137  # 128 + SIGKILL
+
+
+class World:
+    """
+    Hosts that answer command lines in the real tools' words.
+
+    The same topology, faults and seed give the same answers. A command's text depends only on the host, the command
+    and how often that command was started on that host before, and on what runs on the same parts at the same time.
+    """
+
+    def __init__(self, topology: Topology, *, faults: tuple[Fault, ...], seed: int, noise_cv: float) -> None:
+        self._rack = Rack(topology, faults, seed=seed, noise_cv=noise_cv)
+        self._timeline = self._rack.timeline
+        self._jobs: dict[object, Job] = {}
+        self._last_pid = 0
+
+    def unreachable(self, host: str) -> str | None:
+        """Why no session with the host can be had, None when it can."""
+        return self._rack.unreachable(host)
+
+    def start(self, host: str, argv: Sequence[str], env: Mapping[str, str], now_s: float) -> int:
+        """Start a command line; returns a number that stands for the process. ValueError on an unreachable host."""
+        timeline = self._timeline
+        timeline.run(now_s)
+        kind = self._rack.host_kind(host)
+        if (kind is not None or host not in self._rack.topology.hosts) and self.unreachable(host) is not None:
+            raise ValueError(f"{host}: {self.unreachable(host)}")
+        self._last_pid = pid = self._last_pid + 1
+        process = Process(pid, self._rack.site(host))
+        timeline.alive[pid] = process
+        if kind == "garbage":
+            said = garbage(text_hash(host))
+            timeline.exit_later(process, timeline.now_s + SAY_S, status=0, stdout=said)
+        elif kind != "hanging":
+            self._job(argv, env).begin(self._rack, process, timeline.now_s)
+        return pid
+
+    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Job:
+        words = argv if isinstance(argv, tuple) else tuple(argv)
+        key: object = (words, tuple(sorted(env.items()))) if env else words
+        job = self._jobs.get(key)
+        if job is None:
+            if len(self._jobs) >= MOST_JOBS:
+                self._jobs.clear()
+            job = self._jobs[key] = job_of(words, setting_of(env))
+        return job
+
+    def kill(self, pid: int, now_s: float) -> None:
+        """End a process and all it started; its Exited with 137 follows from ``advance``. Unknown ones are ignored."""
+        timeline = self._timeline
+        timeline.run(now_s)
+        process = timeline.alive.get(pid)
+        if process is None:
+            return
+        if process.work is not None:
+            process.work.abandon(process, timeline.now_s)
+        timeline.exit(process, timeline.now_s, status=_KILLED, stdout=process.printed)
+
+    def next_s(self) -> float | None:
+        """The simulated time of the next thing to happen, None if nothing will."""
+        return self._timeline.next_s()
+
+    def advance(self, now_s: float) -> list[Listening | Exited]:
+        """Let time pass; everything that happened up to and including *now_s*, in order."""
+        self._timeline.run(now_s)
+        return self._timeline.drain()

@@ -1,0 +1,168 @@
+"""The nccl-tests programs of the simulated rack."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fabric.model.inventory import Fault
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+ALL_TO_ALL = "alltoall_perf -b 1G -e 8G -f 2 -g 8"
+RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING --map-by ppr:8:node all_reduce_perf -b 8G -e 8G -g 1"
+TREE = RING.replace(" -x NCCL_ALGO=RING", "")
+
+
+def one(kit, line, *faults, env=None, **settings):
+    """What became of one command on gpu001."""
+    (ended,) = kit.played(kit.world(*faults, **settings), [(0.0, "gpu001", line)], env)
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("baseline", "line_rate_gbps", "least", "most"),
+    [("h100-ndr", 400.0, 2700, 2750), ("a100-hdr", 200.0, 1830, 1870), ("b200", 800.0, 5400, 5500)],
+)
+def test_all_to_all_inside_a_host_by_generation(kit, baseline, line_rate_gbps, least, most):
+    """At 8 GiB the bus bandwidth is what such hosts were recorded to give; larger sizes are faster."""
+    platform = kit.platform_like(baseline=baseline, line_rate_gbps=line_rate_gbps)
+    values = kit.busbw_gbps(one(kit, ALL_TO_ALL, platform=platform).stdout)
+    assert len(values) == 4
+    assert values == sorted(values)
+    assert least <= values[-1] <= most
+
+
+def test_one_slow_gpu_slows_the_whole_collective(kit):
+    """A collective runs at its slowest GPU; GPUs that do not take part do not count."""
+    fault = Fault("gpu001/gpu5:nvlink", "slow", 0.5)
+    whole = kit.busbw_gbps(one(kit, ALL_TO_ALL, fault).stdout)[-1]
+    assert whole == pytest.approx(0.5 * kit.busbw_gbps(one(kit, ALL_TO_ALL).stdout)[-1], rel=0.01)
+    half = ALL_TO_ALL.replace("-g 8", "-g 4")
+    without = one(kit, half, fault, env={"CUDA_VISIBLE_DEVICES": "0,1,2,3"})
+    with_it = one(kit, half, fault, env={"CUDA_VISIBLE_DEVICES": "2,3,4,5"})
+    assert kit.busbw_gbps(without.stdout)[-1] > 1.9 * kit.busbw_gbps(with_it.stdout)[-1]
+    assert "on     gpu001 device  3 [0000:c3:00] NVIDIA H100 80GB HBM3\n" in with_it.stdout
+
+
+def test_a_slow_rail_shows_over_rings_and_hides_in_a_tree(kit):
+    """The trap of design.md: over rings one rail at 0.7 is seen at once, in a tree NVLink is the bottleneck anyhow."""
+    for fault in (Fault("gpu002/mlx5_4", "slow", 0.7), Fault("leaf4", "slow", 0.7), Fault("gpu002/gpu4", "slow", 0.7)):
+        (ring,) = kit.busbw_gbps(one(kit, RING, fault).stdout)
+        (tree,) = kit.busbw_gbps(one(kit, TREE, fault).stdout)
+        assert ring == pytest.approx(0.7 * kit.rings_gbps, rel=0.01)
+        assert tree == pytest.approx(3720, rel=0.01)
+    (healthy,) = kit.busbw_gbps(one(kit, RING).stdout)
+    assert healthy == pytest.approx(kit.rings_gbps, rel=0.01)
+
+
+def test_ib_hca_selects_by_prefix_unless_exact(kit):
+    """``NCCL_IB_HCA==mlx5_1:1`` is one rail of eight; two hosts then carry an eighth."""
+    (value,) = kit.busbw_gbps(one(kit, RING.replace("-x ", "-x NCCL_IB_HCA==mlx5_1:1 -x ")).stdout)
+    assert value == pytest.approx(kit.rings_gbps / 8, rel=0.01)
+
+
+def test_small_sizes_are_slow(kit):
+    """Latency rules small messages: bus bandwidth grows by orders of magnitude with the size."""
+    values = kit.busbw_gbps(one(kit, RING.replace("-b 8G -e 8G", "-b 64K -e 8G -f 8")).stdout)
+    assert values == sorted(values)
+    assert values[0] < 0.01 * values[-1]
+
+
+def test_srun_runs_the_same_collective(kit):
+    """The launcher changes nothing in the measurement."""
+    line = "srun --nodes=2 --nodelist=gpu[001-002] --ntasks=16 --ntasks-per-node=8 --mpi=pmix env NCCL_ALGO=RING "
+    (value,) = kit.busbw_gbps(one(kit, line + "all_reduce_perf -b 8G -e 8G -g 1").stdout)
+    assert value == pytest.approx(kit.rings_gbps, rel=0.01)
+
+
+def test_two_at_once_on_the_same_gpus_take_half_each(kit):
+    """NVLink is shared: two all-to-alls on the same eight GPUs get half the bandwidth."""
+    exits = kit.played(kit.world(), [(0.0, "gpu001", ALL_TO_ALL), (0.0, "gpu001", ALL_TO_ALL)])
+    alone = kit.busbw_gbps(one(kit, ALL_TO_ALL).stdout)[-1]
+    for ended in exits:
+        assert kit.busbw_gbps(ended.stdout)[-1] == pytest.approx(alone / 2, rel=0.01)
+
+
+def test_the_printed_average_is_the_mean_of_the_cells(kit):
+    """It can serve as the checksum that it is: within 0.004 GB/s, with noise too."""
+    stdout = one(kit, RING.replace("-b 8G -e 8G", "-b 1M -e 8G -f 2"), noise_cv=0.01).stdout
+    rows = [line.split() for line in stdout.splitlines() if re.match(r" +\d+ +\d+ ", line)]
+    assert len(rows) == 14
+    cells = [float(row[place]) for row in rows for place in (-6, -2)]
+    printed = float(re.search(r"Avg bus bandwidth    : (\S+) \n", stdout)[1])
+    assert abs(sum(cells) / len(cells) - printed) <= 0.004
+
+
+@pytest.mark.parametrize(
+    ("fault", "line", "status", "said"),
+    [
+        (Fault("gpu001/gpu3", "broken"), ALL_TO_ALL, 2, "gpu001: Test CUDA failure common.cu"),
+        (Fault("gpu001/gpu3", "absent"), ALL_TO_ALL, 5, "8 requested but only 7 were found"),
+        (Fault("gpu001/gpu3:nvlink", "broken"), ALL_TO_ALL, 3, "gpu001: Test NCCL failure common.cu"),
+        (Fault("gpu002/mlx5_5", "broken"), RING, 3, "with status=12 opcode"),
+        (Fault("gpu002", "broken"), RING, 1, "gpu002 port 22: No route to host"),
+        (Fault("gpu002", "absent"), RING, 1, "unable to reliably start"),
+    ],
+)
+def test_failures_name_the_host(kit, fault, line, status, said):
+    """The tool's own failure text and exit code; whose fault it is can be read from it."""
+    ended = one(kit, line, fault)
+    assert ended.exit_status == status
+    assert said in ended.stdout + ended.stderr
+    if fault.component.startswith("gpu002/"):
+        assert "gpu002: Test NCCL failure" in ended.stdout
+
+
+@pytest.mark.parametrize("component", ["gpu001/gpu3", "gpu002/mlx5_0", "gpu002"])
+def test_hanging_parts_hang_the_collective(kit, component):
+    """It never ends; a kill ends it."""
+    world = kit.world(Fault(component, "hanging"))
+    assert kit.played(world, [(0.0, "gpu001", RING)]) == [None]
+    world.kill(1, 99.0)
+    assert [event.exit_status for event in world.advance(100.0)] == [137]
+
+
+def test_a_broken_rnic_does_not_matter_inside_a_host(kit):
+    """All-to-all in one host runs over NVLink only."""
+    assert one(kit, ALL_TO_ALL, Fault("gpu001/mlx5_3", "broken")).exit_status == 0
+
+
+def test_too_few_slots(kit):
+    """More ranks than slots: mpirun refuses."""
+    ended = one(kit, RING.replace("-np 16", "-np 17"))
+    assert ended.exit_status == 1
+    assert "There are not enough slots available in the system to satisfy the 17" in ended.stderr
+
+
+def test_longer_plans_take_longer(kit):
+    """Duration comes from sizes, iterations and start-up."""
+    short, long = (one(kit, f"{ALL_TO_ALL} -n {count}").at_s for count in (20, 200))
+    assert 3.0 < short < 10.0
+    assert 5 * (short - 3.0) < long - 3.0
+
+
+def test_tags_mark_every_line(kit):
+    """``mpirun --tag-output`` writes rank and stream before each line."""
+    stdout = one(kit, RING.replace("-np", "--tag-output -np")).stdout
+    assert all(line.startswith("[1,0]<stdout>:") for line in stdout.splitlines())
+
+
+@pytest.mark.skipif(not SAMPLES.exists(), reason="recorded outputs are not here")
+def test_the_frame_is_that_of_the_real_tool(kit):
+    """Version, column header and closing lines are those of a recorded 2.17.8 run, to the blank."""
+    recorded = (SAMPLES / "nccl-tests" / "23-h100-single-node-nccl_N1_G4_cnode3-003.txt").read_text()
+    start = recorded.index("# Collective test starting: alltoall_perf")
+    theirs = recorded[start : recorded.index("# Collective test concluded: alltoall_perf") + 45].splitlines()
+    ours = one(kit, "alltoall_perf -b 32M -e 16G -f 2 -g 4 -d double").stdout.splitlines()
+    assert ours[0] == recorded.splitlines()[0]
+    header = [line for line in theirs if line.startswith("#  ")][4:]
+    assert [line for line in ours if line.startswith("#  ")][4:] == header
+    assert [line.split("Pid")[0] for line in ours if "Rank" in line] == [
+        line.split("Pid")[0] for line in theirs if "Rank" in line
+    ]
+    theirs_rows = [line for line in theirs if re.match(r" +\d", line)]
+    ours_rows = [line for line in ours if re.match(r" +\d", line)]
+    assert [line[:53] for line in ours_rows] == [line[:53] for line in theirs_rows]
+    assert [len(line) for line in ours_rows] == [len(line) for line in theirs_rows]

@@ -1,0 +1,112 @@
+"""The world as its users see it: starts, ends, noise, small programs, faults of whole hosts."""
+
+from __future__ import annotations
+
+from statistics import mean, pstdev
+
+import pytest
+
+from fabric.model.inventory import Fault
+
+
+def repeated(kit, count, **settings):
+    """The bandwidths of the same loopback, again and again in one world."""
+    world = kit.world(**settings)
+    lines = [line for number in range(count) for line in kit.pair(10.0 * number, "gpu001", "mlx5_0", port=9)]
+    return [kit.bandwidth_gbps(ended.stdout) for ended in kit.played(world, lines)[1::2]]
+
+
+def test_noise_has_the_asked_spread_and_repeats_with_the_seed(kit):
+    """The same seed gives the same series; its coefficient of variation is the one asked for."""
+    first = repeated(kit, 300, noise_cv=0.01, seed=5)
+    assert first == repeated(kit, 300, noise_cv=0.01, seed=5)
+    assert first != repeated(kit, 300, noise_cv=0.01, seed=6)
+    assert pstdev(first) / mean(first) == pytest.approx(0.01, rel=0.15)
+    assert mean(first) == pytest.approx(kit.alone_gbps, rel=0.002)
+    assert set(repeated(kit, 3)) == {kit.alone_gbps}
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "stdout", "stderr"),
+    [
+        ("true", 0, "", ""),
+        ("false", 1, "", ""),
+        ("echo a  b", 0, "a b\n", ""),
+        ("hostname", 0, "gpu001\n", ""),
+        ("uname", 0, "Linux\n", ""),
+        ("env X=1 numactl -N 0 -m 0 timeout 5 echo $X", 0, "$X\n", ""),
+        ("mpirun -np 2 -H gpu001,gpu003 hostname", 0, "gpu001\ngpu003\n", ""),
+        ("srun -N2 -n2 -w gpu[002-003] -l hostname", 0, "0: gpu002\n1: gpu003\n", ""),
+        ("srun -w gpu004 hostname", 0, "gpu004\n", ""),
+        ("mlxburn -x", 127, "", "bash: line 1: mlxburn: command not found\n"),
+        ("ib_write_bw --version", 1, "Version: 6.06\n", ""),
+        ("timeout 2 sleep 10", 124, "", ""),
+    ],
+)
+def test_small_programs(kit, line, status, stdout, stderr):
+    """What a shell user expects of them."""
+    (ended,) = kit.played(kit.world(), [(0.0, "gpu001", line)])
+    assert (ended.exit_status, ended.stdout, ended.stderr) == (status, stdout, stderr)
+
+
+def test_dead_hosts_are_unreachable(kit):
+    """Broken: no route; absent or unknown: no such name; a command on them is the caller's mistake."""
+    world = kit.world(Fault("gpu001", "broken"), Fault("gpu002", "absent"))
+    assert world.unreachable("gpu001") == "No route to host"
+    assert world.unreachable("gpu002") == world.unreachable("gpu999") == "Name or service not known"
+    assert world.unreachable("gpu003") is None
+    with pytest.raises(ValueError, match="No route"):
+        world.start("gpu001", ("true",), {}, 0.0)
+
+
+def test_garbage_and_hanging_hosts(kit):
+    """A garbage host says the same nonsense to everything with exit 0; a hanging one says nothing."""
+    world = kit.world(Fault("gpu001", "garbage"), Fault("gpu002", "hanging"))
+    first, second, third = kit.played(
+        world, [(0.0, "gpu001", "true"), (0.0, "gpu001", "hostname"), (0.0, "gpu002", "true")]
+    )
+    assert first.stdout == second.stdout
+    assert "\x00" in first.stdout
+    assert first.exit_status == 0
+    assert third is None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("gpu009", "slow", 0.5),
+        Fault("gpu001/mlx5_9", "slow", 0.5),
+        Fault("gpu001/mlx5_0->gpu9", "slow", 0.5),
+        Fault("gpu001/mlx5_0", "garbage"),
+        Fault("gpu001/mlx5_0", "slow", 0.0),
+        Fault("gpu001/mlx5_0", "melting"),
+    ],
+)
+def test_impossible_faults_are_refused(kit, fault):
+    """A component that is not there, or a kind that it cannot have."""
+    with pytest.raises(ValueError, match=fault.component):
+        kit.world(fault)
+
+
+def test_spines_do_not_touch_one_rack(kit):
+    """A spine's fault changes nothing that is simulated."""
+    assert kit.loopback_gbps("mlx5_0", "gpu0", Fault("spine0", "slow", 0.1)) == kit.alone_gbps
+
+
+def test_ended_processes_are_forgotten(kit):
+    """What has ended leaves nothing behind but a count of starts."""
+    world = kit.world()
+    kit.played(world, [line for number in range(50) for line in kit.pair(10.0 * number, "gpu001", "mlx5_0", port=9)])
+    assert world._timeline.alive == {}
+    assert world.next_s() is None
+    site = world._rack.site("gpu001")
+    assert (site.flows, site.servers, set(site.users), len(site.starts)) == ([], {}, {0}, 2)
+
+
+def test_starting_does_not_lose_what_happened_before(kit):
+    """Whatever came to pass before a start is told by the next advance, in order."""
+    world = kit.world()
+    world.start("gpu001", ("true",), {}, 0.0)
+    world.start("gpu001", ("true",), {}, 5.0)
+    assert world.next_s() == 5.0
+    assert [(event.pid, event.at_s) for event in world.advance(6.0)] == [(1, 0.01), (2, 5.01)]

@@ -1,0 +1,224 @@
+"""``ib_write_bw`` of the simulated rack: what it measures, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.model.inventory import Fault
+from fabric.sim.happenings import Exited, Listening
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected_gbps"),
+    [("numa0", None), ("gpu0", None), ("gpu1", None), ("gpu2", 368.0), ("gpu5", 248.0), ("numa1", 372.0)],
+)
+def test_each_path_class_has_its_own_bandwidth(kit, endpoint, expected_gbps):
+    """Same switch and local memory give the RNIC's rate; the CPU and the other socket cost what capacity.py says."""
+    assert kit.loopback_gbps("mlx5_0", endpoint) == (expected_gbps or kit.alone_gbps)
+
+
+@pytest.mark.parametrize(
+    ("component", "slow", "healthy"),
+    [
+        ("gpu001/mlx5_0", [("mlx5_0", "numa0"), ("mlx5_0", "gpu5")], [("mlx5_1", "numa0")]),
+        ("gpu001/gpu1", [("mlx5_0", "gpu1"), ("mlx5_5", "gpu1")], [("mlx5_0", "gpu0")]),
+        ("gpu001/numa1", [("mlx5_0", "numa1"), ("mlx5_4", "numa1")], [("mlx5_0", "numa0"), ("mlx5_0", "gpu5")]),
+        ("gpu001/pcie0", [("mlx5_0", "gpu0"), ("mlx5_1", "numa0"), ("mlx5_7", "gpu1")], [("mlx5_2", "numa0")]),
+        ("gpu001/mlx5_0->gpu5", [("mlx5_0", "gpu5")], [("mlx5_0", "gpu4"), ("mlx5_1", "gpu5")]),
+        ("gpu001/mlx5_0->numa1", [("mlx5_0", "numa1")], [("mlx5_0", "gpu4"), ("mlx5_0", "numa0")]),
+        ("gpu001/mlx5_0->numa1-gpus", [("mlx5_0", "gpu4"), ("mlx5_0", "gpu7")], [("mlx5_0", "numa1")]),
+        ("gpu001", [("mlx5_0", "gpu0"), ("mlx5_5", "numa1")], []),
+        ("gpu001/gpu0:nvlink", [], [("mlx5_0", "gpu0")]),
+        ("leaf0", [], [("mlx5_0", "gpu0")]),
+    ],
+)
+def test_a_slow_part_slows_the_paths_through_it_and_no_other(kit, component, slow, healthy):
+    """A part at 0.3 of its bandwidth shows on its own paths only."""
+    fault = Fault(component, "slow", 0.3)
+    for device, endpoint in slow:
+        expected = kit.loopback_gbps(device, endpoint)
+        assert kit.loopback_gbps(device, endpoint, fault) < 0.6 * expected, (device, endpoint)
+    for device, endpoint in healthy:
+        expected = kit.loopback_gbps(device, endpoint)
+        assert kit.loopback_gbps(device, endpoint, fault) == expected, (device, endpoint)
+
+
+def test_two_rnics_share_their_pcie_switch_and_say_so_in_the_average(kit):
+    """Both RNICs of a switch to memory get half the uplink each for as long as both run."""
+    lines = [*kit.pair(0.0, "gpu001", "mlx5_0", port=1), *kit.pair(0.0, "gpu001", "mlx5_1", port=2)]
+    exits = [exit for exit in kit.played(kit.world(), sorted(lines, key=lambda line: line[0])) if exit]
+    assert {kit.bandwidth_gbps(exit.stdout) for exit in exits} == {215.0}
+
+
+def test_a_transfer_that_was_joined_halfway_reports_the_mean(kit):
+    """Half the time alone, half the time at 215: the mean lies between; bytes are what was carried."""
+    lines = [*kit.pair(0.0, "gpu001", "mlx5_0", port=1), *kit.pair(2.5, "gpu001", "mlx5_1", port=2)]
+    exits = kit.played(kit.world(), sorted(lines, key=lambda line: line[0]))
+    values = sorted({kit.bandwidth_gbps(exit.stdout) for exit in exits if exit})
+    assert values == [pytest.approx((kit.alone_gbps + 215.0) / 2, abs=0.01)]
+
+
+def test_rnic_to_rnic_goes_over_the_leaves(kit):
+    """A slow leaf slows what leaves the host towards it or comes from it."""
+    sick = kit.world(Fault("leaf3", "slow", 0.5))
+    lines = kit.pair(0.0, "gpu001", "mlx5_3", port=9)
+    lines[1] = (1.0, "gpu001", lines[1][2].replace("mlx5_3", "mlx5_1"))
+    _, client = kit.played(sick, lines)
+    assert kit.bandwidth_gbps(client.stdout) == pytest.approx(kit.alone_gbps / 2)
+
+
+def test_between_hosts_by_name_or_address(kit):
+    """A client reaches a server on another host; the RNICs' rate is what it gets."""
+    for peer in ("gpu001", "10.0.0.1"):
+        world = kit.world()
+        lines = kit.pair(0.0, "gpu001", "mlx5_3", port=9, peer=peer)
+        lines[1] = (1.0, "gpu002", lines[1][2])
+        server, client = kit.played(world, lines)
+        assert kit.bandwidth_gbps(client.stdout) == kit.alone_gbps
+        assert server.at_s == client.at_s == 1.0 + 1.0 + 5.0
+
+
+def test_iterations_take_as_long_as_their_bytes(kit):
+    """Without a duration the test ends when all messages are there, and a peak is printed."""
+    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server="-s 1048576", client="-s 1048576 --iters=20000")
+    _, client = kit.played(kit.world(), lines)
+    assert client.at_s == pytest.approx(2.0 + 20000 * 8 * 1048576 / (kit.alone_gbps * 1e9))
+    peak, average = f"{kit.alone_gbps * 1.0005:.2f}", f"{kit.alone_gbps:.2f}"
+    assert f" 1048576    20000            {peak}             {average}" in client.stdout
+
+
+def test_small_messages_are_slow_and_queue_pairs_help(kit):
+    """One queue pair posts 2.64 million messages a second; two post twice as many."""
+    values = []
+    for queue_pairs in (1, 2):
+        client = f"--size=1024 -q {queue_pairs}"
+        _, ended = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9, server=client, client=client))
+        values.append(kit.bandwidth_gbps(ended.stdout))
+        assert ended.stdout.count(" local address:") == queue_pairs
+    assert values == pytest.approx([21.63, 43.25], abs=0.01)
+
+
+def test_below_a_tenth_six_decimals(kit):
+    """The tool changes its format for small values."""
+    slow = kit.world(Fault("gpu001/mlx5_0", "slow", 1e-4))
+    _, client = kit.played(slow, kit.pair(0.0, "gpu001", "mlx5_0", port=9))
+    assert f" 0.000000            {kit.alone_gbps / 1e4:.6f}            " in client.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "stderr"),
+    [
+        ("ib_write_bw -d mlx5_9", "IB device mlx5_9 not found\n Unable to find the Infiniband/RoCE device\n"),
+        ("ib_write_bw -d mlx5_0 -p 77 gpu002", "Couldn't connect to gpu002:77\nUnable to open file descriptor for"),
+        ("ib_write_bw -d mlx5_0 nowhere", "Couldn't connect to nowhere:18515\n"),
+        ("ib_write_bw --bogus", "ib_write_bw: unrecognized option '--bogus'\n Invalid Command or flag.\n"),
+        ("ib_write_bw -d", "ib_write_bw: option requires an argument -- 'd'\n"),
+        ("ib_write_bw -b -d mlx5_0", "not simulated"),
+        ("numactl --membind=7 ib_write_bw -d mlx5_0", "<7> is invalid"),
+    ],
+)
+def test_what_cannot_work_fails_in_the_tools_words(kit, line, stderr):
+    """Exit 1 and the text that the real tool prints."""
+    (ended,) = kit.played(kit.world(), [(0.0, "gpu001", line)])
+    assert ended.exit_status == 1
+    assert stderr in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "options", "said"),
+    [
+        (Fault("gpu001/mlx5_0", "broken"), "", " Port number 1 state is Down\n Couldn't set the link layer\n"),
+        (Fault("gpu001/mlx5_0", "absent"), "", "IB device mlx5_0 not found\n"),
+        (Fault("leaf0", "broken"), "", " Port number 1 state is Down\n"),
+        (Fault("gpu001/gpu3", "broken"), "--use_cuda=3", "cuCtxCreate() error=214\n"),
+        (Fault("gpu001/gpu3", "absent"), "--use_cuda=3", "No such device ID (3) exists in system\n"),
+    ],
+)
+def test_broken_parts_are_named_by_the_tool(kit, fault, options, said):
+    """Port down, device gone, CUDA errors: exit 1 on both sides."""
+    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server=options, client=options)
+    exits = kit.played(kit.world(fault), lines)
+    assert [ended.exit_status for ended in exits] == [1, 1]
+    assert any(said in ended.stdout + ended.stderr for ended in exits)
+
+
+@pytest.mark.parametrize("component", ["gpu001/mlx5_0", "gpu001/gpu3", "gpu001"])
+def test_a_hanging_part_keeps_the_tool_until_it_is_killed(kit, component):
+    """Nothing ends by itself; a kill ends it with 137 and frees everything."""
+    world = kit.world(Fault(component, "hanging"))
+    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server="--use_cuda=3", client="--use_cuda=3")
+    assert kit.played(world, lines) == [None, None]
+    world.kill(1, 100.0)
+    world.kill(2, 101.0)
+    assert [(event.pid, event.exit_status) for event in world.advance(200.0)] == [(1, 137), (2, 137)]
+
+
+def test_a_broken_path_exceeds_its_retries(kit):
+    """The transfer over it fails with completion status 12."""
+    world = kit.world(Fault("gpu001/mlx5_0->numa0", "broken"))
+    server, client = kit.played(world, kit.pair(0.0, "gpu001", "mlx5_0", port=9))
+    assert "Failed status 12" in client.stderr
+    assert (server.exit_status, client.exit_status) == (1, 1)
+
+
+def test_one_port_serves_one_server_at_a_time(kit):
+    """A second server on the port is told so; after the first was killed the port is free."""
+    world = kit.world()
+    first = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 0.0)
+    second = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 0.1)
+    events = world.advance(1.0)
+    assert Listening(first, 7, 0.3) in events
+    assert [e.stderr for e in events if isinstance(e, Exited) and e.pid == second] == [
+        "Couldn't listen to port 7\n"
+        "Unable to open file descriptor for socket connection Unable to init the socket connection\n"
+    ]
+    world.kill(first, 2.0)
+    third = world.start("gpu001", ("ib_write_bw", "-p", "7"), {}, 3.0)
+    assert Listening(third, 7, 3.3) in world.advance(4.0)
+
+
+@pytest.mark.parametrize(("victim", "said"), [(0, "Failed status 12"), (1, "Couldn't read remote address")])
+def test_the_survivor_of_a_pair_notices(kit, victim, said):
+    """Kill one side in mid-transfer and the other fails soon after, with the tool's words."""
+    world = kit.world()
+    pids = [
+        world.start(host, tuple(text.split()), {}, at_s) for at_s, host, text in kit.pair(0, "gpu001", "mlx5_0", port=9)
+    ]
+    world.advance(3.0)
+    world.kill(pids[victim], 3.0)
+    killed, other = world.advance(10.0)
+    assert (killed.pid, killed.exit_status) == (pids[victim], 137)
+    assert (other.pid, other.exit_status) == (pids[1 - victim], 1)
+    assert said in other.stderr
+    assert world.next_s() is None or world.advance(1e6) == []
+
+
+def test_timeout_ends_a_server_that_nobody_calls(kit):
+    """``timeout -k 5 10`` ends it with 124."""
+    (ended,) = kit.played(kit.world(), [(0.0, "gpu001", "timeout -k 5 10 ib_write_bw -d mlx5_0")])
+    assert (ended.exit_status, ended.at_s) == (124, 10.0)
+
+
+def test_ethernet_prints_gids(kit):
+    """On RoCE the link type is Ethernet and every address has a GID line."""
+    platform = kit.platform_like(link_layer="ethernet")
+    _, client = kit.played(kit.world(platform=platform), kit.pair(0.0, "gpu001", "mlx5_0", port=9))
+    assert " Link type       : Ethernet\n GID index       : 3\n" in client.stdout
+    assert client.stdout.count(" GID: 00:00:") == 2
+
+
+@pytest.mark.skipif(not SAMPLES.exists(), reason="recorded outputs are not here")
+def test_the_frame_is_that_of_the_real_tool(kit):
+    """Every line of a recorded table without numbers of its own is also in ours, in the same order."""
+    recorded = (SAMPLES / "perftest" / "24-issue132-all-sizes-gbits-small-values-partial.txt").read_text()
+    _, client = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9))
+    ours = client.stdout.splitlines()
+    frame = [
+        line for line in recorded.splitlines()[1:]
+        if "address" not in line and "Moderation" not in line and not line[:8].strip().isdigit()
+    ]  # fmt: skip
+    assert [line for line in ours if line in set(frame)][: len(frame)] == frame
