@@ -1,0 +1,118 @@
+"""Which components a probe passes through: if the component were bad, the probe would show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from fabric.model.names import fold
+from fabric.model.probe import Probe
+from fabric.model.topology import Platform, Topology
+
+NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce"})
+"""Probes whose bytes leave the host, and so can tell of leaves that other hosts share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Something that can be bad, as it is named in a verdict; *kind* as in ``model.verdict.Suspect``."""
+
+    name: str
+    kind: str
+    text: str  # what it is, in words
+
+
+def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
+    """Every component whose fault this probe would show."""
+    if probe.kind == "loopback":
+        yield from _loopback(probe, topology)
+    elif probe.kind == "rnic_to_rnic":
+        yield from _rnic_to_rnic(probe, topology)
+    elif probe.kind == "all_to_all":
+        yield from _all_to_all(probe, topology)
+    elif probe.kind == "tor_all_reduce":
+        yield from _tor_all_reduce(probe, topology)
+
+
+def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:
+    host = probe.hosts[0]
+    platform = topology.hosts[host].platform
+    rnic = platform.rnic_by_device[str(probe.params["rnic"])]
+    endpoint = str(probe.params["endpoint"])
+    gpu = platform.gpu_by_name.get(endpoint)
+    yield Component(f"{host}/{rnic.device}", "rnic", f"RNIC {rnic.device} or its PCIe link")
+    path = f"{host}/{rnic.device}->{endpoint}"
+    yield Component(path, "path", f"the PCIe path from {rnic.device} to {endpoint}")
+    yield Component(host, "host", "the whole host")
+    if gpu is None:
+        yield Component(f"{host}/{endpoint}", "numa", f"memory node {endpoint}")
+        node = endpoint.removeprefix("numa")
+    else:
+        yield Component(f"{host}/{endpoint}", "gpu", f"GPU {endpoint}")
+        yield Component(f"{host}/{endpoint}:pcie", "gpu_pcie", f"the PCIe side of {endpoint}")
+        node = str(gpu.numa)
+        group = f"{host}/{rnic.device}->numa{node}-gpus"
+        yield Component(group, "path", f"the PCIe path from {rnic.device} to the GPUs of numa{node}")
+    side = f"{host}/{rnic.device}->numa{node}-side"
+    yield Component(side, "path", f"the PCIe path from {rnic.device} to everything on numa{node}")
+    if node != str(rnic.numa):
+        yield Component(f"{host}/cpu-interconnect", "cpu_interconnect", "the link between the CPU sockets")
+    ends = {rnic.pcie_switch, gpu.pcie_switch if gpu else None}
+    stays_below = gpu is not None and len(ends) == 1
+    for name in ends - {None}:
+        yield from _switch(host, str(name), uplink=not stays_below)
+
+
+def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
+    host = probe.hosts[0]
+    platform = topology.hosts[host].platform
+    source, target = str(probe.params["rnic"]), str(probe.params["peer_rnic"])
+    for device in (source, target):
+        yield Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
+        # In a loopback the bytes never leave the RNIC; here they cross the cable to the leaf.
+        yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
+    ends = [platform.rnic_by_device[device] for device in (source, target)]
+    leaves = topology.hosts[host].leaves
+    for leaf in {leaves[rnic.rail] for rnic in ends if rnic.rail < len(leaves)}:
+        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+    for switch in {rnic.pcie_switch for rnic in ends} - {None}:
+        yield from _switch(host, str(switch), uplink=True)
+    for node in {rnic.numa for rnic in ends}:
+        yield Component(f"{host}/numa{node}", "numa", f"memory node numa{node}")
+    yield Component(f"{host}/{source}->{target}", "path", f"the way from {source} to {target} over their leaves")
+    yield Component(host, "host", "the whole host")
+
+
+def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
+    host = probe.hosts[0]
+    gpus = probe.params["gpus"]
+    for index in gpus if isinstance(gpus, tuple) else ():
+        yield Component(f"{host}/gpu{index}", "gpu", f"GPU gpu{index}")
+        yield Component(f"{host}/gpu{index}:nvlink", "nvlink", f"the NVLink side of gpu{index}")
+    yield Component(f"{host}/nvlink", "nvlink", f"NVLink of the host ({_gpus(topology.hosts[host].platform)} GPUs)")
+    yield Component(host, "host", "the whole host")
+    label = str(probe.params["series"])
+    yield Component(f"{host}/nvlink:{label}", "nvlink", f"NVLink among GPUs {fold(map(str, _indexes(gpus)))}")
+
+
+def _tor_all_reduce(probe: Probe, topology: Topology) -> Iterator[Component]:
+    for host in probe.hosts:
+        yield Component(f"{host}:network", "host", f"{host}'s way to its ToR: RNICs, cables or leaf ports")
+    leaves = topology.hosts[probe.hosts[0]].leaves
+    yield Component(fold(leaves), "leaf", f"the leaf switches {fold(leaves)}")
+    a, b = probe.hosts
+    yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
+
+
+def _switch(host: str, name: str, *, uplink: bool) -> Iterator[Component]:
+    yield Component(f"{host}/{name}", "pcie_switch", f"PCIe switch {name}")
+    if uplink:
+        yield Component(f"{host}/{name}:uplink", "pcie_switch", f"the uplink of PCIe switch {name}")
+
+
+def _gpus(platform: Platform) -> int:
+    return len(platform.gpus)
+
+
+def _indexes(gpus: object) -> Iterable[int]:
+    return gpus if isinstance(gpus, tuple) else ()

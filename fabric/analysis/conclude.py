@@ -1,0 +1,119 @@
+"""The verdict of a run: probes judged, suspects named, one outcome per component, one for the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from fabric.analysis.judge import Judge
+from fabric.analysis.localise import suspects
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+
+
+def conclude(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    *,
+    topology: Topology,
+    judge: Judge,
+    notes: Iterable[str] = (),
+) -> Verdict:
+    """
+    Judge everything that was planned.
+
+    A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass.
+    """
+    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
+    verdicts = {verdict.probe_id: verdict for verdict in judged}
+    for probe in probes:
+        if probe.probe_id not in verdicts:
+            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "not reached")
+    named: list[Suspect] = []
+    for outcome in (Outcome.FAIL, Outcome.ERROR):
+        named += suspects(probes, verdicts, topology=topology, outcome=outcome)
+    whole = Outcome.worst(verdict.outcome for verdict in verdicts.values())
+    return Verdict(
+        outcome=whole,
+        reasons=(*_reasons(probes, verdicts), *notes),
+        suspects=tuple(named),
+        components=tuple(_components(probes, verdicts, named)),
+        probes=tuple(verdicts[probe.probe_id] for probe in probes),
+    )
+
+
+def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
+    """The gate between phases: hosts that did not pass, and why in a few words."""
+    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes)
+    bad: dict[str, Counter[tuple[str, str]]] = {}
+    for probe, verdict in zip(probes, judged, strict=True):
+        if verdict.outcome not in (Outcome.PASS, Outcome.MARGINAL):
+            for host in probe.hosts:
+                bad.setdefault(host, Counter())[probe.kind, verdict.outcome.value] += 1
+    return {
+        host: ", ".join(f"{count} {kind} {outcome}" for (kind, outcome), count in sorted(counts.items()))
+        for host, counts in bad.items()
+    }
+
+
+def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> list[str]:
+    """One line per kind and outcome that is not a pass, with the hosts folded."""
+    groups: dict[tuple[int, str, Outcome], list[Probe]] = {}
+    for probe in probes:
+        outcome = verdicts[probe.probe_id].outcome
+        if outcome is not Outcome.PASS:
+            groups.setdefault((-outcome.rank, probe.kind, outcome), []).append(probe)
+    totals = Counter(probe.kind for probe in probes)
+    lines = []
+    for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
+        hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
+        lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
+    return lines
+
+
+def _components(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], named: Sequence[Suspect]
+) -> list[ComponentVerdict]:
+    """
+    One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
+
+    A component that takes part in a bad probe which a suspect explains is not blamed itself; one of which nothing
+    was measured well is INCONCLUSIVE.
+    """
+    blamed = {suspect.component: suspect for suspect in named}
+    tally: dict[str, set[Outcome]] = {}
+    for probe in probes:
+        outcome = verdicts[probe.probe_id].outcome
+        for part in _parts(probe):
+            tally.setdefault(part, set()).add(outcome)
+    found = [ComponentVerdict(s.component, s.outcome, s.evidence[0]) for s in named]
+    for part, outcomes in tally.items():
+        if part not in blamed:
+            found.append(_component(part, outcomes, blamed))
+    return found
+
+
+def _component(part: str, outcomes: set[Outcome], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
+    own = [s for name, s in blamed.items() if name.startswith((f"{part}/", f"{part}-", f"{part}:"))]
+    if own:
+        worst = Outcome.worst(suspect.outcome for suspect in own)
+        return ComponentVerdict(part, worst, f"because of {', '.join(suspect.component for suspect in own)}")
+    good = outcomes & {Outcome.PASS, Outcome.MARGINAL}
+    if good:
+        return ComponentVerdict(part, Outcome.worst(good), "")
+    if outcomes == {Outcome.SKIPPED}:
+        return ComponentVerdict(part, Outcome.SKIPPED, "not measured")
+    return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
+
+
+def _parts(probe: Probe) -> Iterable[str]:
+    yield from probe.hosts
+    if probe.kind == "loopback":
+        yield f"{probe.hosts[0]}/{probe.params['rnic']}"
+        yield f"{probe.hosts[0]}/{probe.params['endpoint']}"
+    elif probe.kind == "rnic_to_rnic":
+        yield f"{probe.hosts[0]}/{probe.params['rnic']}"
+        yield f"{probe.hosts[0]}/{probe.params['peer_rnic']}"
