@@ -9,6 +9,7 @@ Every error this package raises on purpose.
   x ToolError                     the tool ran and we cannot use what it said
     - UnreadableOutput            text we do not understand, quoted
   x StoreError                    the run directory cannot be written or read
+  x Interrupted                   somebody stopped the run; what was measured is kept
 
 A slow link is not an error: it is a Measurement that earns a FAIL.
 """
@@ -73,3 +74,7 @@ class UnreadableOutput(ToolError):
 
 class StoreError(FabricError):
     """The run directory cannot be written or read."""
+
+
+class Interrupted(FabricError):
+    """Somebody stopped the run; the message says where what was measured until then is kept."""

@@ -78,7 +78,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """*baseline* overrides every platform's own; *marginal* is the fraction above a limit that is said to be near it."""
+    """*baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it."""
 
     baseline: str | None = None
     marginal: float = 0.01

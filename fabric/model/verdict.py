@@ -49,7 +49,8 @@ class Suspect:
     """
     A component to act upon.
 
-    *kind*: ``host``, ``rnic``, ``gpu``, ``nvlink``, ``numa``, ``pcie_switch``, ``path``, ``cable_or_leaf``, ``link``.
+    *kind*: ``host``, ``rnic``, ``gpu``, ``gpu_pcie``, ``nvlink``, ``numa``, ``pcie_switch``, ``cpu_interconnect``,
+    ``path``, ``link``, ``leaf``, ``pair``.
     *confidence* is the share of the evidence that it explains, 0 to 1. *outcome* FAIL: replace or repair;
     ERROR: could not be measured, and why.
     """

@@ -1,0 +1,34 @@
+# The same commands that CI runs. `make setup` once, then `make check`.
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+
+.PHONY: setup format check lint types layers test lab
+
+setup: .venv/.done
+
+.venv/.done: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -e '.[dev]'
+	touch $@
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+test: setup
+	$(BIN)/pytest -q
+
+lab: setup
+	$(BIN)/pytest -q -m lab
+
+check: lint types layers test

@@ -1,0 +1,191 @@
+"""What a person can ask for, one function each; the command line only parses, calls and prints."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.analysis.conclude import conclude, failed_hosts
+from fabric.analysis.judge import Judge
+from fabric.config import (
+    baseline_path,
+    from_resolved,
+    load_baseline,
+    load_scenario,
+    resolved_document,
+)
+from fabric.engine.phase import Observer
+from fabric.engine.run import run_plan
+from fabric.errors import ConfigError, Interrupted, Problem, StoreError
+from fabric.model.inventory import Inventory
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Scenario
+from fabric.model.verdict import Baseline, Limit, Verdict
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.ports import Executor
+from fabric.report.verdict_json import verdict_document
+from fabric.store.events import read_events
+from fabric.store.measurements import write_measurements
+from fabric.store.results import from_events
+from fabric.store.run_directory import RUN_FORMAT, RunDirectory, write_durably
+
+MakeExecutor = Callable[[Inventory, int], Executor]
+"""Builds the executor of the chosen backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scenario with everything that the command line overrides, decoded and planned."""
+
+    scenario: Scenario
+    inventory: Inventory
+    baselines: Mapping[str, Baseline]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that was judged: what was asked, the verdict, where it lies, and how long it took on its own clock."""
+
+    scenario: Scenario
+    verdict: Verdict
+    path: Path
+    elapsed_s: float
+    backend: str
+
+
+def prepare(scenario_path: Path, *, inventory_path: Path | None, hosts: str | None, faults: tuple[str, ...]) -> Asked:
+    """Read and check every file, then plan; raises ConfigError with all problems before anything else happens."""
+    scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
+    return Asked(scenario, inventory, _baselines(scenario, inventory), plan_scenario(scenario, inventory))
+
+
+def _baselines(scenario: Scenario, inventory: Inventory) -> dict[str, Baseline]:
+    override = scenario.judge.baseline
+    used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
+    source = Path(inventory.source)
+    return {name: load_baseline(baseline_path(name, source)) for name in sorted({override} if override else used)}
+
+
+def run(
+    asked: Asked,
+    *,
+    backend: str,
+    make_executor: MakeExecutor,
+    results: Path,
+    seed: int,
+    observer: Observer,
+) -> Finished:
+    """Run the plan, then judge it from what was written down."""
+    scenario, inventory = asked.scenario, asked.inventory
+    directory = RunDirectory.create(results, scenario.name, _run_document(asked, backend=backend, seed=seed))
+    executor = make_executor(inventory, seed)
+    judge = _judge(scenario, inventory, asked.baselines)
+
+    def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
+        by_id = {result.probe_id: result for result in phase_results}
+        return failed_hosts(_probes(phase_plan), by_id, judge=judge)
+
+    started_s = executor.now()
+    directory.events.append("run_started", started_s, {"run_id": directory.path.name})
+    try:
+        finished = run_plan(
+            asked.plan,
+            topology=inventory.topology,
+            executor=executor,
+            directory=directory,
+            observer=observer,
+            gate=gate,
+        )
+        elapsed_s = executor.now() - started_s
+        directory.events.append("run_ended", executor.now(), {})
+    except KeyboardInterrupt as exc:
+        directory.events.append("run_interrupted", executor.now(), {})
+        raise Interrupted(f"interrupted; what was measured until then: fabric report {directory.path}") from exc
+    finally:
+        executor.close()
+        directory.close()
+    by_id = {result.probe_id: result for result in finished}
+    verdict = _conclude(asked.plan, by_id, inventory, judge=judge)
+    _write_derived(directory.path, scenario, verdict, by_id)
+    return Finished(scenario, verdict, directory.path, elapsed_s, backend)
+
+
+def analyze(path: Path, *, baseline_path: Path | None) -> Finished:
+    """Judge a run again from its directory alone, with today's code and, if given, another baseline."""
+    document = _read_run(path)
+    scenario, inventory = from_resolved(document["asked"])
+    baselines = {name: _baseline_from(name, body) for name, body in document["baselines"].items()}
+    if baseline_path is not None:
+        other = load_baseline(baseline_path)
+        baselines = {name: other for name in baselines}
+    plan = plan_scenario(scenario, inventory)
+    events = list(read_events(path / "events.jsonl"))
+    by_id = from_events(events)
+    verdict = _conclude(plan, by_id, inventory, judge=_judge(scenario, inventory, baselines))
+    _write_derived(path, scenario, verdict, by_id)
+    elapsed_s = events[-1]["at_s"] - events[0]["at_s"] if events else 0.0
+    return Finished(scenario, verdict, path, elapsed_s, document["backend"])
+
+
+def _judge(scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline]) -> Judge:
+    settings = scenario.judge
+    return Judge(baselines, topology=inventory.topology, marginal=settings.marginal, override=settings.baseline)
+
+
+def _probes(phase_plan: PhasePlan) -> list[Probe]:
+    return [slot.probe for component in phase_plan.schedule.components for slot in component]
+
+
+def _conclude(plan: Plan, by_id: Mapping[str, ProbeResult], inventory: Inventory, *, judge: Judge) -> Verdict:
+    probes = [probe for phase_plan in plan.phases for probe in _probes(phase_plan)]
+    notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
+    return conclude(probes, by_id, topology=inventory.topology, judge=judge, notes=notes)
+
+
+def _write_derived(path: Path, scenario: Scenario, verdict: Verdict, by_id: Mapping[str, ProbeResult]) -> None:
+    write_measurements(path / "measurements.parquet", (m for result in by_id.values() for m in result.measurements))
+    document = verdict_document(scenario.name, path.name, verdict)
+    try:
+        write_durably(path / "verdict.json", orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    except OSError as exc:
+        raise StoreError(f"{path / 'verdict.json'}: cannot write: {exc.strerror}") from exc
+
+
+def _run_document(asked: Asked, *, backend: str, seed: int) -> dict[str, Any]:
+    try:
+        own = version("fabric-testbench")
+    except PackageNotFoundError:
+        own = "not installed"
+    return {
+        "argv": sys.argv,
+        "backend": backend,
+        "seed": seed,
+        "versions": {"fabric-testbench": own, "python": platform.python_version()},
+        "baselines": {name: asdict(baseline) for name, baseline in asked.baselines.items()},
+        "asked": resolved_document(asked.scenario, asked.inventory),
+    }
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    file = path / "run.json"
+    try:
+        document = orjson.loads(file.read_bytes())
+    except OSError as exc:
+        raise ConfigError([Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}")]) from exc
+    except orjson.JSONDecodeError as exc:
+        raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
+    if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
+        raise ConfigError([Problem(str(file), 0, f"not a run of format {RUN_FORMAT}")])
+    return document
+
+
+def _baseline_from(name: str, body: Mapping[str, Any]) -> Baseline:
+    return Baseline(name, body["source"], tuple(Limit(**limit) for limit in body["limits"]))

@@ -1,0 +1,21 @@
+"""``fabric analyze``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fabric.cli.options import json_option
+from fabric.cli.report import show
+
+
+@click.command("analyze")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--baseline", type=click.Path(path_type=Path), help="Judge by this baseline file instead.")
+@json_option
+def command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
+    """Judge RUN (a run directory) again; rewrites what is derived, never what was measured."""
+    from fabric import app
+
+    return show(app.analyze(run, baseline_path=baseline), as_json=as_json)

@@ -1,0 +1,43 @@
+"""Options that several commands share, spelt once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def scenario_options(function: _F) -> _F:
+    """The scenario file and what overrides it."""
+    for decorate in reversed(
+        (
+            click.argument("scenario", type=click.Path(path_type=Path)),
+            click.option("--inventory", type=click.Path(path_type=Path), help="Use this inventory file instead."),
+            click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
+            click.option(
+                "--fault",
+                "faults",
+                multiple=True,
+                metavar="COMPONENT:KIND[=FACTOR]",
+                help="Mock: break something, e.g. gpu003/mlx5_2:slow=0.5, gpu004:hanging. May be repeated.",
+            ),
+        )
+    ):
+        function = decorate(function)
+    return function
+
+
+def json_option(function: _F) -> _F:
+    """One JSON document on stdout and nothing else there."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")(function)
+
+
+def print_json(document: object) -> None:
+    """Print a JSON document, indented, UTF-8."""
+    import orjson
+
+    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))

@@ -1,0 +1,47 @@
+"""``fabric parse``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fabric.cli.options import json_option, print_json
+
+_TOOLS = ("nccl-tests", "perftest")
+
+
+@click.command("parse")
+@click.argument("tool", type=click.Choice(_TOOLS))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@json_option
+def command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
+    """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
+    from fabric.report.parsed import parsed_document, parsed_lines
+
+    documents: list[dict[str, Any]] = []
+    for file in files:
+        documents.append(parsed_document(tool, _text(file)))
+        if not as_json:
+            for line in parsed_lines(documents[-1], str(file)):
+                click.echo(line)
+    if as_json:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    return 0 if all(_sound(document) for document in documents) else 3
+
+
+def _text(file: Path) -> str:
+    from fabric.errors import ConfigError, Problem
+
+    try:
+        data = click.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
+    except OSError as exc:
+        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
+    return data.decode("utf-8", "replace")
+
+
+def _sound(document: dict[str, Any]) -> bool:
+    """Something was measured, nothing failed, and everything adds up."""
+    tests = document["tests"]
+    return bool(tests) and not document["failures"] and not any(test["problems"] for test in tests)

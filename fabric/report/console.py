@@ -1,0 +1,107 @@
+"""What the engineer reads at the end: the verdict first, then suspects with evidence, then what to do next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import Scenario
+from fabric.model.units import duration_text
+from fabric.model.verdict import Suspect, Verdict
+from fabric.plan.plan import Plan
+from fabric.report.verdict_json import counts
+
+_STYLE = {
+    Outcome.PASS: "bold green",
+    Outcome.SKIPPED: "bold cyan",
+    Outcome.MARGINAL: "bold yellow",
+    Outcome.INCONCLUSIVE: "bold magenta",
+    Outcome.ERROR: "bold magenta",
+    Outcome.FAIL: "bold red",
+}
+
+_MEANING = {
+    Outcome.PASS: "everything measured and good",
+    Outcome.SKIPPED: "nothing failed, but not everything was measured",
+    Outcome.MARGINAL: "good, but near a limit",
+    Outcome.INCONCLUSIVE: "not enough was measured, or there is no limit to judge by",
+    Outcome.ERROR: "the testbench could not measure everything",
+    Outcome.FAIL: "the fabric is bad",
+}
+
+_MOST_SUSPECTS = 20
+
+
+def print_verdict(
+    verdict: Verdict, *, scenario: Scenario, path: Path, elapsed_s: float, backend: str, console: Console | None = None
+) -> None:
+    """Print it; colour only on a terminal, names and outputs never read as markup."""
+    out = console or Console(highlight=False, soft_wrap=True)
+    clock = " of simulated time" if backend == "mock" else ""
+    out.print(
+        Text.assemble(
+            (verdict.outcome.name, _STYLE[verdict.outcome]),
+            f"  {scenario.name} on {len(scenario.hosts)} hosts ({fold(scenario.hosts)}): {_MEANING[verdict.outcome]}",
+        )
+    )
+    tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
+    out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(elapsed_s)}{clock}: {tally}"))
+    _print_suspects(out, verdict.suspects)
+    if verdict.reasons:
+        out.print(Text("\nWhat did not pass"))
+        for reason in verdict.reasons:
+            out.print(Text(f"  {reason}"))
+    out.print(Text(f"\nRun     {path}"))
+    out.print(Text(f"Again   fabric report {path}"))
+
+
+def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
+    if not suspects:
+        return
+    out.print(Text(f"\n{len(suspects)} suspect{'s' if len(suspects) > 1 else ''}"))
+    for number, suspect in enumerate(suspects[:_MOST_SUSPECTS], start=1):
+        out.print(
+            Text.assemble(
+                f"{number:>3}. ",
+                (suspect.component, "bold"),
+                f"  {suspect.kind}  ",
+                (suspect.outcome.name, _STYLE[suspect.outcome]),
+                f"  confidence {suspect.confidence:.0%}",
+            )
+        )
+        for line in suspect.evidence:
+            out.print(Text(f"       {line}"))
+        if suspect.ambiguous_with:
+            out.print(Text(f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}"))
+        out.print(Text(f"       next: {suspect.next_step}"))
+    if len(suspects) > _MOST_SUSPECTS:
+        out.print(Text(f"     and {len(suspects) - _MOST_SUSPECTS} more: see verdict.json"))
+
+
+def print_plan(plan: Plan, *, scenario: Scenario, console: Console | None = None) -> None:
+    """Phases, probes, rounds, the busiest host, and the expected duration."""
+    out = console or Console(highlight=False, soft_wrap=True)
+    out.print(Text(f"{scenario.name} on {len(scenario.hosts)} hosts ({fold(scenario.hosts)})"))
+    for phase in plan.phases:
+        planned = phase.schedule
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in phase.probes_by_kind.items())
+        needs = f"  (only hosts that passed {', '.join(phase.phase.needs)})" if phase.phase.needs else ""
+        out.print(Text(f"\n  {phase.phase.name}{needs}"))
+        out.print(Text(f"    {planned.probes:,} probes: {kinds}"))
+        ratio = planned.makespan_s / planned.lower_bound_s if planned.lower_bound_s else 1.0
+        out.print(
+            Text(
+                f"    {planned.rounds} rounds, {duration_text(planned.makespan_s)}; no schedule is shorter than "
+                f"{duration_text(planned.lower_bound_s)} ({ratio:.2f}x), the work of {planned.busiest_claim}"
+            )
+        )
+        host, probes, work_s = phase.busiest_host
+        if host:
+            out.print(Text(f"    busiest host: {host}, {probes} probes, {duration_text(work_s)} if run one by one"))
+        for note in phase.notes:
+            out.print(Text(f"    note: {note}"))
+    out.print(Text(f"\n  {plan.probes:,} probes, expected on hardware: {duration_text(plan.duration_s)}"))

@@ -1,0 +1,32 @@
+"""The plan for pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.model.scenario import Scenario
+from fabric.plan.plan import Plan
+
+
+def plan_document(plan: Plan, scenario: Scenario) -> dict[str, Any]:
+    """JSON-able: phases with counts, rounds, expected and least possible duration; seconds."""
+    return {
+        "scenario": scenario.name,
+        "hosts": list(scenario.hosts),
+        "probes": plan.probes,
+        "duration_s": plan.duration_s,
+        "lower_bound_s": plan.lower_bound_s,
+        "phases": [
+            {
+                "phase": phase.phase.name,
+                "needs": list(phase.phase.needs),
+                "probes": phase.probes_by_kind,
+                "rounds": phase.schedule.rounds,
+                "duration_s": phase.schedule.makespan_s,
+                "lower_bound_s": phase.schedule.lower_bound_s,
+                "busiest_claim": phase.schedule.busiest_claim,
+                "notes": list(phase.notes),
+            }
+            for phase in plan.phases
+        ],
+    }

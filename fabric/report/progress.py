@@ -1,0 +1,80 @@
+"""Live progress on standard error: a bar on a terminal, plain lines elsewhere (rich: a well-kept library for both)."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from fabric.model.outcome import Outcome
+from fabric.model.probe import ProbeResult
+from fabric.model.units import duration_text
+from fabric.plan.plan import PhasePlan
+
+_LINE_EVERY_S = 15.0
+
+
+class ConsoleProgress:
+    """Watches a run (see engine.phase.Observer) and shows how far it is."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, highlight=False, quiet=quiet)
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._phase = ""
+        self._total = self._done = self._bad = 0
+        self._line_due_s = 0.0
+
+    def __enter__(self) -> ConsoleProgress:
+        if self._console.is_terminal and not self._console.quiet:
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[bad]}", markup=False),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """Announce a phase."""
+        self._phase, self._total = plan.phase.name, plan.schedule.probes
+        self._done = self._bad = 0
+        self._line_due_s = time.monotonic() + _LINE_EVERY_S
+        if self._bar is not None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(self._phase, total=self._total, bad="")
+        else:
+            expected = duration_text(plan.schedule.makespan_s)
+            self._say(f"{self._phase}: {self._total:,} probes, about {expected} on hardware")
+
+    def probe_finished(self, result: ProbeResult) -> None:
+        """Count it; only what the tools themselves called bad is known before the judging."""
+        self._done += 1
+        if result.outcome in (Outcome.FAIL, Outcome.ERROR):
+            self._bad += 1
+        if self._bar is not None and self._task is not None:
+            bad = f"{self._bad} not measured" if self._bad else ""
+            self._bar.update(self._task, completed=self._done, bad=bad)
+        elif self._done % 64 == 0 and time.monotonic() >= self._line_due_s:
+            self._line_due_s = time.monotonic() + _LINE_EVERY_S
+            self._say(f"{self._phase}: {self._done:,} of {self._total:,} done")
+
+    def host_out(self, host: str, reason: str) -> None:
+        """Say at once that a host stopped answering."""
+        self._say(f"{host} is out of the run: {reason}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,36 @@
+"""The only place that names concrete classes: backend name to executor, imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fabric.model.inventory import Inventory
+    from fabric.ports import Executor
+
+
+def _mock(inventory: Inventory, seed: int) -> Executor:
+    from fabric.executors.mock import MockExecutor
+    from fabric.sim.world import World
+
+    mock = inventory.mock
+    return MockExecutor(World(inventory.topology, faults=mock.faults, seed=seed, noise_cv=mock.noise_cv))
+
+
+def _ssh(inventory: Inventory, seed: int) -> Executor:
+    del seed
+    from fabric.executors.ssh import SshExecutor
+
+    return SshExecutor(inventory.ssh, {host.name: host.address for host in inventory.topology.hosts.values()})
+
+
+def _process(inventory: Inventory, seed: int) -> Executor:
+    del seed
+    from fabric.executors.process import ProcessExecutor
+
+    return ProcessExecutor(inventory.process.prefix)
+
+
+BACKENDS: Mapping[str, Callable[[Inventory, int], Executor]] = {"mock": _mock, "ssh": _ssh, "process": _process}
+"""How commands reach hosts, by the name used in inventories and with ``--backend``."""
