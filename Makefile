@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 
-.PHONY: setup format check lint types layers test lab
+.PHONY: setup format check lint types layers test lab install
 
 setup: .venv/.done
 
@@ -30,5 +30,8 @@ test: setup
 
 lab: setup
 	$(BIN)/pytest -q -m lab
+
+install: setup
+	$(BIN)/pytest -q -m install --timeout 900
 
 check: lint types layers test

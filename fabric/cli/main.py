@@ -74,6 +74,7 @@ def run() -> None:
 
 def _explain(exc: Exception) -> int:
     from fabric.errors import ConfigError, FabricError
+    from fabric.report.visible import visible
 
     if isinstance(exc, ConfigError):
         click.echo(str(exc), err=True)
@@ -81,7 +82,7 @@ def _explain(exc: Exception) -> int:
         click.echo(f"{count} problem{'s' if count != 1 else ''}; nothing was run", err=True)
         return 2
     if isinstance(exc, FabricError):
-        click.echo(f"error: {exc}", err=True)
+        click.echo(f"error: {visible(str(exc))}", err=True)
         return 3
     click.echo(f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)", err=True)
     return 3

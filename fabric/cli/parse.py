@@ -19,13 +19,14 @@ _TOOLS = ("nccl-tests", "perftest")
 def command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
     from fabric.report.parsed import parsed_document, parsed_lines
+    from fabric.report.visible import visible
 
     documents: list[dict[str, Any]] = []
     for file in files:
         documents.append(parsed_document(tool, _text(file)))
         if not as_json:
             for line in parsed_lines(documents[-1], str(file)):
-                click.echo(line)
+                click.echo(visible(line))
     if as_json:
         print_json(documents[0] if len(documents) == 1 else documents)
     return 0 if all(_sound(document) for document in documents) else 3

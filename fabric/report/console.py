@@ -14,6 +14,7 @@ from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect, Verdict
 from fabric.plan.plan import Plan
 from fabric.report.verdict_json import counts
+from fabric.report.visible import visible
 
 _STYLE = {
     Outcome.PASS: "bold green",
@@ -54,7 +55,7 @@ def print_verdict(
     if verdict.reasons:
         out.print(Text("\nWhat did not pass"))
         for reason in verdict.reasons:
-            out.print(Text(f"  {reason}"))
+            out.print(Text(f"  {visible(reason)}"))
     out.print(Text(f"\nRun     {path}"))
     out.print(Text(f"Again   fabric report {path}"))
 
@@ -74,7 +75,7 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
             )
         )
         for line in suspect.evidence:
-            out.print(Text(f"       {line}"))
+            out.print(Text(f"       {visible(line)}"))
         if suspect.ambiguous_with:
             out.print(Text(f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}"))
         out.print(Text(f"       next: {suspect.next_step}"))

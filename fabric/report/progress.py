@@ -12,6 +12,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
+from fabric.report.visible import visible
 
 _LINE_EVERY_S = 15.0
 
@@ -77,4 +78,4 @@ class ConsoleProgress:
         self._say(f"{host} is out of the run: {reason}")
 
     def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(visible(text), markup=False, soft_wrap=True)

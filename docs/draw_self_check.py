@@ -1,0 +1,45 @@
+"""Draws docs/self-check.svg: the README's run as a terminal shows it. Run from the project's folder."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from fabric import app
+from fabric.report.console import print_verdict
+from fabric.report.progress import ConsoleProgress
+from fabric.wiring import BACKENDS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Run the demo rack and export what is printed."""
+    console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
+    asked = app.prepare(ROOT / "scenarios" / "self-check.yaml", inventory_path=None, hosts=None, faults=())
+    with tempfile.TemporaryDirectory() as folder:
+        finished = app.run(
+            asked,
+            backend="mock",
+            make_executor=BACKENDS["mock"],
+            results=Path(folder),
+            seed=1,
+            observer=ConsoleProgress(quiet=True),
+        )
+    shown = Path("results") / finished.scenario.name / finished.path.name
+    print_verdict(
+        finished.verdict,
+        scenario=finished.scenario,
+        path=shown,
+        elapsed_s=finished.elapsed_s,
+        backend="mock",
+        console=console,
+    )
+    console.save_svg(str(ROOT / "docs" / "self-check.svg"), title="fabric run scenarios/self-check.yaml")
+
+
+if __name__ == "__main__":
+    main()

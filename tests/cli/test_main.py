@@ -1,0 +1,37 @@
+"""The command line starts light and promises only what it has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from fabric.cli.main import _COMMANDS, main
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """``fabric --help`` loads none of the libraries that make a start slow."""
+    code = (
+        "import sys; from fabric.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pydantic', 'paramiko', 'pyarrow', 'rich', 'yaml', 'numpy', 'pandas', 'ClusterShell', 'orjson'}\n"
+        "sys.exit(bool(heavy & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", list(_COMMANDS))
+def test_every_command_explains_itself(name: str) -> None:
+    """Each command of the list exists and has a help text."""
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+def test_help_lists_every_command() -> None:
+    """The list of commands is what can be called."""
+    output = CliRunner().invoke(main, ["--help"]).output
+    assert all(name in output for name in _COMMANDS)

@@ -1,0 +1,62 @@
+"""The console says the verdict first, and never takes names or outputs for markup."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from fabric.report.console import print_verdict
+
+SCENARIO = Scenario("self-check", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings())
+
+
+def printed(verdict: Verdict, *, terminal: bool = False) -> str:
+    """What a person sees."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100, soft_wrap=True, highlight=False)
+    print_verdict(verdict, scenario=SCENARIO, path=Path("r"), elapsed_s=61, backend="ssh", console=console)
+    return out.getvalue()
+
+
+def failing(evidence: str, count: int = 1) -> Verdict:
+    """A verdict with suspects that were said *evidence* about."""
+    suspect = Suspect("gpu001/mlx5_0", "rnic", Outcome.FAIL, 1.0, (evidence,), ("gpu001/pcie0",), "reseat it")
+    probe = ProbeVerdict("p", Outcome.FAIL, evidence)
+    return Verdict(Outcome.FAIL, ("FAIL: 1 of 1 loopback on gpu001",), (suspect,) * count, (), (probe,))
+
+
+def test_verdict_comes_first() -> None:
+    """The first word is the outcome; the suspect, its rivals, the next step and the place follow."""
+    text = printed(failing("slow"))
+    assert text.startswith("FAIL  self-check on 2 hosts (gpu[001-002])")
+    for part in ("1 min 01 s", "gpu001/mlx5_0", "cannot be told apart from: gpu001/pcie0", "reseat it", "report r"):
+        assert part in text
+
+
+def test_output_is_not_markup() -> None:
+    """Square brackets in a tool's words are printed as they are."""
+    assert "[bold red]no[/] [exit 1]" in printed(failing("[bold red]no[/] [exit 1]"))
+
+
+def test_no_colour_off_a_terminal() -> None:
+    """Escape codes only on a terminal."""
+    assert "\x1b" not in printed(failing("slow"))
+    assert "\x1b" in printed(failing("slow"), terminal=True)
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    """What a host printed cannot move the cursor or ring the bell."""
+    text = printed(failing("evil \x1b[2J\x07\rtext"))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\r" not in text
+
+
+def test_many_suspects_are_counted_not_listed() -> None:
+    """A long list ends with where to read on."""
+    assert "and 5 more: see verdict.json" in printed(failing("slow", count=25))

@@ -1,0 +1,94 @@
+"""The README keeps its word: its commands are run and what it prints is what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of a language, in order."""
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def settled(text: str) -> str:
+    """Output without what differs from run to run: the run's own name."""
+    return re.sub(r"\d{8}-\d{6}(-\d+)?", "RUN", text).strip()
+
+
+def run_line(line: str, folder: Path, fabric: str) -> subprocess.CompletedProcess[str]:
+    """Run a README line with this *fabric*, in a copy of what the line reads."""
+    script = re.sub(r"(^|\s)\S*fabric(?= run)", rf"\1{fabric}", line)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, env=env, timeout=110, check=False
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The files a user has, without results."""
+    for name in ("scenarios", "inventory"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def fabric(tmp_path: Path) -> str:
+    """The command as installed, without installing it."""
+    script = tmp_path / "fabric-here"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from fabric.cli.main import run; run()" "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_first_command_prints_what_the_readme_prints(checkout: Path, fabric: str) -> None:
+    """The run part of the one install-and-run line gives the README's output, letter by letter, and exit code 1."""
+    line = blocks("console")[0].removeprefix("$ ").strip().split(" && ")[-1]
+    done = run_line(line, checkout, fabric)
+    assert done.returncode == 1
+    assert settled(done.stdout) == settled(blocks("text")[0])
+
+
+def test_every_other_run_line_works(checkout: Path, fabric: str) -> None:
+    """Each further `fabric run` line ends with a verdict: exit code 1, because it plants a fault."""
+    lines = [line.removeprefix("$ ") for block in blocks("console")[1:] for line in block.splitlines()]
+    ran = [run_line(line, checkout, fabric) for line in lines if "fabric run" in line]
+    assert [done.returncode for done in ran] == [1, 1]
+
+
+def test_exactly_two_commands_do_all_set_up() -> None:
+    """One line installs and runs the main job, one passes the tests; there is no third set-up line."""
+    lines = [line for block in blocks("console") for line in block.splitlines()]
+    assert [line for line in lines if "pip install" in line or "make" in line] == [
+        "$ python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/fabric run scenarios/self-check.yaml",
+        "$ make check",
+    ]
+
+
+def test_every_linked_file_is_there() -> None:
+    """No link in the README points at nothing."""
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert [link for link in links if not link.startswith("http") and not (ROOT / link).exists()] == []
+
+
+@pytest.mark.install
+def test_install_line_on_a_fresh_checkout(tmp_path: Path) -> None:
+    """The README's first line, as it stands, on a fresh copy of the committed files."""
+    subprocess.run(["git", "checkout-index", "-a", f"--prefix={tmp_path}/"], cwd=ROOT, check=True)
+    line = blocks("console")[0].removeprefix("$ ").strip()
+    env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, env=env, timeout=600, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert settled(done.stdout) == settled(blocks("text")[0])
