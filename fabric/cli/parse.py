@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def _text(file: Path) -> str:
     from fabric.errors import ConfigError, Problem
 
     try:
-        data = click.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as exc:
         raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
     return data.decode("utf-8", "replace")

@@ -1,1 +1,18 @@
-"""YAML files to model, strictly: every problem at once, with file and line."""
+"""Inventory, scenario and baseline files: YAML to the model, strictly, every problem at once with its line."""
+
+from fabric.config.baselines import baseline_path, load_baseline
+from fabric.config.inventory import load_inventory
+from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.scenario import load_scenario
+from fabric.config.schema import inventory_schema, scenario_schema
+
+__all__ = [
+    "baseline_path",
+    "from_resolved",
+    "inventory_schema",
+    "load_baseline",
+    "load_inventory",
+    "load_scenario",
+    "resolved_document",
+    "scenario_schema",
+]

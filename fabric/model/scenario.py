@@ -81,7 +81,7 @@ class JudgeSettings:
     """*baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it."""
 
     baseline: str | None = None
-    marginal: float = 0.01
+    marginal: float = 0.005
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -52,28 +52,33 @@ def read_bandwidth(probe: Probe, servers: Sequence[CommandResult], client: Comma
     """
     The client's average bandwidth in Gb/s.
 
-    A failure is looked for on the server first: a client that cannot connect is the consequence, not the cause.
+    When either side failed, its own trouble counts before what it says of the other side: a client that cannot
+    connect, or a server whose peer died, is the consequence.
     """
-    for result in (*servers, *([] if client is None else [client])):
-        failure = _failure(result)
-        if failure is not None:
-            return failure
+    sides = [*servers, *([] if client is None else [client])]
+    failures = [failure for result in sides for failure in _failures(result)]
+    if failures:
+        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
     if client is None:
         return Reading((), Outcome.ERROR, "the client was never started")
     return _bandwidth(probe, client)
 
 
-def _failure(result: CommandResult) -> Reading | None:
+_CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "exit"})
+
+
+def _failures(result: CommandResult) -> Iterator[tuple[str, Reading]]:
+    """Kind and reading of everything that one side complained of; nothing when it ended well."""
     if result.exit_status == 0 and not result.stderr:
-        return None
-    log = perftest.parse(f"{result.stdout}\n{result.stderr}")
-    for failure in log.failures:
+        return
+    host = result.command.host
+    for failure in perftest.parse(f"{result.stdout}\n{result.stderr}").failures:
         outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
-        return Reading((), outcome, f"{result.command.host}: ib_write_bw: {failure.text}")
-    if result.exit_status == 0:
-        return None
-    last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-    return Reading((), Outcome.ERROR, f"{result.command.host}: ib_write_bw exit {result.exit_status}: {last[:200]}")
+        yield failure.kind, Reading((), outcome, f"{host}: ib_write_bw: {failure.text}")
+    if result.exit_status != 0:
+        last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
+        reason = f"{host}: ib_write_bw exit {result.exit_status}: {last[:200]}"
+        yield "exit", Reading((), Outcome.ERROR, reason)
 
 
 def _bandwidth(probe: Probe, client: CommandResult) -> Reading:

@@ -64,7 +64,7 @@ FAULTS = [
     ("gpu002:garbage", "error", ["gpu002"]),
     ("gpu002:absent", "error", ["gpu002"]),
     ("gpu002/mlx5_3:hanging", "error", ["gpu002/mlx5_3"]),
-    ("gpu002/gpu4:broken", "error", ["gpu002/gpu4"]),
+    ("gpu002/gpu4:broken", "fail", ["gpu002/gpu4"]),
 ]
 
 

@@ -1,0 +1,86 @@
+"""Decodes baseline files: what is normal for a platform, each number with its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fabric.config.document import read_document
+from fabric.config.entries import Entry, report, valid_items
+from fabric.config.problems import Problems
+from fabric.config.quantities import Size
+from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Line, Whole
+from fabric.config.scenario_file import ALGORITHMS, PROBE_KINDS
+from fabric.config.wording import nearest, quoted, shown
+from fabric.model.verdict import Baseline, Limit
+
+LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
+
+
+class LimitEntry(Entry):
+    """The least that is acceptable for a key; a part that is left out matches anything."""
+
+    kind: Annotated[str, Choice(PROBE_KINDS)] = Field(description="The probe kind.")
+    link_class: Annotated[str, Choice(LINK_CLASSES)] | None = Field(
+        None, description="The PCIe distance, for loopback."
+    )
+    size: Annotated[int, Size(1, 1 << 40)] | None = Field(None, description="The message size.")
+    ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks take part.")
+    algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
+    at_least_gbps: Annotated[float, Decimal(0.001, 1_000_000)] = Field(description="The limit, in decimal Gb/s.")
+    source: Annotated[str, Line("a source", most=1000)] = Field(description="Where the number comes from.")
+
+
+class BaselineFile(Entry):
+    """A whole baseline file."""
+
+    name: Annotated[str, SAFE_NAME] = Field(description="The file's name without .yaml.")
+    limits: tuple[LimitEntry, ...] = Field(min_length=1, max_length=10_000, description="What is acceptable.")
+
+
+def load_baseline(path: Path) -> Baseline:
+    """The baseline in a file. ConfigError holds everything that is wrong."""
+    problems = Problems(shown(str(path)))
+    tree = read_document(path, problems)
+    if tree or not problems:
+        report(BaselineFile, tree, problems)
+    first: dict[tuple[object, ...], int] = {}
+    limits = []
+    for here, entry in valid_items(LimitEntry, tree.get("limits"), ("limits",)):
+        key = (entry.kind, entry.link_class, entry.size, entry.ranks, entry.algorithm)
+        if key in first:
+            problems.add(here, f"the same key as the limit on line {first[key]}")
+        first.setdefault(key, problems.lines[here])
+        limits.append(
+            Limit(
+                kind=entry.kind,
+                at_least_gbps=entry.at_least_gbps,
+                source=entry.source,
+                link_class=entry.link_class,
+                size_bytes=entry.size,
+                ranks=entry.ranks,
+                algorithm=entry.algorithm,
+            )
+        )
+    name = tree.get("name")
+    if isinstance(name, str) and name != path.stem:
+        problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
+    problems.raise_if_any()
+    return Baseline(path.stem, str(path), tuple(limits))
+
+
+def baseline_path(name: str, inventory: Path) -> Path:
+    """Where the baseline of that name lies: ``baselines/`` beside the inventory file."""
+    return inventory.parent / "baselines" / f"{name}.yaml"
+
+
+def baseline_problem(name: str, inventory: Path) -> str | None:
+    """Why there is no such baseline, or None when its file is there."""
+    path = baseline_path(name, inventory)
+    if path.is_file():
+        return None
+    known = sorted(other.stem for other in path.parent.glob("*.yaml"))
+    file = quoted(f"baselines/{name}.yaml")
+    return f"no baseline {quoted(name)}: there is no {file} beside the inventory{nearest(name, known)}"

@@ -1,0 +1,110 @@
+"""Checks a tree against a pydantic model and says what is wrong in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from fabric.config.problems import KeyPath, Problems
+from fabric.config.wording import nearest, quoted, seen
+
+
+class Entry(BaseModel):
+    """A mapping in a file: its keys are the fields, and no other key is allowed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Keys that a later version knows."""
+
+
+AnEntry = TypeVar("AnEntry", bound=Entry)
+
+_EXPECTED = {
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "dict_type": "a mapping (key: value)",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text",
+}
+
+
+def report(model: type[Entry], tree: object, problems: Problems) -> None:
+    """Note everything in *tree* that the model refuses."""
+    try:
+        model.model_validate(tree)
+    except ValidationError as exc:
+        for error in exc.errors(include_url=False):
+            if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
+                continue  # pydantic counts only the entries that are right; the others are reported by themselves
+            path, text = _wording(model, error)
+            problems.add(path, text)
+
+
+def valid(model: type[AnEntry], tree: object) -> AnEntry | None:
+    """The entry, or None when it is wrong (which ``report`` has said)."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError:
+        return None
+
+
+def valid_items(model: type[AnEntry], tree: object, path: KeyPath) -> Iterator[tuple[KeyPath, AnEntry]]:
+    """Every entry of a list or mapping that is well formed, with its path: others must not hide what is wrong in it."""
+    items: Any = enumerate(tree) if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ()
+    for key, value in items:
+        entry = valid(model, value)
+        if entry is not None:
+            yield (*path, key), entry
+
+
+def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
+    """Where an error is and how it is said."""
+    kind, path = error["type"], tuple(error["loc"])
+    if kind == "missing":
+        return path[:-1], f"{quoted(str(path[-1]))} is required here"
+    if kind == "extra_forbidden":
+        return path, _unknown_key(model, path)
+    if kind in ("too_short", "too_long"):
+        context = error["ctx"]
+        bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
+        return (
+            path,
+            f"expected {bound} {'entry' if bound.endswith(' 1') else 'entries'}, got {context['actual_length']}",
+        )
+    if kind in _EXPECTED:
+        return path, f"expected {_EXPECTED[kind]}, got {seen(error['input'])}"
+    return path, error["msg"]
+
+
+def _unknown_key(model: type[Entry], path: KeyPath) -> str:
+    """What to say about a key that the mapping does not have."""
+    key = str(path[-1])
+    around = _models_at(model, path)
+    if any(key in one.later for one in around):
+        return f"{quoted(key)} is not available in this version"
+    known = [name for one in around for name in one.model_fields]
+    return f"unknown key {quoted(key)}{nearest(key, known)}"
+
+
+def _models_at(model: type[Entry], path: KeyPath) -> list[type[Entry]]:
+    """The models whose keys may stand beside the last step of *path*."""
+    here = [model]
+    for step in path[:-1]:
+        inner: list[type[Entry]] = []
+        for one in here:
+            field = one.model_fields.get(step) if isinstance(step, str) else None
+            inner += _models_in(field.annotation) if field else []
+        here = inner or here  # list positions, names of a mapping and tags of a union are no fields
+    return here
+
+
+def _models_in(annotation: Any) -> list[type[Entry]]:
+    """The models that a field's type speaks of, however wrapped."""
+    if isinstance(annotation, type) and issubclass(annotation, Entry):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]

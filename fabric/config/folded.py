@@ -1,0 +1,110 @@
+"""Sets of names as the field writes them, ``gpu[001-016,020]``: counted before they are unfolded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError
+
+from fabric.config.scalars import Scalar, refusal
+from fabric.config.wording import quoted
+from fabric.model.names import fold, unfold
+
+NAMES_MOST = 100_000
+_TEXT_MOST = 65_536
+_SHOWN_MOST = 64  # folding names with two numbers in them takes minutes for 100,000
+_RANGE = r"[0-9]{1,9}(?:-[0-9]{1,9}(?:/[0-9]{1,9})?)?"
+_BRACKET = re.compile(rf"\[({_RANGE}(?:,{_RANGE})*)\]")
+_ITEM = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+")
+_BRACKETS_MOST = 4  # of one name
+_EXPECTED = "a set of names such as gpu[001-016] or gpu001,gpu005"
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A set of names, still folded, and how many there are."""
+
+    items: tuple[str, ...]
+    count: int
+
+    def names(self) -> tuple[str, ...]:
+        """The names in the order written; ValueError with the reason when one is there twice."""
+        found: dict[str, None] = {}
+        for item in self.items:
+            # Item by item: ClusterShell would sort them, and drop one that is there twice.
+            found.update(dict.fromkeys(unfold(item)))
+        if len(found) != self.count:
+            raise ValueError(f"{self.count - len(found)} of the {self.count} names are there twice")
+        return tuple(found)
+
+
+def some(names: Sequence[str]) -> str:
+    """Names for a message, quoted and folded: the first of them, and how many more there are."""
+    rest = len(names) - _SHOWN_MOST
+    return quoted(fold(names[:_SHOWN_MOST])) + (f" and {rest} more" if rest > 0 else "")
+
+
+@dataclass(frozen=True)
+class FoldedNames(Scalar):
+    """Reads a folded set; only its shape and size are looked at, nothing is unfolded."""
+
+    most: int = NAMES_MOST
+
+    def parse(self, value: object) -> Folded:
+        """``gpu[0-999999999]`` is refused by arithmetic alone."""
+        if not isinstance(value, str) or len(value) > _TEXT_MOST:
+            raise refusal(_EXPECTED, value)
+        items = _items(value)
+        counts = [_count(item) for item in items]
+        if not all(counts):
+            raise refusal(_EXPECTED, value)
+        total = sum(counts)
+        if total > self.most:
+            text = f"expected at most {self.most} names, got {total} from {quoted(value)}"
+            raise PydanticCustomError("too_many", text)
+        return Folded(items, total)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text of names and ranges."""
+        return {"type": "string", "pattern": r"^[A-Za-z0-9._,/\[\]-]+$"}
+
+
+def _items(text: str) -> tuple[str, ...]:
+    """The parts between commas that are not inside brackets."""
+    items, start, inside = [], 0, False
+    for position, char in enumerate(text):
+        if char in "[]":
+            inside = char == "["
+        elif char == "," and not inside:
+            items.append(text[start:position])
+            start = position + 1
+    return (*items, text[start:])
+
+
+def _count(item: str) -> int:
+    """How many names an item stands for; 0 when it cannot be read."""
+    if not _ITEM.fullmatch(item):
+        return 0
+    brackets = _BRACKET.findall(item)
+    if len(brackets) > _BRACKETS_MOST:
+        return 0
+    total = 1
+    for bracket in brackets:
+        total *= sum(_length(part) for part in bracket.split(","))
+    return total
+
+
+def _length(part: str) -> int:
+    """How many numbers a range like ``001-016`` or ``0-8/2`` holds; 0 when it runs backwards."""
+    numbers, _, step = part.partition("/")
+    first, _, last = numbers.partition("-")
+    last = last or first
+    # A padded number must keep its width (ClusterShell's rule): 001-16 is a slip of the pen.
+    if first.startswith("0") and len(first) > 1 and len(first) != len(last):
+        return 0
+    if len(last) > 1 and last.startswith("0") and len(first) != len(last):
+        return 0
+    return len(range(int(first), int(last) + 1, int(step or 1) or 1)) if step != "0" else 0

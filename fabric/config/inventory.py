@@ -1,0 +1,136 @@
+"""Decodes an inventory file: every problem at once, or the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from pathlib import Path
+
+from fabric.config import topology as parts
+from fabric.config.baselines import baseline_problem
+from fabric.config.document import Tree, read_document
+from fabric.config.entries import report, valid, valid_items
+from fabric.config.faults import component_problem, fault, fault_from_text
+from fabric.config.inventory_file import (
+    HostsEntry,
+    InventoryFile,
+    MockEntry,
+    PlatformEntry,
+    ProcessEntry,
+    SshEntry,
+    SwitchesEntry,
+)
+from fabric.config.platforms import platform
+from fabric.config.problems import Problems
+from fabric.config.wording import quoted, shown
+from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings
+from fabric.model.topology import Topology
+
+_DEFAULT_SSH = SshSettings()
+
+
+def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Inventory:
+    """The inventory in a file; *extra_faults* are ``--fault`` texts. ConfigError holds everything that is wrong."""
+    problems = Problems(shown(str(path)))
+    command_line = Problems("--fault")
+    tree = read_document(path, problems)
+    if not tree and problems:
+        problems.raise_if_any()
+    report(InventoryFile, tree, problems)
+    topology, whole = _topology(tree, problems)
+    _baselines_exist(tree, path, problems)
+    mock = _mock(tree, topology, problems, whole=whole)
+    extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
+    problems.raise_if_any(command_line.all())
+    file = InventoryFile.model_validate(tree)
+    return Inventory(
+        name=file.name,
+        source=str(path),
+        topology=topology,
+        backend=file.backend,
+        ssh=_ssh(file.ssh),
+        process=_process(file.process),
+        mock=MockSettings((*mock.faults, *extra), mock.noise_cv),
+    )
+
+
+def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool]:
+    """What is there as far as the file can be understood, and whether that is every host and switch."""
+    platforms = {
+        str(path[-1]): platform(str(path[-1]), entry, path, problems)
+        for path, entry in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",))
+    }
+    raw_switches, raw_platforms = tree.get("switches", []), tree.get("platforms")
+    switch_entries = list(valid_items(SwitchesEntry, raw_switches, ("switches",)))
+    switch_names = parts.Names("switches", problems)
+    switches = parts.switches(switch_entries, switch_names)
+    complete = _as_many(raw_switches, switch_entries)
+    uplinks = parts.uplinks(switch_entries, switches, problems) if complete else ()
+    known = parts.HostParts(
+        platforms=platforms,
+        platform_names=list(raw_platforms) if isinstance(raw_platforms, dict) else [],
+        switches=switches,
+        switches_complete=complete,
+    )
+    host_names = parts.Names("hosts", problems)
+    host_entries = list(valid_items(HostsEntry, tree.get("hosts"), ("hosts",)))
+    hosts = parts.hosts(host_entries, known, host_names)
+    for name in sorted(host_names.taken & switch_names.taken):
+        problems.add(("switches",), f"{quoted(name)} names a host and a switch")
+    whole = complete and _as_many(tree.get("hosts"), host_entries) and len(hosts) == host_names.asked > 0
+    return Topology(hosts, switches, uplinks), whole
+
+
+def _as_many(raw: Tree | None, entries: Sized) -> bool:
+    """Whether every entry of a list is well formed."""
+    return isinstance(raw, list) and len(raw) == len(entries)
+
+
+def _baselines_exist(tree: dict[str, Tree], path: Path, problems: Problems) -> None:
+    """Every platform's baseline has its file."""
+    for here, entry in valid_items(PlatformEntry, tree.get("platforms"), ("platforms",)):
+        text = baseline_problem(entry.baseline, path)
+        if text:
+            problems.add((*here, "baseline"), text)
+
+
+def _mock(tree: dict[str, Tree], topology: Topology, problems: Problems, *, whole: bool) -> MockSettings:
+    """The mock's settings; components are looked up only in a topology that is *whole*."""
+    entry = valid(MockEntry, tree.get("mock", {})) or MockEntry()
+    faults = []
+    for position, each in enumerate(entry.faults):
+        here = ("mock", "faults", position)
+        faults.append(fault(each, here, problems))
+        text = component_problem(each.component, each.kind, topology) if whole else None
+        if text:
+            problems.add((*here, "component"), text)
+    return MockSettings(tuple(faults), entry.noise_cv)
+
+
+def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, *, whole: bool) -> tuple[Fault, ...]:
+    """The faults of the command line."""
+    found = []
+    for text in texts:
+        each = fault_from_text(text, problems)
+        if each is None:
+            continue
+        said = component_problem(each.component, each.kind, topology) if whole else None
+        if said:
+            problems.at_line(0, said)
+        found.append(each)
+    return tuple(found)
+
+
+def _ssh(entry: SshEntry) -> SshSettings:
+    return SshSettings(
+        user=entry.user,
+        port=entry.port,
+        key_file=entry.key_file,
+        agent=entry.agent,
+        jump=tuple(JumpHost(jump.address, jump.user, jump.port) for jump in entry.jump),
+        known_hosts=entry.known_hosts or _DEFAULT_SSH.known_hosts,
+        connect_timeout_s=float(entry.connect_timeout),
+    )
+
+
+def _process(entry: ProcessEntry) -> ProcessSettings:
+    return ProcessSettings(entry.prefix)

@@ -1,0 +1,172 @@
+"""The inventory file as it is written: every key, its type, its range and what it means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from fabric.config.entries import Entry
+from fabric.config.folded import Folded, FoldedNames
+from fabric.config.quantities import Duration, Indexes
+from fabric.config.scalars import ADDRESS, DEVICE, SAFE_NAME, USER, Choice, Decimal, Flag, Line, Whole
+from fabric.config.templates import Template, TemplateOrList, TemplateText
+
+BACKENDS = ("mock", "ssh", "process")
+LINK_LAYERS = ("infiniband", "ethernet")
+TIERS = ("leaf", "spine", "core")
+
+LineRate = Annotated[float, Decimal(1, 10_000)]
+PathText = Annotated[str, Line("a path", most=4096)]
+
+COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
+FAULT_KIND = Choice(("slow", "broken", "hanging", "absent", "garbage"))
+FACTOR = Decimal(0.001, 0.999)
+
+
+class PcieSwitchEntry(Entry):
+    """One PCIe switch of a host, or several alike."""
+
+    name: Annotated[Folded, FoldedNames(64)] = Field(description="Its name; pcie[0-1] makes two alike.")
+    numa: Annotated[int, Whole(0, 63)] = Field(description="The NUMA node it hangs off.")
+
+
+class GpuEntry(Entry):
+    """One GPU of a host, or several alike."""
+
+    index: Annotated[tuple[int, ...], Indexes()] = Field(description="Its CUDA index; 0-3 makes four alike.")
+    numa: Annotated[int, Whole(0, 63)] | None = Field(None, description="Its NUMA node; else that of its PCIe switch.")
+    pcie_switch: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Its PCIe switch; none: straight off the CPU."
+    )
+
+
+class RnicEntry(Entry):
+    """One RDMA port of a host."""
+
+    device: Annotated[str, DEVICE] = Field(description="Its RDMA device, as ibv_devices lists it.")
+    port: Annotated[int, Whole(1, 8)] = Field(1, description="The port of that device.")
+    rail: Annotated[int, Whole(0, 63)] = Field(description="Its rail, counted from 0; decides its leaf switch.")
+    numa: Annotated[int, Whole(0, 63)] | None = Field(None, description="Its NUMA node; else that of its PCIe switch.")
+    pcie_switch: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Its PCIe switch; none: straight off the CPU."
+    )
+    line_rate_gbps: LineRate = Field(description="What the link signals, in decimal Gb/s: 400 for NDR, 200 for HDR.")
+    nearest_gpus: tuple[Annotated[int, Whole(0, 99)], ...] | None = Field(
+        None, description="The GPUs it serves; else those on its PCIe switch."
+    )
+
+
+class PlatformEntry(Entry):
+    """A host layout, described once."""
+
+    baseline: Annotated[str, SAFE_NAME] = Field(description="What is normal for it: baselines/<this>.yaml.")
+    link_layer: Annotated[str, Choice(LINK_LAYERS)] = Field(description="infiniband or ethernet (RoCE).")
+    numa_nodes: Annotated[int, Whole(1, 64)] = Field(description="How many memory nodes a host has.")
+    pcie_switches: tuple[PcieSwitchEntry, ...] = Field((), max_length=64, description="The PCIe switches of a host.")
+    gpus: tuple[GpuEntry, ...] = Field((), max_length=64, description="The GPUs of a host.")
+    rnics: tuple[RnicEntry, ...] = Field(min_length=1, max_length=64, description="The RDMA ports of a host.")
+
+
+class HostsEntry(Entry):
+    """Hosts that are alike; racks and units are counted over them in the order written."""
+
+    names: Annotated[Folded, FoldedNames()] = Field(description="Which hosts: gpu[001-016].")
+    platform: Annotated[str, SAFE_NAME] = Field(description="Their layout, one of platforms.")
+    address: Annotated[Template, TemplateText(("name", "unit", "rack"))] | None = Field(
+        None, description="Where each is reached; {name} when left out."
+    )
+    rack: Annotated[Template, TemplateText(("rack", "unit"))] | None = Field(
+        None, description="The rack of each, such as r{rack:02}."
+    )
+    hosts_per_rack: Annotated[int, Whole(1, 100_000)] | None = Field(
+        None, description="After so many, {rack} grows by one."
+    )
+    leaves: Annotated[tuple[Template, ...], TemplateOrList(TemplateText(("rail", "unit", "rack", "name")))] | None = (
+        Field(None, description="The leaf switch of each rail, such as su{unit}-leaf{rail}, or a list in rail order.")
+    )
+    hosts_per_unit: Annotated[int, Whole(1, 100_000)] | None = Field(
+        None, description="After so many, {unit} grows by one."
+    )
+
+
+class UplinksEntry(Entry):
+    """Cables from each of some switches to each of others."""
+
+    to: Annotated[Folded, FoldedNames()] = Field(description="The switches above: spine[00-31].")
+    count: Annotated[int, Whole(1, 1024)] = Field(1, description="Parallel cables between each two.")
+    line_rate_gbps: LineRate = Field(description="What each cable signals, in decimal Gb/s.")
+
+
+class SwitchesEntry(Entry):
+    """Switches that are alike."""
+
+    names: Annotated[Folded, FoldedNames()] = Field(description="Which switches: su0-leaf[0-7].")
+    tier: Annotated[str, Choice(TIERS)] = Field(description="leaf, spine or core.")
+    uplinks: UplinksEntry | None = Field(None, description="Their cables upwards.")
+
+
+class JumpEntry(Entry):
+    """A host to go through."""
+
+    address: Annotated[str, ADDRESS] = Field(description="Its name or address.")
+    user: Annotated[str, USER] | None = Field(None, description="The account there.")
+    port: Annotated[int, Whole(1, 65_535)] = Field(22, description="Its SSH port.")
+
+
+class SshEntry(Entry):
+    """How hosts are reached over SSH."""
+
+    user: Annotated[str, USER] | None = Field(None, description="The account; else your own name.")
+    port: Annotated[int, Whole(1, 65_535)] = Field(22, description="The SSH port of every host.")
+    key_file: PathText | None = Field(None, description="A private key; else the agent.")
+    agent: Annotated[bool, Flag()] = Field(True, description="Whether keys of the SSH agent may be used.")
+    jump: tuple[JumpEntry, ...] = Field((), max_length=8, description="Hosts to go through, nearest first.")
+    known_hosts: Annotated[tuple[PathText, ...], Field(min_length=1, max_length=16)] | None = Field(
+        None, description="Files of host keys; a host that is in none of them is refused."
+    )
+    connect_timeout: Annotated[int, Duration(1, 600)] = Field(15, description="How long to wait for a session.")
+
+
+class ProcessEntry(Entry):
+    """How a command is carried to a host by another command."""
+
+    prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = Field(
+        (), max_length=64, description="The argv before each command, {host} replaced; empty runs it here."
+    )
+
+
+class FaultEntry(Entry):
+    """Something the simulated rack does wrong."""
+
+    component: Annotated[str, COMPONENT] = Field(
+        description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch."
+    )
+    kind: Annotated[str, FAULT_KIND] = Field(description="slow, broken, hanging, absent or garbage.")
+    factor: Annotated[float, FACTOR] | None = Field(
+        None, description="With slow: the fraction of its bandwidth that is left."
+    )
+
+
+class MockEntry(Entry):
+    """How the simulated rack behaves."""
+
+    noise_cv: Annotated[float, Decimal(0, 0.5)] = Field(
+        0.003, description="Spread of a healthy measurement (sigma / mean)."
+    )
+    faults: tuple[FaultEntry, ...] = Field((), max_length=1000, description="What is bad in it.")
+
+
+class InventoryFile(Entry):
+    """A whole inventory file."""
+
+    name: Annotated[str, SAFE_NAME] = Field(description="What this fabric is called.")
+    backend: Annotated[str, Choice(BACKENDS)] = Field(
+        description="How hosts are reached: mock (simulated), ssh or process."
+    )
+    platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1, description="Host layouts by name.")
+    hosts: tuple[HostsEntry, ...] = Field(min_length=1, description="The machines under test.")
+    switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
+    ssh: SshEntry = Field(SshEntry(), description="With backend ssh: how hosts are reached.")
+    process: ProcessEntry = Field(ProcessEntry(), description="With backend process: what carries a command to a host.")
+    mock: MockEntry = Field(MockEntry(), description="With backend mock: how the simulated rack behaves.")

@@ -1,0 +1,114 @@
+"""Makes phases from what the scenario file says of them, and checks their names and what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabric.config.problems import KeyPath, Problems
+from fabric.config.scenario_file import (
+    AllToAllEntry,
+    AllToAllProbe,
+    LoopbackEntry,
+    LoopbackProbe,
+    PhaseEntry,
+    ProbeEntry,
+    RnicToRnicEntry,
+    RnicToRnicProbe,
+    TorAllReduceEntry,
+)
+from fabric.config.wording import nearest, quoted
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+
+
+def phases(
+    entries: Iterable[tuple[KeyPath, PhaseEntry]], written: Iterable[object], problems: Problems
+) -> tuple[Phase, ...]:
+    """The phases in order; *written* are the names of all that the file has, also of those that are wrong."""
+    names = [name for name in written if isinstance(name, str)]
+    seen: set[str] = set()
+    found = []
+    for path, entry in entries:
+        if entry.name in seen:
+            problems.add((*path, "name"), f"phase {quoted(entry.name)} is there twice")
+        earlier = names[: names.index(entry.name)]
+        for position, need in enumerate(entry.needs):
+            _need(need, earlier, names, (*path, "needs", position), problems)
+        seen.add(entry.name)
+        found.append(Phase(entry.name, _probes(entry, path, problems), entry.needs))
+    return tuple(found)
+
+
+def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, problems: Problems) -> None:
+    """A phase needs phases that come before it."""
+    if need in earlier:
+        return
+    if need in names:
+        problems.add(path, f"phase {quoted(need)} does not come before this one")
+    else:
+        problems.add(path, f"no phase {quoted(need)}{nearest(need, earlier)}")
+
+
+def _probes(entry: PhaseEntry, path: KeyPath, problems: Problems) -> tuple[ProbeSpec, ...]:
+    """The probes; each has a name of its own within its phase."""
+    seen: set[str] = set()
+    specs = []
+    for position, probe in enumerate(entry.probes):
+        spec = _spec(probe)
+        if spec.name in seen:
+            text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
+            problems.add((*path, "probes", position), text)
+        seen.add(spec.name)
+        specs.append(spec)
+    return tuple(specs)
+
+
+def _spec(probe: ProbeEntry) -> ProbeSpec:
+    """What one probe asks for."""
+    if isinstance(probe, LoopbackProbe):
+        return _loopback(probe.loopback)
+    if isinstance(probe, RnicToRnicProbe):
+        return _rnic_to_rnic(probe.rnic_to_rnic)
+    if isinstance(probe, AllToAllProbe):
+        return _all_to_all(probe.all_to_all)
+    return _tor_all_reduce(probe.tor_all_reduce)
+
+
+def _loopback(entry: LoopbackEntry) -> LoopbackSpec:
+    return LoopbackSpec(
+        name=entry.name,
+        size_bytes=entry.size,
+        duration_s=entry.duration,
+        queue_pairs=entry.queue_pairs,
+        repeat=entry.repeat,
+    )
+
+
+def _rnic_to_rnic(entry: RnicToRnicEntry) -> RnicToRnicSpec:
+    return RnicToRnicSpec(
+        name=entry.name,
+        size_bytes=entry.size,
+        duration_s=entry.duration,
+        queue_pairs=entry.queue_pairs,
+        repeat=entry.repeat,
+    )
+
+
+def _all_to_all(entry: AllToAllEntry) -> AllToAllSpec:
+    return AllToAllSpec(
+        name=entry.name,
+        sizes_bytes=entry.sizes,
+        halves=entry.halves,
+        iterations=entry.iterations,
+        repeat=entry.repeat,
+    )
+
+
+def _tor_all_reduce(entry: TorAllReduceEntry) -> TorAllReduceSpec:
+    return TorAllReduceSpec(
+        name=entry.name,
+        sizes_bytes=entry.sizes,
+        algorithm=entry.algorithm,
+        launcher=entry.launcher,
+        iterations=entry.iterations,
+        repeat=entry.repeat,
+    )

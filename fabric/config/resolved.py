@@ -1,0 +1,176 @@
+"""A decoded scenario and inventory as JSON and back, without loss: what ``run.json`` keeps to judge a run again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from fabric.config.wording import shown
+from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
+from fabric.model.scenario import (
+    AllToAllSpec,
+    JudgeSettings,
+    LoopbackSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    Scenario,
+    TorAllReduceSpec,
+)
+from fabric.model.topology import Host, Platform, Switch, Topology, Uplinks
+
+FORMAT: Literal[1] = 1
+
+HostRow = tuple[str, int, str, str | None, int]
+"""Name, number of its platform, address, rack, number of its leaf set."""
+
+ProbeRow = (
+    tuple[Literal["loopback"], LoopbackSpec]
+    | tuple[Literal["rnic_to_rnic"], RnicToRnicSpec]
+    | tuple[Literal["all_to_all"], AllToAllSpec]
+    | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
+)
+
+_KINDS: dict[type[ProbeSpec], str] = {
+    LoopbackSpec: "loopback",
+    RnicToRnicSpec: "rnic_to_rnic",
+    AllToAllSpec: "all_to_all",
+    TorAllReduceSpec: "tor_all_reduce",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseDocument:
+    name: str
+    probes: tuple[ProbeRow, ...]
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ScenarioDocument:
+    name: str
+    description: str
+    source: str
+    inventory: str
+    hosts: tuple[str, ...]
+    phases: tuple[_PhaseDocument, ...]
+    judge: JudgeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _InventoryDocument:
+    """Platforms and leaf sets once; hosts as short rows; switches as runs of one tier."""
+
+    name: str
+    source: str
+    backend: str
+    ssh: SshSettings
+    process: ProcessSettings
+    mock: MockSettings
+    platforms: tuple[Platform, ...]
+    leaves: tuple[tuple[str, ...], ...]
+    hosts: tuple[HostRow, ...]
+    switches: tuple[tuple[str, tuple[str, ...]], ...]
+    uplinks: tuple[Uplinks, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    format: Literal[1]
+    scenario: _ScenarioDocument
+    inventory: _InventoryDocument
+
+
+def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
+    """Both, as plain JSON values."""
+    document = _Document(FORMAT, _scenario_document(scenario), _inventory_document(inventory))
+    return asdict(document)
+
+
+def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
+    """What ``resolved_document`` was made from. ConfigError when it is something else."""
+    try:
+        document = TypeAdapter(_Document).validate_json(json.dumps(doc), strict=True)
+        return _scenario(document.scenario), _inventory(document.inventory)
+    except ValidationError as exc:
+        raise ConfigError(
+            Problem("run.json", 0, shown(f"{'.'.join(str(step) for step in error['loc'])}: {error['msg']}", most=300))
+            for error in exc.errors(include_url=False)
+        ) from exc
+    except (IndexError, TypeError, ValueError, RecursionError) as exc:
+        raise ConfigError([Problem("run.json", 0, f"not a resolved run: {shown(str(exc), most=200)}")]) from exc
+
+
+def _scenario_document(scenario: Scenario) -> _ScenarioDocument:
+    phases: Any = tuple(
+        _PhaseDocument(phase.name, tuple((_KINDS[type(spec)], spec) for spec in phase.probes), phase.needs)  # type: ignore[misc]
+        for phase in scenario.phases
+    )
+    return _ScenarioDocument(
+        name=scenario.name,
+        description=scenario.description,
+        source=scenario.source,
+        inventory=scenario.inventory,
+        hosts=scenario.hosts,
+        phases=phases,
+        judge=scenario.judge,
+    )
+
+
+def _scenario(document: _ScenarioDocument) -> Scenario:
+    return Scenario(
+        name=document.name,
+        description=document.description,
+        source=document.source,
+        inventory=document.inventory,
+        hosts=document.hosts,
+        phases=tuple(Phase(each.name, tuple(spec for _, spec in each.probes), each.needs) for each in document.phases),
+        judge=document.judge,
+    )
+
+
+def _inventory_document(inventory: Inventory) -> _InventoryDocument:
+    topology = inventory.topology
+    platforms: dict[str, tuple[int, Platform]] = {}
+    leaves: dict[tuple[str, ...], int] = {}
+    rows: list[HostRow] = []
+    for host in topology.hosts.values():
+        platform, _ = platforms.setdefault(host.platform.name, (len(platforms), host.platform))
+        rows.append((host.name, platform, host.address, host.rack, leaves.setdefault(host.leaves, len(leaves))))
+    runs = groupby(topology.switches.values(), key=lambda switch: switch.tier)
+    return _InventoryDocument(
+        name=inventory.name,
+        source=inventory.source,
+        backend=inventory.backend,
+        ssh=inventory.ssh,
+        process=inventory.process,
+        mock=inventory.mock,
+        platforms=tuple(platform for _, platform in platforms.values()),
+        leaves=tuple(leaves),
+        hosts=tuple(rows),
+        switches=tuple((tier, tuple(switch.name for switch in run)) for tier, run in runs),
+        uplinks=topology.uplinks,
+    )
+
+
+def _inventory(document: _InventoryDocument) -> Inventory:
+    hosts = {}
+    for name, platform, address, rack, leaves in document.hosts:
+        if platform < 0 or leaves < 0:
+            raise IndexError("negative number in hosts")
+        hosts[name] = Host(name, document.platforms[platform], address, rack, document.leaves[leaves])
+    switches = {name: Switch(name, tier) for tier, names in document.switches for name in names}
+    return Inventory(
+        name=document.name,
+        source=document.source,
+        topology=Topology(hosts, switches, document.uplinks),
+        backend=document.backend,
+        ssh=document.ssh,
+        process=document.process,
+        mock=document.mock,
+    )

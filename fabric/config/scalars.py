@@ -1,0 +1,187 @@
+"""The types of single values, each read from text: whole numbers, decimals, true/false, words, lines of text."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from fabric.config.wording import nearest, one_of, seen
+
+_WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
+_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
+_BOOLEANS = {
+    "yes": "true",
+    "on": "true",
+    "y": "true",
+    "1": "true",
+    "no": "false",
+    "off": "false",
+    "n": "false",
+    "0": "false",
+}
+
+
+def refusal(expected: str, value: object, *, hint: str = "") -> PydanticCustomError:
+    """The error that says what was expected and what was there."""
+    # Without a context pydantic leaves braces in the text alone.
+    return PydanticCustomError("refused", f"expected {expected}, got {seen(value)}{hint}")
+
+
+class Scalar(ABC):
+    """Metadata for ``Annotated``: reads a value from text and describes it in JSON Schema."""
+
+    @abstractmethod
+    def parse(self, value: object) -> object:
+        """The value, or a refusal raised."""
+
+    @abstractmethod
+    def json_schema(self) -> JsonSchemaValue:
+        """What an editor should accept."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return self.json_schema()
+
+
+@dataclass(frozen=True)
+class Whole(Scalar):
+    """A whole number in plain digits."""
+
+    least: int
+    most: int
+
+    def parse(self, value: object) -> int:
+        """``22`` but not ``022``, ``0x16``, ``2_2``, ``22.0`` or ``22:22``."""
+        expected = f"a whole number from {self.least} to {self.most}"
+        if not isinstance(value, str):
+            raise refusal(expected, value)
+        if not _WHOLE.fullmatch(value):
+            hint = " (plain digits without a leading zero)" if value[:1].isdigit() else ""
+            raise refusal(expected, value, hint=hint)
+        if not self.least <= int(value) <= self.most:
+            raise refusal(expected, value)
+        return int(value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """A number, or its digits as text."""
+        pattern = f"^({_WHOLE.pattern})$"
+        return {"type": ["integer", "string"], "minimum": self.least, "maximum": self.most, "pattern": pattern}
+
+
+@dataclass(frozen=True)
+class Decimal(Scalar):
+    """A decimal number, with an exponent if need be."""
+
+    least: float
+    most: float
+
+    def parse(self, value: object) -> float:
+        """``0.5``, ``400``, ``1e-6``."""
+        if isinstance(value, str) and _DECIMAL.fullmatch(value) and self.least <= float(value) <= self.most:
+            return float(value)
+        raise refusal(f"a number from {self.least:g} to {self.most:g}", value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """A number, or the same as text."""
+        pattern = f"^{_DECIMAL.pattern}$"
+        return {"type": ["number", "string"], "minimum": self.least, "maximum": self.most, "pattern": pattern}
+
+
+@dataclass(frozen=True)
+class Flag(Scalar):
+    """true or false, and nothing else."""
+
+    def parse(self, value: object) -> bool:
+        """``yes``, ``on`` and their like are refused: YAML versions disagree about them."""
+        if value == "true":
+            return True
+        if value == "false":
+            return False
+        meant = _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
+        raise refusal("true or false", value, hint=f"; write {meant}" if meant else "")
+
+    def json_schema(self) -> JsonSchemaValue:
+        """A YAML boolean, or its word as text."""
+        return {"enum": [True, False, "true", "false"]}
+
+
+@dataclass(frozen=True)
+class Choice(Scalar):
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def parse(self, value: object) -> str:
+        """The word as it is, or a refusal that suggests the nearest."""
+        if isinstance(value, str) and value in self.words:
+            return value
+        raise refusal(one_of(self.words), value, hint=nearest(value, self.words) if isinstance(value, str) else "")
+
+    def json_schema(self) -> JsonSchemaValue:
+        """The words."""
+        return {"enum": list(self.words)}
+
+
+@dataclass(frozen=True)
+class Word(Scalar):
+    """A name of a fixed shape; *expected* says the shape in words."""
+
+    pattern: str
+    expected: str
+
+    def parse(self, value: object) -> str:
+        """The name; the whole of it must have the shape (a trailing newline does not)."""
+        if isinstance(value, str) and re.fullmatch(self.pattern, value):
+            return value
+        raise refusal(self.expected, value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """The shape as a pattern."""
+        return {"type": "string", "pattern": f"^{self.pattern}$"}
+
+
+@dataclass(frozen=True)
+class Line(Scalar):
+    """One line of free text that prints; nothing that could be taken for an option."""
+
+    what: str
+    most: int = 1024
+    option: bool = False  # may start with "-"
+
+    def parse(self, value: object) -> str:
+        """The text; control, direction and line-break characters are refused."""
+        expected = f"{self.what} (printable, 1 to {self.most} characters, one line)"
+        if not isinstance(value, str) or not 0 < len(value) <= self.most or not value.isprintable():
+            raise refusal(expected, value)
+        if value.startswith("-") and not self.option:
+            raise refusal(f"{self.what} that does not start with '-'", value)
+        return value
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text of some length."""
+        return {"type": "string", "minLength": 1, "maxLength": self.most}
+
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+SAFE_NAME = Word(_NAME, "a name of 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit")
+"""Names that become parts of paths and of ids."""
+
+HOST_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
+HOST_NAME = Word(
+    HOST_PATTERN.pattern, "a name of 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit"
+)
+ADDRESS = Word(ADDRESS_PATTERN.pattern, "a host name or address (letters, digits, '.', ':', '_', '-')")
+USER = Word(r"[A-Za-z_][A-Za-z0-9._-]{0,31}", "a user name (letters, digits, '.', '_', '-')")
+DEVICE = Word(
+    r"(mlx5_|bnxt_re|irdma|rdma|rocep|ibp)[A-Za-z0-9_.-]{1,15}",
+    "an RDMA device such as mlx5_0 (mlx5_, bnxt_re, irdma, rdma, rocep or ibp, then 1 to 15 characters)",
+)

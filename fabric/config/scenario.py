@@ -1,0 +1,120 @@
+"""Decodes a scenario file with its inventory: every problem at once, or both."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic_core import PydanticCustomError
+
+from fabric.config.baselines import baseline_problem
+from fabric.config.document import Tree, read_document
+from fabric.config.entries import report, valid, valid_items
+from fabric.config.inventory import load_inventory
+from fabric.config.phases import phases
+from fabric.config.problems import Problems
+from fabric.config.scenario_file import JudgeEntry, PhaseEntry, ScenarioFile
+from fabric.config.selection import HostsText, Selection, selected
+from fabric.config.wording import shown
+from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import JudgeSettings, Scenario
+
+
+def load_scenario(
+    path: Path, *, inventory_path: Path | None = None, hosts: str | None = None, faults: tuple[str, ...] = ()
+) -> tuple[Scenario, Inventory]:
+    """
+    The scenario in a file, and the inventory it runs on.
+
+    *inventory_path* and *hosts* are ``--inventory`` and ``--hosts`` and override the file's own; *faults* are
+    ``--fault`` texts. ConfigError holds everything that is wrong, with both files.
+    """
+    problems, command_line = Problems(shown(str(path))), Problems("--hosts")
+    tree = read_document(path, problems)
+    if tree or not problems:
+        report(ScenarioFile, tree, problems)
+        found = phases(
+            valid_items(PhaseEntry, tree.get("phases"), ("phases",)), _phase_names(tree.get("phases")), problems
+        )
+    else:
+        found = ()
+    where = inventory_path or _inventory_path(tree, path, problems)
+    inventory, others = _inventory(where, faults)
+    wanted = _hosts_option(hosts, command_line) if hosts is not None else _hosts_key(tree)
+    names: tuple[str, ...] = ()
+    if inventory and wanted:
+        say = (
+            (lambda text: command_line.at_line(0, text))
+            if hosts is not None
+            else lambda text: problems.add(("hosts",), text)
+        )
+        names = selected(wanted, inventory.topology, say)
+    judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
+    missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
+    if missing:
+        problems.add(("judge", "baseline"), missing)
+    problems.raise_if_any((*others, *command_line.all()))
+    if inventory is None:  # its problems were raised above
+        raise ConfigError([Problem(str(path), 0, "no inventory")])
+    file = ScenarioFile.model_validate(tree)
+    scenario = Scenario(
+        name=file.name,
+        description=file.description or "",
+        source=str(path),
+        inventory=inventory.source,
+        hosts=names,
+        phases=found,
+        judge=JudgeSettings(judge.baseline, judge.marginal),
+    )
+    return scenario, inventory
+
+
+def _phase_names(raw: Tree | None) -> list[object]:
+    """The names of all phases in the file, right or wrong, in order."""
+    return [item.get("name") for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+
+
+def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:
+    """The scenario's own inventory, relative to the scenario's folder."""
+    written = tree.get("inventory")
+    if not tree or (isinstance(written, str) and not written.isprintable()):
+        return None
+    if written is None:
+        problems.add((), "'inventory' is required here, or --inventory")
+    if not isinstance(written, str) or not written:
+        return None
+    joined = path.parent / written
+    short = Path(os.path.normpath(joined))
+    try:
+        # a/../b is b only where a is no symbolic link
+        return short if short.exists() and short.samefile(joined) else joined
+    except OSError:
+        return joined
+
+
+def _inventory(where: Path | None, faults: tuple[str, ...]) -> tuple[Inventory | None, tuple[Problem, ...]]:
+    """The inventory, or what is wrong with it."""
+    if where is None:
+        return None, ()
+    try:
+        return load_inventory(where, extra_faults=faults), ()
+    except ConfigError as exc:
+        return None, exc.problems
+
+
+def _hosts_option(text: str, problems: Problems) -> Selection | None:
+    """What ``--hosts`` selects."""
+    try:
+        return HostsText().parse(text)
+    except PydanticCustomError as exc:
+        problems.at_line(0, exc.message())
+        return None
+
+
+def _hosts_key(tree: dict[str, Tree]) -> Selection | None:
+    """What the file's ``hosts`` selects; None when it is wrong."""
+    try:
+        return HostsText().parse(tree.get("hosts", "all"))
+    except PydanticCustomError:
+        return None

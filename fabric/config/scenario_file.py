@@ -1,0 +1,174 @@
+"""The scenario file as it is written: every key, its type, its range and what it means."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+from fabric.config.entries import Entry
+from fabric.config.quantities import Duration, Size, geometric
+from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
+from fabric.config.selection import HostsText, Selection
+from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.scenario import GIB, AllToAllSpec, LoopbackSpec, RnicToRnicSpec, TorAllReduceSpec
+
+ALGORITHMS = ("RING", "TREE", "NVLS", "NVLSTREE", "COLLNETDIRECT", "COLLNETCHAIN")  # NCCL_ALGO
+LAUNCHERS = ("mpirun", "srun")
+PROBE_KINDS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce")
+LATER_PROBES = ("group_all_reduce", "concurrent_rings", "pairwise")
+
+_LOOPBACK, _RNICS, _ALL_TO_ALL, _TOR = LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec(), TorAllReduceSpec()
+
+Name = Annotated[str, SAFE_NAME]
+MessageSize = Annotated[int, Size(1, GIB)]
+Seconds = Annotated[int, Duration(1, 3600)]
+QueuePairs = Annotated[int, Whole(1, 1024)]
+Repeat = Annotated[int, Whole(1, 1000)]
+Sizes = Annotated[
+    tuple[Annotated[int, Size(1 << 10, 256 * GIB)], ...], Field(min_length=1, max_length=30), AfterValidator(geometric)
+]
+Iterations = Annotated[int, Whole(1, 10_000)]
+
+_NAME_TEXT = "Its name in ids and reports; the kind when left out."
+_REPEAT_TEXT = "How often each measurement is made."
+_SIZES_TEXT = "Message sizes, each the same whole multiple of the one before."
+_ITERATIONS_TEXT = "Iterations of each size (nccl-tests -n)."
+
+
+class LoopbackEntry(Entry):
+    """Each RNIC to every memory node and GPU of its own host."""
+
+    name: Name = Field(_LOOPBACK.name, description=_NAME_TEXT)
+    size: MessageSize = Field(_LOOPBACK.size_bytes, description="Message size (ib_write_bw --size).")
+    duration: Seconds = Field(_LOOPBACK.duration_s, description="How long each pair is measured.")
+    queue_pairs: QueuePairs = Field(_LOOPBACK.queue_pairs, description="Queue pairs of each measurement.")
+    repeat: Repeat = Field(_LOOPBACK.repeat, description=_REPEAT_TEXT)
+
+
+class RnicToRnicEntry(Entry):
+    """Every ordered pair of RNICs of one host."""
+
+    name: Name = Field(_RNICS.name, description=_NAME_TEXT)
+    size: MessageSize = Field(_RNICS.size_bytes, description="Message size (ib_write_bw --size).")
+    duration: Seconds = Field(_RNICS.duration_s, description="How long each pair is measured.")
+    queue_pairs: QueuePairs = Field(_RNICS.queue_pairs, description="Queue pairs of each measurement.")
+    repeat: Repeat = Field(_RNICS.repeat, description=_REPEAT_TEXT)
+
+
+class AllToAllEntry(Entry):
+    """All-to-all among the GPUs of one host."""
+
+    name: Name = Field(_ALL_TO_ALL.name, description=_NAME_TEXT)
+    sizes: Sizes = Field(_ALL_TO_ALL.sizes_bytes, description=_SIZES_TEXT)
+    halves: Annotated[bool, Flag()] = Field(
+        _ALL_TO_ALL.halves,
+        description="Whether halves of the GPUs are measured too, so that one slow GPU can be named.",
+    )
+    iterations: Iterations = Field(_ALL_TO_ALL.iterations, description=_ITERATIONS_TEXT)
+    repeat: Repeat = Field(_ALL_TO_ALL.repeat, description=_REPEAT_TEXT)
+
+
+class TorAllReduceEntry(Entry):
+    """All-reduce between neighbours under one ToR."""
+
+    name: Name = Field(_TOR.name, description=_NAME_TEXT)
+    sizes: Sizes = Field(_TOR.sizes_bytes, description=_SIZES_TEXT)
+    algorithm: Annotated[str, Choice(ALGORITHMS)] = Field(
+        _TOR.algorithm, description="NCCL_ALGO. RING judges the network; others can exceed it on two hosts."
+    )
+    launcher: Annotated[str, Choice(LAUNCHERS)] = Field(
+        _TOR.launcher, description="What starts the ranks: mpirun or srun."
+    )
+    iterations: Iterations = Field(_TOR.iterations, description=_ITERATIONS_TEXT)
+    repeat: Repeat = Field(_TOR.repeat, description=_REPEAT_TEXT)
+
+
+class LoopbackProbe(Entry):
+    """The probe kind loopback."""
+
+    loopback: LoopbackEntry = Field(description="Each RNIC to every memory node and GPU of its own host (ib_write_bw).")
+
+
+class RnicToRnicProbe(Entry):
+    """The probe kind rnic_to_rnic."""
+
+    rnic_to_rnic: RnicToRnicEntry = Field(description="Every ordered pair of RNICs of one host (ib_write_bw).")
+
+
+class AllToAllProbe(Entry):
+    """The probe kind all_to_all."""
+
+    all_to_all: AllToAllEntry = Field(description="All-to-all among the GPUs of one host (alltoall_perf).")
+
+
+class TorAllReduceProbe(Entry):
+    """The probe kind tor_all_reduce."""
+
+    tor_all_reduce: TorAllReduceEntry = Field(
+        description="All-reduce between neighbours under one ToR (all_reduce_perf)."
+    )
+
+
+def _one_kind(value: object) -> object:
+    """``loopback`` or ``{loopback: {…}}`` as the latter; anything else is refused."""
+    whole = {value: {}} if isinstance(value, str) else value
+    if not isinstance(whole, dict) or len(whole) != 1:
+        raise refusal(f"one probe kind ({one_of(PROBE_KINDS)}) and its settings", value)
+    kind = next(iter(whole))
+    if kind in LATER_PROBES:
+        raise PydanticCustomError("later", f"{quoted(kind)} is not available in this version")
+    if kind not in PROBE_KINDS:
+        text = f"unknown probe kind {quoted(kind)}{nearest(kind, PROBE_KINDS)}"
+        raise PydanticCustomError("kind", text)
+    return whole
+
+
+ProbeEntry = Annotated[
+    Annotated[LoopbackProbe, Tag("loopback")]
+    | Annotated[RnicToRnicProbe, Tag("rnic_to_rnic")]
+    | Annotated[AllToAllProbe, Tag("all_to_all")]
+    | Annotated[TorAllReduceProbe, Tag("tor_all_reduce")],
+    Discriminator(lambda whole: next(iter(whole))),
+    BeforeValidator(_one_kind),
+]
+
+
+class PhaseEntry(Entry):
+    """A part of the scenario; phases run in the order written."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"changes"})
+
+    name: Name = Field(description="Its name in ids and reports.")
+    needs: tuple[Name, ...] = Field((), max_length=64, description="Phases that a host must have passed to take part.")
+    probes: tuple[ProbeEntry, ...] = Field(min_length=1, max_length=64, description="What is measured, in this order.")
+
+
+class JudgeEntry(Entry):
+    """How measurements are judged."""
+
+    baseline: Name | None = Field(None, description="Use this baseline for every host, not its platform's own.")
+    marginal: Annotated[float, Decimal(0, 0.5)] = Field(
+        0.005, description="Fraction above a limit that is said to be near it."
+    )
+
+
+class ScenarioFile(Entry):
+    """A whole scenario file."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"matrix", "changes", "expect"})
+
+    name: Name = Field(description="Its name; results go to results/<name>/.")
+    description: Annotated[str, Line("a description", most=2000)] | None = Field(
+        None, description="One line for people."
+    )
+    inventory: Annotated[str, Line("a path", most=4096)] | None = Field(
+        None, description="The inventory file, relative to this one; --inventory overrides it."
+    )
+    hosts: Annotated[Selection, HostsText()] = Field(
+        Selection("all"),
+        description="Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it.",
+    )
+    phases: tuple[PhaseEntry, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
+    judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")

@@ -1,0 +1,107 @@
+"""Which hosts a scenario runs on: ``all``, ``gpu[001-016]``, a list, ``{rack: r1}`` or ``{tor: leaf3}``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError
+
+from fabric.config.folded import NAMES_MOST, Folded, FoldedNames, some
+from fabric.config.scalars import SAFE_NAME, Scalar, refusal
+from fabric.config.wording import nearest, quoted, shown
+from fabric.model.topology import Topology
+
+_EXPECTED = "all, gpu[001-016], a list of those, {rack: r1} or {tor: leaf3}"
+_GROUPS = ("rack", "tor")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """*kind* is ``all``, ``names``, ``rack`` or ``tor``; the last two have the *group*'s name."""
+
+    kind: str
+    folded: tuple[Folded, ...] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class HostsText(Scalar):
+    """Reads a selection of hosts."""
+
+    def parse(self, value: object) -> Selection:
+        """The selection; names are looked up later, when the inventory is known."""
+        if value == "all":
+            return Selection("all")
+        if isinstance(value, dict):
+            return _group(value)
+        items = value if isinstance(value, list) else [value]
+        if not items:
+            raise refusal(_EXPECTED, value)
+        if not all(isinstance(item, str) for item in items) or "all" in items:
+            raise refusal(_EXPECTED, value if not isinstance(value, list) else items[0])
+        folded = tuple(FoldedNames().parse(item) for item in items)
+        total = sum(part.count for part in folded)
+        if total > NAMES_MOST:
+            text = f"expected at most {NAMES_MOST} names, got {total}"
+            raise PydanticCustomError("too_many", text)
+        return Selection("names", folded)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text, a list of texts, or one of two mappings."""
+        names = FoldedNames().json_schema()
+        groups = [
+            {
+                "type": "object",
+                "properties": {key: SAFE_NAME.json_schema()},
+                "required": [key],
+                "additionalProperties": False,
+            }
+            for key in _GROUPS
+        ]
+        return {"oneOf": [names, {"type": "array", "minItems": 1, "items": names}, *groups]}
+
+
+def _group(value: dict[str, object]) -> Selection:
+    """``{rack: r1}`` or ``{tor: leaf3}``."""
+    if len(value) != 1:
+        raise refusal(_EXPECTED, value)
+    key, group = next(iter(value.items()))
+    if key not in _GROUPS:
+        text = f"unknown key {quoted(key)}{nearest(key, _GROUPS)}; expected {_EXPECTED}"
+        raise PydanticCustomError("group", text)
+    return Selection(key, group=SAFE_NAME.parse(group))
+
+
+def selected(selection: Selection, topology: Topology, say: Callable[[str], None]) -> tuple[str, ...]:
+    """The names of the hosts, in inventory order; what cannot be found is said."""
+    hosts = topology.hosts.values()
+    if selection.kind == "all":
+        return tuple(topology.hosts)
+    if selection.kind == "names":
+        return _named(selection.folded, topology, say)
+    if selection.kind == "rack":
+        known = {host.rack for host in hosts if host.rack is not None}
+        found = tuple(host.name for host in hosts if host.rack == selection.group)
+    else:
+        known = {leaf for host in hosts for leaf in host.leaves}
+        found = tuple(host.name for host in hosts if selection.group in host.leaves)
+    if not found:
+        say(f"no host has {selection.kind} {quoted(selection.group)}{nearest(selection.group, sorted(known))}")
+    return found
+
+
+def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], None]) -> tuple[str, ...]:
+    """The hosts that are named, each once."""
+    wanted: set[str] = set()
+    for part in folded:
+        try:
+            wanted.update(part.names())
+        except ValueError as exc:
+            say(shown(str(exc)))
+    unknown = sorted(wanted - topology.hosts.keys())
+    if unknown:
+        word = "host is" if len(unknown) == 1 else f"{len(unknown)} hosts are"
+        say(f"{word} not in the inventory: {some(unknown)}{nearest(unknown[0], topology.hosts)}")
+    return tuple(name for name in topology.hosts if name in wanted)

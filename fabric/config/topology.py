@@ -1,0 +1,187 @@
+"""Makes hosts, switches and cables from what the file says of them, and checks every name that refers to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fabric.config.folded import NAMES_MOST, Folded, some
+from fabric.config.inventory_file import HostsEntry, SwitchesEntry
+from fabric.config.problems import KeyPath, Problems
+from fabric.config.scalars import ADDRESS_PATTERN, HOST_PATTERN
+from fabric.config.templates import Template
+from fabric.config.wording import nearest, quoted, shown
+from fabric.model.topology import Host, Platform, Switch, Uplinks
+
+CABLES_MOST = 1_000_000
+
+_NAME = Template((("name", 0),))
+
+
+@dataclass(slots=True)
+class Names:
+    """Names of one sort, each once, and never more than a bound in one file."""
+
+    what: str
+    problems: Problems
+    taken: set[str] = field(default_factory=set)
+    asked: int = 0
+
+    def take(self, folded: Folded, path: KeyPath) -> tuple[str, ...]:
+        """The names that are new and well formed; what is wrong with the others is noted."""
+        self.asked += folded.count
+        if self.asked > NAMES_MOST:
+            self.problems.add(path, f"more than {NAMES_MOST} {self.what} in one inventory")
+            return ()
+        names = unfolded(folded, path, self.problems)
+        bad = next((name for name in names if not HOST_PATTERN.fullmatch(name)), None)
+        if bad is not None:
+            self.problems.add(path, f"{quoted(bad)} is not a name of 1 to 63 letters, digits, '.', '_' or '-'")
+            return ()
+        again = [name for name in names if name in self.taken]
+        if again:
+            self.problems.add(path, f"{self.what} named twice: {some(again)}")
+        new = tuple(name for name in names if name not in self.taken)
+        self.taken.update(new)
+        return new
+
+
+def unfolded(folded: Folded, path: KeyPath, problems: Problems) -> tuple[str, ...]:
+    """The names of a folded set; what ClusterShell refuses is noted."""
+    try:
+        return folded.names()
+    except ValueError as exc:
+        problems.add(path, shown(str(exc)))
+        return ()
+
+
+def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> dict[str, Switch]:
+    """Every switch by name, in the order written."""
+    found: dict[str, Switch] = {}
+    for path, entry in entries:
+        found.update((name, Switch(name, entry.tier)) for name in names.take(entry.names, (*path, "names")))
+    return found
+
+
+def uplinks(
+    entries: Iterable[tuple[KeyPath, SwitchesEntry]], known: Mapping[str, Switch], problems: Problems
+) -> tuple[Uplinks, ...]:
+    """The cables between switches; both ends must be there, the upper on another tier."""
+    found = []
+    cables = 0
+    for path, entry in entries:
+        if entry.uplinks is None:
+            continue
+        here = (*path, "uplinks")
+        cables += entry.names.count * entry.uplinks.to.count * entry.uplinks.count
+        if cables > CABLES_MOST:
+            problems.add(here, f"more than {CABLES_MOST} cables between switches")
+            continue
+        lower = unfolded(entry.names, (*path, "names"), problems)
+        upper = unfolded(entry.uplinks.to, (*here, "to"), problems)
+        _refer((*here, "to"), upper, known, problems)
+        if any(name in known and known[name].tier == entry.tier for name in upper):
+            problems.add((*here, "to"), f"expected switches of another tier, got {entry.tier} again")
+        found.append(Uplinks(lower, upper, entry.uplinks.count, entry.uplinks.line_rate_gbps))
+    return tuple(found)
+
+
+def _refer(path: KeyPath, names: Iterable[str], known: Mapping[str, Switch], problems: Problems) -> None:
+    """Note the switches that are named and not there."""
+    absent = sorted({name for name in names if name not in known})
+    if absent:
+        text = f"no switch {some(absent)} under switches:{nearest(absent[0], known)}"
+        problems.add(path, text)
+
+
+@dataclass(frozen=True, slots=True)
+class HostParts:
+    """What hosts refer to."""
+
+    platforms: Mapping[str, Platform]
+    platform_names: Collection[str]  # also of those that are themselves wrong
+    switches: Mapping[str, Switch]
+    switches_complete: bool  # no entry of switches: is itself wrong
+
+
+def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names: Names) -> dict[str, Host]:
+    """Every host by name, in the order written."""
+    found: dict[str, Host] = {}
+    for path, entry in entries:
+        if entry.platform not in parts.platform_names:
+            hint = nearest(entry.platform, parts.platform_names)
+            names.problems.add((*path, "platform"), f"no platform {quoted(entry.platform)} under platforms:{hint}")
+        platform = parts.platforms.get(entry.platform)
+        members = names.take(entry.names, (*path, "names"))
+        if _counted(entry, path, names.problems) and platform is not None:
+            maker = _Maker(entry, platform, path, names.problems)
+            made = [maker.host(name, position) for position, name in enumerate(members)]
+            maker.check(made, parts)
+            found.update((host.name, host) for host in made)
+    return found
+
+
+def _counted(entry: HostsEntry, path: KeyPath, problems: Problems) -> bool:
+    """Whether every counter that a template uses can be counted."""
+    templates = {"rack": entry.rack, "address": entry.address}
+    used = {key: template.fields for key, template in templates.items() if template}
+    used["leaves"] = frozenset().union(*(template.fields for template in entry.leaves or ()))
+    complete = True
+    for key, fields in used.items():
+        for counter, each in (("unit", entry.hosts_per_unit), ("rack", entry.hosts_per_rack)):
+            if counter in fields and each is None:
+                problems.add((*path, key), f"{{{counter}}} needs 'hosts_per_{counter}'")
+                complete = False
+    return complete
+
+
+class _Maker:
+    """Makes the hosts of one entry; hosts with the same leaves share one tuple of them."""
+
+    def __init__(self, entry: HostsEntry, platform: Platform, path: KeyPath, problems: Problems) -> None:
+        self._entry, self._platform, self._path, self._problems = entry, platform, path, problems
+        self._rails = 1 + max(rnic.rail for rnic in platform.rnics)
+        self._leaves: dict[tuple[int, int, str], tuple[str, ...]] = {}
+        self._templates = self._leaf_templates()
+        self._by_name = any("name" in template.fields for template in self._templates)
+
+    def _leaf_templates(self) -> tuple[Template, ...]:
+        given = self._entry.leaves or ()
+        if len(given) > 1 and len(given) != self._rails:
+            text = f"expected {self._rails} leaves, one for each rail, got {len(given)}"
+            self._problems.add((*self._path, "leaves"), text)
+            return ()
+        return given * self._rails if len(given) == 1 else given
+
+    def host(self, name: str, position: int) -> Host:
+        """The host at a position of the entry."""
+        entry = self._entry
+        unit, rack = position // (entry.hosts_per_unit or 1), position // (entry.hosts_per_rack or 1)
+        values: dict[str, str | int] = {"name": name, "unit": unit, "rack": rack}
+        address = (entry.address or _NAME).text(values)
+        return Host(name, self._platform, address, entry.rack.text(values) if entry.rack else None, self._on(values))
+
+    def _on(self, values: Mapping[str, str | int]) -> tuple[str, ...]:
+        key = (int(values["unit"]), int(values["rack"]), str(values["name"]) if self._by_name else "")
+        if key not in self._leaves:
+            leaves = (template.text({**values, "rail": rail}) for rail, template in enumerate(self._templates))
+            self._leaves[key] = tuple(leaves)
+        return self._leaves[key]
+
+    def check(self, made: list[Host], parts: HostParts) -> None:
+        """Note names that came out of the templates wrong, and leaves that are no leaf switches."""
+        self._first_bad("rack", (host.rack or "r0" for host in made), HOST_PATTERN.fullmatch)
+        self._first_bad("address", (host.address for host in made), ADDRESS_PATTERN.fullmatch)
+        if not parts.switches_complete:
+            return
+        leaves = [leaf for group in self._leaves.values() for leaf in group]
+        _refer((*self._path, "leaves"), leaves, parts.switches, self._problems)
+        wrong = next((leaf for leaf in leaves if leaf in parts.switches and parts.switches[leaf].tier != "leaf"), None)
+        if wrong is not None:
+            text = f"expected switches of tier leaf, got {quoted(wrong)}, a {parts.switches[wrong].tier}"
+            self._problems.add((*self._path, "leaves"), text)
+
+    def _first_bad(self, key: str, texts: Iterable[str], fits: Callable[[str], object]) -> None:
+        bad = next((text for text in texts if not fits(text)), None)
+        if bad is not None:
+            self._problems.add((*self._path, key), f"{quoted(bad)} is not usable as {key}")

@@ -1,0 +1,54 @@
+"""How a problem with a file is said: what was seen, quoted and bounded, and the nearest word that would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from itertools import islice
+
+SEEN_MOST = 60
+_NEAR = 0.6  # difflib's own default: the share of letters in common
+CANDIDATES_MOST = 500  # difflib needs about 20 us for each; a hall has many more names
+
+
+def quoted(text: str, *, most: int = SEEN_MOST) -> str:
+    """Text between quotes, cut after *most* characters, everything that does not print escaped."""
+    return f"'{shown(text, most=most)}'"
+
+
+def shown(text: str, *, most: int = 4096) -> str:
+    """Text as it may stand in a message: control, direction and lone surrogate characters escaped, and cut."""
+    out: list[str] = []
+    length = 0
+    for char in text[: most + 1]:
+        piece = char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        if length + len(piece) > most:
+            return "".join(out) + "…"
+        out.append(piece)
+        length += len(piece)
+    return "".join(out)
+
+
+def seen(value: object) -> str:
+    """What stands in the file instead of what was expected."""
+    if isinstance(value, str):
+        return quoted(value) if value else "empty text"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    return quoted(repr(value))
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """The words ``; did you mean 'timeout'?``, or nothing when no candidate is near."""
+    alike = (name for name in candidates if 2 * min(len(name), len(word)) >= _NEAR * (len(name) + len(word)))
+    by_lower = {name.lower(): name for name in islice(alike, CANDIDATES_MOST)}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR) if len(word) <= 100 else []
+    return f"; did you mean {quoted(by_lower[found[0]])}?" if found else ""
+
+
+def one_of(words: Iterable[str]) -> str:
+    """``a, b or c``."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,40 @@
+"""Checks on values that become part of a command line: none may be read as an option, a list or a script."""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# A peer may also be an IPv6 address with a zone: fe80::1%eth0, ::1.
+_ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def word(value: str, what: str) -> str:
+    """A host or device name: letters, digits, dot, dash, underscore, no dash first; else ValueError."""
+    return _matching(_WORD, value, what)
+
+
+def address(value: str, what: str) -> str:
+    """A host name or an IPv4 or IPv6 address; else ValueError."""
+    return _matching(_ADDRESS, value, what)
+
+
+def whole(value: int, what: str, *, at_least: int, at_most: int = 1 << 62) -> int:
+    """A whole number in range; else ValueError."""
+    if not at_least <= value <= at_most:
+        raise ValueError(f"{what} is {value}, not in {at_least}..{at_most}")
+    return value
+
+
+def setting(name: str, value: str) -> str:
+    """``NAME=VALUE`` for the environment of a program; else ValueError."""
+    if "\0" in value or "\n" in value:
+        raise ValueError(f"{name} holds a NUL or a line break")
+    return f"{_matching(_VARIABLE, name, 'environment variable')}={value}"
+
+
+def _matching(pattern: re.Pattern[str], value: str, what: str) -> str:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"{what} is {value!r}, which a command line could misread")
+    return value

@@ -1,0 +1,188 @@
+"""
+Which collective a table is of, and over how many ranks, where the log does not say.
+
+Bus bandwidth is algorithm bandwidth times a factor (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all_reduce,
+(n-1)/n for all_gather, reduce_scatter, alltoall, gather and scatter, 1 for the rest. So the ratio of the two columns,
+together with which of the redop and root columns are filled, says what was run; where two collectives fit, a wrong
+count printed out of place but not in place tells alltoall and sendrecv (which are not checked in place). What remains
+ambiguous stays None. alltoallv and hypercube are never inferred.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabric.tools.nccl_log import NcclRow
+from fabric.tools.nccl_rows import GBPS, Columns
+
+Value = tuple[int, float, float, float]
+"""One place of one row as printed: size in bytes, time in us, algbw and busbw in GB/s."""
+
+_TWICE, _ONCE, _ONE = "2(n-1)/n", "(n-1)/n", "1"
+
+FACTOR = {
+    "all_reduce": _TWICE,
+    "all_gather": _ONCE,
+    "reduce_scatter": _ONCE,
+    "alltoall": _ONCE,
+    "alltoallv": _ONCE,
+    "gather": _ONCE,
+    "scatter": _ONCE,
+    "broadcast": _ONE,
+    "reduce": _ONE,
+    "sendrecv": _ONE,
+    "hypercube": _ONE,
+}
+"""How bus bandwidth follows from algorithm bandwidth, by collective."""
+
+UNCHECKED_IN_PLACE = frozenset({"alltoall", "sendrecv"})
+"""Collectives whose in-place results nccl-tests does not check: their wrong count is N/A."""
+
+HALF_STEP = 0.005
+"""Bandwidth has two decimals (GB/s) below 1000, so it may be off by this much."""
+
+_FEW, _MANY = 2, 1 << 20  # ranks considered; the upper bound is a choice, no run is near it
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Bounds within which busbw/algbw of every row lies."""
+
+    low: float
+    high: float
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether no factor fits every row."""
+        return self.low > self.high
+
+    def holds(self, factor: float) -> bool:
+        """Whether a factor fits every row."""
+        return self.low <= factor <= self.high
+
+
+def factor(op: str | None, ranks: int | None) -> float | None:
+    """busbw/algbw of a collective over so many ranks, None when that is not known."""
+    kind = FACTOR.get(op or "")
+    if kind == _ONE:
+        return 1.0
+    if kind is None or ranks is None or ranks < 1:
+        return None
+    return (ranks - 1) / ranks * (2 if kind == _TWICE else 1)
+
+
+def values(rows: Sequence[NcclRow]) -> list[Value]:
+    """Every place of every row, in the order printed."""
+    return [
+        (row.size_bytes, place.time_us, place.algbw_gbps / GBPS, place.busbw_gbps / GBPS)
+        for row in rows
+        for place in (row.out_of_place, row.in_place)
+        if place is not None
+        and place.time_us is not None
+        and place.algbw_gbps is not None
+        and place.busbw_gbps is not None
+    ]
+
+
+def ratio(seen: Sequence[Value]) -> Ratio | None:
+    """
+    Where busbw/algbw lies, given that both are rounded; None when no value is large enough to tell.
+
+    Only the larger half of the values counts, so that a row among the small ones cannot spoil it.
+    """
+    pairs = sorted([(alg, bus) for _, _, alg, bus in seen if 0 < alg < 999 and 0 < bus < 999])  # more: fewer decimals
+    if not pairs:
+        return None
+    pairs = pairs[len(pairs) // 2 :]
+    low = max([(bus - HALF_STEP) / (alg + HALF_STEP) for alg, bus in pairs])
+    high = min([(bus + HALF_STEP) / max(alg - HALF_STEP, 1e-9) for alg, bus in pairs])
+    return Ratio(low - 1e-9, high + 1e-9)
+
+
+def inferred(
+    first: Sequence[str], at: Columns, rows: Sequence[NcclRow], *, op: str | None, ranks: int | None
+) -> tuple[str | None, int | None]:
+    """Collective and ranks, those given left alone; *first* holds the cells of the first row."""
+    if (op is not None and ranks is not None) or not rows:
+        return op, ranks
+    seen = ratio(values(rows))
+    if seen is None or seen.contradictory:
+        return op, ranks
+    fitting = _fitting(_candidates(first, at), ranks, seen)
+    if op is None:
+        op = _only(fitting, rows)
+    if ranks is None:
+        kinds = {FACTOR[name] for name in fitting} if op is None else {FACTOR.get(op)}
+        ranks = _ranks(kinds.pop(), seen) if len(kinds) == 1 else None
+    return op, ranks
+
+
+def _candidates(first: Sequence[str], at: Columns) -> tuple[str, ...]:
+    """Collectives that print these columns."""
+    names = at.leading[3:]
+    blank = len(first) < at.cells
+    if not at.counts_wrong:  # until 2022-08 each collective had columns of its own
+        if names == ("redop",):
+            return ("alltoall",) if blank else ("all_reduce", "reduce_scatter")
+        return {
+            (): ("all_gather", "sendrecv"),
+            ("root",): ("broadcast", "gather", "scatter"),
+            ("redop", "root"): ("reduce",),
+        }.get(names, ())
+    if names != ("redop", "root") or blank:
+        return ()
+    redop, root = first[3:5]
+    if redop == "none":
+        return ("all_gather", "alltoall") if root == "-1" else ("broadcast", "gather", "scatter")
+    return ("all_reduce", "reduce_scatter", "sendrecv") if root == "-1" else ("reduce",)
+
+
+def _fitting(names: Sequence[str], ranks: int | None, seen: Ratio) -> list[str]:
+    """
+    Those collectives whose factor fits.
+
+    (n-1)/n comes as near to 1 as one likes: a ratio of 1 is not taken for thousands of ranks where another
+    collective has it exactly.
+    """
+    fitting = [name for name in names if _fits(name, ranks, seen)]
+    if ranks is None and seen.holds(1.0):
+        exact = [name for name in fitting if FACTOR[name] != _ONCE]
+        return exact or fitting
+    return fitting
+
+
+def _fits(op: str, ranks: int | None, seen: Ratio) -> bool:
+    if ranks is not None:
+        expected = factor(op, ranks)
+        return expected is not None and seen.holds(expected)
+    few, many = _rank_bounds(FACTOR[op], seen)
+    return seen.holds(1.0) if FACTOR[op] == _ONE else few <= many
+
+
+def _only(names: list[str], rows: Sequence[NcclRow]) -> str | None:
+    """The one collective left, where need be after looking at which results were checked."""
+    checked = [(row.out_of_place.wrong is not None, row.in_place.wrong is not None) for row in rows if row.out_of_place]
+    if len(names) > 1 and checked:
+        if all(pair == (True, False) for pair in checked):
+            names = [name for name in names if name in UNCHECKED_IN_PLACE]
+        elif all(pair == (True, True) for pair in checked):
+            names = [name for name in names if name not in UNCHECKED_IN_PLACE]
+    return names[0] if len(names) == 1 else None
+
+
+def _ranks(kind: str | None, seen: Ratio) -> int | None:
+    if kind is None or kind == _ONE:
+        return None
+    few, many = _rank_bounds(kind, seen)
+    return few if few == many else None
+
+
+def _rank_bounds(kind: str, seen: Ratio) -> tuple[int, int]:
+    """Fewest and most ranks whose factor is within the bounds; the fewest exceeds the most when none is."""
+    scale = 2 if kind == _TWICE else 1
+    low, high = seen.low / scale, seen.high / scale
+    few = math.ceil(1 / (1 - low)) if low < 1 else _MANY + 1
+    many = math.floor(1 / (1 - high)) if high < 1 else _MANY
+    return max(few, _FEW), min(many, _MANY)

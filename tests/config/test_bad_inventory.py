@@ -1,0 +1,266 @@
+"""Every mistake in an inventory file is said on its line, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fabric import config
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+# (what it shows, text in the valid file, what stands there instead, all problems: "line: part of the message")
+BAD = [
+    ("unknown key", "  port: 22", "  prot: 22", ["29: unknown key 'prot'; did you mean 'port'?"]),
+    (
+        "unknown top key",
+        "\nswitches:",
+        "\nswiches:",
+        ["24: unknown key 'swiches'; did you mean 'switches'?", "23: no switch"],
+    ),
+    (
+        "unknown word",
+        "backend: mock",
+        "backend: mok",
+        ["2: expected mock, ssh or process, got 'mok'; did you mean 'mock'?"],
+    ),
+    ("word in other case", "backend: mock", "backend: SSH", ["2: got 'SSH'; did you mean 'ssh'?"]),
+    ("no word near", "tier: spine", "tier: 7", ["26: expected leaf, spine or core, got '7'"]),
+    (
+        "wrong type: text",
+        "hosts_per_rack: 2",
+        "hosts_per_rack: two",
+        ["22: expected a whole number from 1 to 100000, got 'two'"],
+    ),
+    ("wrong type: list", "  port: 22", "  port: [22]", ["29: expected a whole number from 1 to 65535, got a list"]),
+    ("wrong type: mapping", "hosts_per_rack: 2", "hosts_per_rack: {a: b}", ["22: got a mapping"]),
+    (
+        "text for a mapping",
+        "mock:\n  noise_cv: 0.003\n  faults:\n    - {component: gpu3, kind: hanging}",
+        "mock: loud",
+        ["34: expected a mapping (key: value), got 'loud'"],
+    ),
+    ("text for a list", 'prefix: [ip, netns, exec, "{host}"]', "prefix: sudo", ["33: expected a list, got 'sudo'"]),
+    ("out of range", "  port: 22", "  port: 65536", ["29: expected a whole number from 1 to 65535, got '65536'"]),
+    ("negative", "  port: 22", "  port: -1", ["29: expected a whole number from 1 to 65535, got '-1'"]),
+    (
+        "sexagesimal",
+        "  port: 22",
+        "  port: 22:22",
+        ["29: expected a whole number from 1 to 65535, got '22:22' (plain digits"],
+    ),
+    ("octal", "  port: 22", "  port: 010", ["29: got '010' (plain digits without a leading zero)"]),
+    ("hexadecimal", "  port: 22", "  port: 0x1f", ["29: got '0x1f' (plain digits"]),
+    ("underscore", "  port: 22", "  port: 1_000", ["29: got '1_000' (plain digits"]),
+    ("exponent", "  port: 22", "  port: 1e-6", ["29: expected a whole number from 1 to 65535, got '1e-6'"]),
+    ("on is no boolean", "agent: true", "agent: on", ["30: expected true or false, got 'on'; write true"]),
+    ("No is no boolean", "agent: true", "agent: No", ["30: expected true or false, got 'No'; write false"]),
+    ("nothing", "agent: true", "agent:", ["30: expected a value, got nothing"]),
+    ("null", "  user: root", "  user: null", ["28: expected a value, got nothing"]),
+    (
+        "no unit",
+        "connect_timeout: 15s",
+        "connect_timeout: 15",
+        ["31: expected a duration from 1s to 600s such as 5s, 2m or 1h, got '15'"],
+    ),
+    (
+        "too long",
+        "connect_timeout: 15s",
+        "connect_timeout: 1h",
+        [
+            "31: expected a duration from 1s to 600s",
+        ],
+    ),
+    ("not a decimal", "noise_cv: 0.003", "noise_cv: 3%", ["35: expected a number from 0 to 0.5, got '3%'"]),
+    ("not finite", "noise_cv: 0.003", "noise_cv: .nan", ["35: expected a number from 0 to 0.5, got '.nan'"]),
+    ("required", "name: small\n", "", ["1: 'name' is required here"]),
+    ("required inside", "rail: 1, ", "", ["16: 'rail' is required here"]),
+    ("key twice", "  port: 22", "  port: 22\n  port: 23", ["30: key 'port' is there twice (first on line 29)"]),
+    ("alias bomb", "name: small", "a: &a [x, x]\nb: &b [*a, *a]\nname: small", ["1: anchor '&a' is not allowed"]),
+    ("alias", "name: small", "name: *a", ["1: alias '*a' is not allowed: write the value out"]),
+    (
+        "tag",
+        "name: small",
+        "name: !!python/name:os.system small",
+        ["1: tag 'tag:yaml.org,2002:python/name:os.system' is not allowed"],
+    ),
+    ("two documents", "ssh:\n", "---\nssh:\n", ["27: a second document starts here"]),
+    ("tab", "  user: root", "\tuser: root", ["28: a tab cannot indent"]),
+    ("no YAML", "  user: root", "  user: [root", ["29: not readable as YAML"]),
+    ("control character", "name: small", "name: sm\x07all", ["1: control character U+0007 is not allowed"]),
+    ("list as key", "name: small", "? [a]\n: b\nname: small", ["1: a key must be plain text"]),
+    ("bad host name", 'names: "gpu[1-4]"', 'names: "-gpu[1-4]"', ["18: '-gpu1' is not a name"]),
+    ("bad set", 'names: "gpu[1-4]"', 'names: "gpu[1-4"', ["18: expected a set of names such as gpu[001-016]"]),
+    ("backward set", 'names: "gpu[1-4]"', 'names: "gpu[4-1]"', ["18: expected a set of names"]),
+    (
+        "set of a billion",
+        'names: "gpu[1-4]"',
+        'names: "gpu[0-999999999]"',
+        ["18: expected at most 100000 names, got 1000000000"],
+    ),
+    (
+        "set of squares",
+        'names: "gpu[1-4]"',
+        'names: "g[0-999]x[0-999]x[0-999]"',
+        ["18: expected at most 100000 names, got 1000000000"],
+    ),
+    ("name twice in a set", 'names: "gpu[1-4]"', 'names: "gpu[1-4],gpu2"', ["18: 1 of the 5 names are there twice"]),
+    (
+        "host twice",
+        "\nswitches:\n",
+        "\n  - {names: gpu3, platform: duo}\nswitches:\n",
+        ["24: hosts named twice: 'gpu3'"],
+    ),
+    (
+        "switch twice",
+        'names: "spine[0-1]", tier',
+        'names: "spine[0-1],leaf0", tier',
+        ["26: switches named twice: 'leaf0'"],
+    ),
+    (
+        "host is a switch",
+        'names: "spine[0-1]", tier',
+        'names: "spine[0-1],gpu2", tier',
+        ["24: 'gpu2' names a host and a switch"],
+    ),
+    ("platform twice", "\nhosts:\n", "\n  duo: {}\nhosts:\n", ["17: key 'duo' is there twice"]),
+    (
+        "dangling platform",
+        "platform: duo",
+        "platform: due",
+        ["19: no platform 'due' under platforms:; did you mean 'duo'?"],
+    ),
+    (
+        "dangling leaf",
+        'leaves: "leaf{rail}"',
+        'leaves: "leaf{rail:02}"',
+        ["23: no switch 'leaf[00-01]' under switches:; did you mean 'leaf0'?"],
+    ),
+    (
+        "dangling spine",
+        'to: "spine[0-1]"',
+        'to: "spine[0-2]"',
+        ["25: no switch 'spine2' under switches:; did you mean 'spine"],
+    ),
+    (
+        "leaf is a spine",
+        'leaves: "leaf{rail}"',
+        'leaves: "spine{rail}"',
+        ["23: expected switches of tier leaf, got 'spine0', a spine"],
+    ),
+    (
+        "uplink to its own tier",
+        'to: "spine[0-1]"',
+        'to: "leaf[0-1]"',
+        ["25: expected switches of another tier, got leaf again"],
+    ),
+    (
+        "leaves and rails",
+        'leaves: "leaf{rail}"',
+        "leaves: [leaf0, leaf1, leaf0]",
+        ["23: expected 2 leaves, one for each rail, got 3"],
+    ),
+    ("RNIC twice", "device: mlx5_1", "device: mlx5_0", ["16: RNIC 'mlx5_0' is there twice"]),
+    (
+        "RNIC name",
+        "device: mlx5_1",
+        "device: eth0",
+        [
+            "16: expected an RDMA device such as mlx5_0",
+        ],
+    ),
+    ("GPU twice", "index: 1, numa", "index: 0-1, numa", ["13: GPU index 0 is there twice"]),
+    ("PCIe switch twice", "name: pcie1", "name: pcie0", ["10: PCIe switch 'pcie0' is there twice"]),
+    ("PCIe switch like a GPU", "name: pcie1", "name: gpu1", ["10: 'gpu1' cannot name a PCIe switch"]),
+    (
+        "dangling PCIe switch",
+        "index: 0, pcie_switch: pcie0",
+        "index: 0, pcie_switch: pci0",
+        ["12: no PCIe switch 'pci0' in this platform; did you mean 'pcie0'?"],
+    ),
+    ("dangling GPU", "nearest_gpus: [1]", "nearest_gpus: [1, 7]", ["16: no GPU with index 7 in this platform"]),
+    (
+        "dangling NUMA node",
+        "name: pcie1, numa: 1",
+        "name: pcie1, numa: 2",
+        ["10: no NUMA node 2: expected 0 or 1 (numa_nodes)"],
+    ),
+    (
+        "NUMA node disagrees",
+        "index: 0, pcie_switch: pcie0",
+        "index: 0, numa: 1, pcie_switch: pcie0",
+        ["12: expected numa 0, that of 'pcie0'; got '1'"],
+    ),
+    ("no place", "index: 1, numa: 1", "index: 1", ["13: 'numa' or 'pcie_switch' is required here"]),
+    ("rail gap", "rail: 1", "rail: 3", ["16: rail 3 is used and rail 1 is not", "23: no switch 'leaf[2-3]'"]),
+    (
+        "no RNICs",
+        "    rnics:\n",
+        "    rnics: []\n    gone:\n",
+        ["14: expected at least 1 entry, got 0", "15: unknown key 'gone'"],
+    ),
+    (
+        "no hosts",
+        '  - names: "gpu[1-4]"\n    platform: duo\n    address: "{name}.mgmt"\n'
+        '    rack: "r{rack}"\n    hosts_per_rack: 2\n    leaves: "leaf{rail}"\n',
+        "  []\n",
+        ["17: expected at least 1 entry, got 0"],
+    ),
+    (
+        "unknown field",
+        'rack: "r{rack}"',
+        'rack: "r{rak}"',
+        ["21: field '{rak}' is not known here; known are {rack} or {unit}; did you mean 'rack'?"],
+    ),
+    (
+        "format string",
+        'rack: "r{rack}"',
+        'rack: "r{rack.__class__}"',
+        ["21: field '{rack.__class__}' is not known here"],
+    ),
+    ("brace alone", 'rack: "r{rack}"', 'rack: "r{rack"', ["21: (a brace has no partner)"]),
+    ("no counter", "    hosts_per_rack: 2\n", "", ["21: {rack} needs 'hosts_per_rack'"]),
+    ("bad address", 'address: "{name}.mgmt"', 'address: "{name};ls"', ["20: expected letters, digits"]),
+    (
+        "no baseline",
+        "baseline: h100-ndr",
+        "baseline: h100-ndx",
+        ["5: no baseline 'h100-ndx': there is no 'baselines/h100-ndx.yaml' beside the inventory; did you"],
+    ),
+    ("baseline elsewhere", "baseline: h100-ndr", "baseline: ../h100-ndr", ["5: expected a name of 1 to 64 letters"]),
+    ("fault without factor", "kind: hanging", "kind: slow", ["37: 'factor' is required with kind slow"]),
+    (
+        "factor without slow",
+        "kind: hanging",
+        "kind: hanging, factor: 0.5",
+        ["37: 'factor' goes with kind slow, not with hanging"],
+    ),
+    ("no such fault", "kind: hanging", "kind: hangs", ["37: got 'hangs'; did you mean 'hanging'?"]),
+    ("faulty host", "component: gpu3", "component: gpu9", ["37: no host or switch 'gpu9'"]),
+    (
+        "faulty part",
+        "component: gpu3",
+        "component: gpu3/mlx5_7",
+        ["37: 'mlx5_7' is not a part of gpu3; did you mean 'mlx5_"],
+    ),
+    (
+        "faulty path",
+        "component: gpu3",
+        "component: gpu3/mlx5_1->numa7",
+        ["37: 'numa7' is no end of a path in gpu3; did you mean 'numa"],
+    ),
+    ("faulty path's RNIC", "component: gpu3", "component: gpu3/gpu1->numa1", ["37: 'gpu1' is not an RNIC of gpu3"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_a_bad_inventory_is_explained(
+    folder: Path, inventory_text: str, explained: Explained, old: str, new: str, expected: list[str]
+) -> None:
+    """Each mistake gives exactly its problems, on its line."""
+    assert inventory_text.count(old) == 1
+    path = folder / "inventory.yaml"
+    path.write_text(inventory_text.replace(old, new))
+    explained(lambda: config.load_inventory(path), expected)

@@ -1,0 +1,95 @@
+"""Baseline files: limits with their sources, every mistake explained, every shipped number as published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import config
+from fabric.errors import ConfigError
+from fabric.model.verdict import Baseline, Limit
+
+SHIPPED = Path(__file__).parents[2] / "inventory" / "baselines"
+RING = "  - {kind: tor_all_reduce, size: 1G, ranks: 16, algorithm: RING, at_least_gbps: 2944, source: x}"
+LIMIT = '  - {kind: loopback, link_class: pix, at_least_gbps: 380, source: "a datasheet"}'
+
+
+def test_a_baseline_becomes_the_model(folder: Path) -> None:
+    """What is left out of a limit matches anything."""
+    path = folder / "baselines" / "h100-ndr.yaml"
+    path.write_text(f"name: h100-ndr\nlimits:\n{LIMIT}\n{RING}\n")
+    assert config.load_baseline(path) == Baseline(
+        "h100-ndr",
+        str(path),
+        (
+            Limit("loopback", 380.0, "a datasheet", link_class="pix"),
+            Limit("tor_all_reduce", 2944.0, "x", size_bytes=1 << 30, ranks=16, algorithm="RING"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("name: h100-ndr", "name: h200-ndr", "1: expected 'h100-ndr', as the file is called, got 'h200-ndr'"),
+        ("kind: loopback", "kind: lopback", "3: expected loopback, rnic_to_rnic, all_to_all or tor_all_reduce"),
+        ("link_class: pix", "link_class: pxi", "3: expected pix, node, sys, mem_local or mem_remote, got 'pxi'"),
+        ("at_least_gbps: 380", "at_least_gbps: 380Gb", "3: expected a number from 0.001 to 1e+06, got '380Gb'"),
+        ("at_least_gbps: 380", "at_least_gbps: 0", "3: expected a number from 0.001"),
+        ("at_least_gbps: 380, ", "", "3: 'at_least_gbps' is required here"),
+        (', source: "a datasheet"', "", "3: 'source' is required here"),
+        ("at_least_gbps: 380", "at_least: 380", "3: unknown key 'at_least'; did you mean 'at_least_gbps'?"),
+        (LIMIT, f"{LIMIT}\n{LIMIT}", "4: the same key as the limit on line 3"),
+        (LIMIT, "  []", "2: expected at least 1 entry, got 0"),
+    ],
+)
+def test_a_bad_baseline_is_explained(folder: Path, baseline_text: str, old: str, new: str, said: str) -> None:
+    """Each mistake is said with its line."""
+    path = folder / "baselines" / "h100-ndr.yaml"
+    path.write_text(baseline_text.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        config.load_baseline(path)
+    assert any(f"{problem.line}: {problem.text}".startswith(said) for problem in caught.value.problems)
+
+
+# Azure azurehpc-health-checks, oci-hpc, nccl-tests issue 290; Gb/s
+PUBLISHED = {
+    "h100-ndr": {"pix": 380, "mem_local": 390, "rnic_to_rnic": 384, "tor_all_reduce": 2944},
+    "h200-ndr": {"pix": 360, "mem_local": 360, "rnic_to_rnic": 384, "tor_all_reduce": 2944},
+    "a100-hdr": {"pix": 180, "mem_local": 180, "rnic_to_rnic": 192, "tor_all_reduce": 1472},
+    "b200-ndr": {"rnic_to_rnic": 384, "tor_all_reduce": 2944},
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_shipped_baselines_hold_the_published_numbers(name: str) -> None:
+    """Each shipped limit has its number and a source; where nobody published one it says so."""
+    limits = config.load_baseline(SHIPPED / f"{name}.yaml").limits
+    found = {limit.link_class or limit.kind: limit for limit in limits}
+    assert {key: found[key].at_least_gbps for key in PUBLISHED[name]} == PUBLISHED[name]
+    assert set(found) == {
+        "pix",
+        "node",
+        "sys",
+        "mem_local",
+        "mem_remote",
+        "rnic_to_rnic",
+        "all_to_all",
+        "tor_all_reduce",
+    }
+    assert all(found[key].source.startswith("house limit: no ") for key in ("node", "sys", "mem_remote", "all_to_all"))
+    assert found["tor_all_reduce"].algorithm == "RING"
+
+
+def test_all_to_all_limits_rest_on_the_measurement_they_name() -> None:
+    """0.9 x 337.71 GB/s (H100), 0.9 x 224 GB/s (A100), twice H100 (B200), in Gb/s."""
+    found = {
+        name: limit.at_least_gbps
+        for name in PUBLISHED
+        for limit in config.load_baseline(SHIPPED / f"{name}.yaml").limits
+        if limit.kind == "all_to_all"
+    }
+    assert found == pytest.approx(
+        {"h100-ndr": 2431.5, "h200-ndr": 2431.5, "a100-hdr": 1612.8, "b200-ndr": 4863.0}, rel=1e-3
+    )

@@ -1,0 +1,140 @@
+"""Files are read as text with line numbers, within bounds, or refused with the reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fabric.config import document
+from fabric.config.document import read_document
+from fabric.config.problems import PROBLEMS_MOST, Problems
+from fabric.errors import ConfigError
+
+SHIPPED = sorted((Path(__file__).parents[2] / "inventory").rglob("*.yaml"))
+
+
+def read(tmp_path: Path, data: bytes) -> tuple[dict[str, document.Tree], list[str]]:
+    """The tree, and the problems as "line: text"."""
+    path = tmp_path / "file.yaml"
+    path.write_bytes(data)
+    problems = Problems("file.yaml")
+    tree = read_document(path, problems)
+    return tree, [f"{problem.line}: {problem.text}" for problem in problems.all()]
+
+
+def test_every_scalar_is_text(tmp_path: Path) -> None:
+    """What YAML 1.1 would turn into another type stays as it is written."""
+    text = "a: 010\nb: on\nc: 22:22\nd: 1e-6\ne: 0x1f\nf: 1_000\ng: 2024-01-01\nh: '~'\ni: !\n".replace("i: !\n", "")
+    tree, problems = read(tmp_path, text.encode())
+    assert problems == []
+    assert tree == {
+        "a": "010",
+        "b": "on",
+        "c": "22:22",
+        "d": "1e-6",
+        "e": "0x1f",
+        "f": "1_000",
+        "g": "2024-01-01",
+        "h": "~",
+    }
+
+
+def test_lines_are_known_for_every_path(tmp_path: Path) -> None:
+    """Keys, list entries and values in flow style have the line they stand on."""
+    path = tmp_path / "file.yaml"
+    path.write_text("# note\na:\n  - x\n  - {b: 1,\n     c: 2}\nd: >-\n  long\n  text\n")
+    problems = Problems("file.yaml")
+    read_document(path, problems)
+    assert problems.lines == {(): 1, ("a",): 2, ("a", 0): 3, ("a", 1): 4, ("a", 1, "b"): 4, ("a", 1, "c"): 5, ("d",): 6}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "1: the file is empty"),
+        (b"# only a note\n", "1: the file is empty"),
+        (b"- a\n", "1: expected 'key: value' lines"),
+        (b"word\n", "1: expected 'key: value' lines"),
+        (b"a: 1\nb: \xff\n", "2: not UTF-8 (byte 0xff)"),
+        ("a: 1\n".encode("utf-16"), "1: not UTF-8"),
+        (b"a: 1\nb: \x00\n", "2: control character U+0000"),
+        ("a: 1\nb: x\u2028y\n".encode(), "2: control character U+2028"),
+        (b"a: 1\n\tb: 2\n", "2: a tab cannot indent"),
+        (b"a: {b: 1\n", "2: not readable as YAML"),
+        (b"a: b: c\n", "1: not readable as YAML: mapping values are not allowed"),
+        (b'a: "\\U00110000"\n', "not readable as YAML"),
+        (b"%YAML 3.0\n---\na: 1\n", "not readable as YAML"),
+        (b"a: 1\n--- \nb: 1\n", "2: a second document starts here"),
+        (b"[" * 20_000, "1: nested deeper than 50 levels"),
+        (b"- " * 20_000, "1: nested deeper than 50 levels"),
+        (b"{a: " * 20_000, "1: nested deeper than 50 levels"),
+        (b"a: " + b"x" * (1 << 20), "0: larger than 1048576 bytes"),
+        (b"a: [" + b"x," * 210_000 + b"]", "1: more than 200000 values"),
+    ],
+)
+def test_what_cannot_be_read_is_one_problem(tmp_path: Path, data: bytes, expected: str) -> None:
+    """The reason is given with its line, once."""
+    _, problems = read(tmp_path, data)
+    assert len(problems) == 1
+    assert expected in problems[0]
+
+
+def test_an_alias_bomb_is_refused_where_it_starts(tmp_path: Path) -> None:
+    """Nothing is expanded: reading ends at the first anchor, after two values and not after 10 ** 9."""
+    levels = "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(9))
+    problems = Problems("bomb.yaml")
+    path = tmp_path / "bomb.yaml"
+    path.write_text("a: &a [lol]\n" + levels)
+    assert read_document(path, problems) == {}
+    assert [str(problem) for problem in problems.all()] == [
+        "bomb.yaml:1: anchor '&a' is not allowed: write the value out"
+    ]
+    assert len(problems.lines) == 2  # the file and its first key
+
+
+def test_a_key_that_is_there_twice_keeps_its_first_value(tmp_path: Path) -> None:
+    """Every repetition is reported, and reading goes on."""
+    tree, problems = read(tmp_path, b"a: 1\nb: {c: 1, c: 2}\na: {d: 3}\n")
+    assert tree == {"a": "1", "b": {"c": "1"}}
+    assert problems == ["2: key 'c' is there twice (first on line 2)", "3: key 'a' is there twice (first on line 1)"]
+
+
+def test_what_is_no_file_is_explained(tmp_path: Path) -> None:
+    """Absent, a folder, a pipe, a name with NUL: line 0 and the reason, and no waiting."""
+    os.mkfifo(tmp_path / "pipe")
+    cases = {"gone": "no such file", ".": "not a regular file", "pipe": "not a regular file", "a\0b": ""}
+    for name, said in cases.items():
+        problems = Problems("file")
+        assert read_document(tmp_path / name, problems) == {}
+        (problem,) = problems.all()
+        assert problem.line == 0
+        assert said in problem.text
+
+
+def test_problems_have_an_end(tmp_path: Path) -> None:
+    """A file that is wrong on every line is left after some hundred problems, and says so."""
+    path = tmp_path / "file.yaml"
+    path.write_text("a: 1\n" * 10_000)
+    with pytest.raises(ConfigError) as caught:
+        read_document(path, Problems("file.yaml"))
+    assert len(caught.value.problems) == PROBLEMS_MOST + 1
+    assert caught.value.problems[0].text == f"not read on after {PROBLEMS_MOST} problems"
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=[path.name for path in SHIPPED])
+def test_both_parsers_read_the_shipped_files_alike(path: Path) -> None:
+    """Where PyYAML was built without libyaml, its own parser gives the same events on the same lines."""
+
+    def events(loader: Any) -> list[tuple[str, object, object]]:
+        found = yaml.parse(path.read_text(), Loader=loader)
+        return [
+            (type(event).__name__, getattr(event, "value", None), event.start_mark and event.start_mark.line)
+            for event in found
+            if isinstance(event, yaml.NodeEvent)
+        ]
+
+    assert events(yaml.SafeLoader) == events(getattr(yaml, "CSafeLoader", yaml.SafeLoader))

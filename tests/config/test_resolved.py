@@ -1,0 +1,82 @@
+"""A resolved scenario and inventory come back from JSON as they were."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric import config
+from fabric.errors import ConfigError
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import Scenario
+
+ROOT = Path(__file__).parents[2]
+Resolved = tuple[Scenario, Inventory]
+
+
+def again(resolved: Resolved) -> Resolved:
+    """Through JSON text and back."""
+    return config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved))))
+
+
+def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
+    """Every part is equal and in the same order, with faults, jump hosts and explicit settings."""
+    text = inventory_text.replace("  port: 22", "  port: 2222\n  jump: [{address: b.example.net, user: ops}]")
+    (folder / "inventory.yaml").write_text(text)
+    resolved = config.load_scenario(folder / "scenario.yaml", faults=("gpu1/mlx5_0->numa1:slow=0.25",))
+    scenario, inventory = again(resolved)
+    assert (scenario, inventory) == resolved
+    assert list(inventory.topology.hosts) == list(resolved[1].topology.hosts)
+    assert list(inventory.topology.switches) == list(resolved[1].topology.switches)
+    first, *others = {id(host.platform) for host in inventory.topology.hosts.values()}
+    assert others == []
+    assert first
+
+
+def test_a_hall_is_kept_compactly() -> None:
+    """2,048 hosts take less than 100 bytes each, and their layout is written once."""
+    resolved = config.load_scenario(
+        ROOT / "scenarios" / "self-check.yaml", inventory_path=ROOT / "inventory" / "hall-2048.yaml"
+    )
+    document = config.resolved_document(*resolved)
+    assert len(document["inventory"]["platforms"]) == 1
+    assert len(json.dumps(document)) < 2048 * 100
+    assert again(resolved) == resolved
+
+
+def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The way to every value of a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(inner for key, each in items for inner in paths(each, (*path, key)))]
+
+
+DOCUMENT = json.loads(
+    json.dumps(config.resolved_document(*config.load_scenario(ROOT / "scenarios" / "self-check.yaml")))
+)
+PATHS = paths(DOCUMENT)[1:]
+
+
+@given(st.sampled_from(PATHS), st.sampled_from([None, -1, 10**9, "x", [], {}, True, 0.5]))
+def test_a_damaged_document_is_refused_or_read(path: tuple[str | int, ...], value: Any) -> None:
+    """A run.json that was tampered with never ends in anything but ConfigError."""
+    document = json.loads(json.dumps(DOCUMENT))
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with suppress(ConfigError):
+        scenario, inventory = config.from_resolved(document)
+        assert (type(scenario), type(inventory)) == (Scenario, Inventory)
+
+
+@pytest.mark.parametrize("document", [{}, {"format": 1}, {**DOCUMENT, "format": 2}])
+def test_another_document_is_refused(document: dict[str, Any]) -> None:
+    """What is no resolved run, or one of another format, is a ConfigError."""
+    with pytest.raises(ConfigError, match=r"run\.json"):
+        config.from_resolved(document)

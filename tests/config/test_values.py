@@ -1,0 +1,180 @@
+"""Single values: what each type accepts, and how sets of names and templates unfold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from fabric.config.folded import NAMES_MOST, FoldedNames
+from fabric.config.quantities import Duration, Indexes, Size, geometric
+from fabric.config.scalars import ADDRESS, DEVICE, HOST_NAME, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
+from fabric.config.templates import TemplateText
+from fabric.config.wording import SEEN_MOST, nearest, quoted
+from fabric.model.units import size_text
+
+FIELDS = TemplateText(("name", "unit", "rack", "rail"))
+GOOD = [
+    (Whole(0, 100), "0", 0),
+    (Whole(0, 100), "100", 100),
+    (Decimal(0, 1), "1e-6", 1e-6),
+    (Decimal(0, 1000), "2.5E+2", 250.0),
+    (Decimal(0, 1000), "400", 400.0),
+    (Flag(), "true", True),
+    (Flag(), "false", False),
+    (Size(1, 1 << 40), "8M", 8 << 20),
+    (Size(1, 1 << 40), "64K", 64 << 10),
+    (Size(1, 1 << 40), "1G", 1 << 30),
+    (Size(1, 1 << 40), "1000", 1000),
+    (Duration(1, 9999), "5s", 5),
+    (Duration(1, 9999), "2m", 120),
+    (Duration(1, 9999), "1h", 3600),
+    (Indexes(), "7", (7,)),
+    (Indexes(), "0-3", (0, 1, 2, 3)),
+    (DEVICE, "mlx5_bond_0", "mlx5_bond_0"),
+    (DEVICE, "rocep59s0", "rocep59s0"),
+    (HOST_NAME, "gpu-001.rack7", "gpu-001.rack7"),
+    (ADDRESS, "fd00::1", "fd00::1"),
+    (USER, "_ops", "_ops"),
+    (SAFE_NAME, "a" * 64, "a" * 64),
+]
+TEMPLATES = [
+    "",
+    *["{", "}", "{}", "{{name}}", "{name!r}", "{name.x}", "{unit:2}", "{unit:010}", "{name:02}", "é", "{0}"],
+    "a b",
+    "x" * 129,
+]
+SETS = [
+    "",
+    "a b",
+    *[
+        ",",
+        "a,",
+        "@all",
+        "a!b",
+        "a[1",
+        "a]1",
+        "a[]",
+        "a[b]",
+        "a[[1]]",
+        "a[3-1]",
+        "a[001-16]",
+        "a[1-010]",
+        "a[1-9/0]",
+        "a*",
+        "é",
+        "a[1][1][1][1][1]",
+    ],
+]
+BAD = [
+    *(
+        (Whole(0, 100), text)
+        for text in (
+            *["-1", "+1", "01", "1.0", "1e2", "0x1", "0b1", "1_0", "\u0661", "101"],
+            "",
+            " 1",
+            "1\n",
+            "9" * 5000,
+        )
+    ),
+    *(
+        (Decimal(0, 1), text)
+        for text in ("", ".5", "1.", "inf", "nan", "-0.5", "0x1p3", "1e999", "0,5", "\u0660", "00.5")
+    ),
+    *((Flag(), text) for text in ("", "yes", "no", "on", "off", "True", "FALSE", "1", "0")),
+    *((Size(1, 1 << 40), text) for text in ("", "8m", "8MB", "8 M", "1.5G", "-1", "0", "08M", "2T", "9" * 30)),
+    *((Duration(1, 60), text) for text in ("", "5", "0s", "5S", "1.5s", "5 s", "05s", "2m", "5ms")),
+    *((Indexes(), text) for text in ("", "3-0", "0-100", "1,2", "-1", "a", "0-")),
+    *((DEVICE, text) for text in ("mlx5_", "mlx4_0", "mlx5_" + "0" * 16, "mlx5_0;ls", "mlx5_0\n", "-mlx5_0")),
+    *((HOST_NAME, text) for text in ("", "-a", ".a", "a b", "a/b", "é", "a" * 64, "a\n")),
+    *((ADDRESS, text) for text in ("", "-oProxyCommand=x", "a b", "a/b", "a@b", "a" * 254)),
+    *((FIELDS, text) for text in TEMPLATES),
+    *((FoldedNames(), text) for text in SETS),
+]
+
+
+@pytest.mark.parametrize(("scalar", "text", "value"), GOOD)
+def test_good_values_are_read(scalar: Scalar, text: str, value: object) -> None:
+    """Each way of writing that the documentation names is read."""
+    assert scalar.parse(text) == value
+
+
+@pytest.mark.parametrize(("scalar", "text"), BAD)
+def test_bad_values_are_refused(scalar: Scalar, text: str) -> None:
+    """Nothing is guessed: anything else is refused with what was expected and what was seen."""
+    with pytest.raises(PydanticCustomError, match=r"expected|known are"):
+        scalar.parse(text)
+
+
+@given(st.integers(1, (1 << 40) - 1))
+def test_sizes_read_back_as_they_are_printed(size_bytes: int) -> None:
+    """``size_text`` and ``Size`` are each other's inverse."""
+    assert Size(1, 1 << 40).parse(size_text(size_bytes)) == size_bytes
+
+
+@given(st.integers(1, 1 << 20), st.integers(2, 16), st.integers(1, 8))
+def test_a_geometric_series_is_accepted(first: int, factor: int, count: int) -> None:
+    """Any constant whole factor from 2 will do, and one size alone."""
+    sizes = tuple(first * factor**power for power in range(count))
+    assert geometric(sizes) == sizes
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=4), st.integers(1, 3))
+def test_a_set_unfolds_to_as_many_names_as_counted(lasts: list[int], step: int) -> None:
+    """The count that guards the expansion is exact."""
+    text = ",".join(f"h{number}x[0-{last}/{step}]" for number, last in enumerate(lasts))
+    folded = FoldedNames().parse(text)
+    names = folded.names()
+    assert len(names) == folded.count == len(set(names))
+    assert names[0] == "h0x0"
+
+
+@given(st.text(alphabet="ab01[],-/.", max_size=30))
+def test_any_set_unfolds_or_is_refused(text: str) -> None:
+    """What passes the shape either unfolds to the number counted or says why not; nothing else is raised."""
+    try:
+        folded = FoldedNames().parse(text)
+    except PydanticCustomError:
+        return
+    with suppress(ValueError):
+        assert len(folded.names()) == folded.count
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 60_000 + "!", "[1]" * 20_000, "," * 60_000, "a[" * 30_000, "a[0-99999],b[0-99999]"]
+)
+def test_hostile_sets_are_refused_by_arithmetic(text: str) -> None:
+    """Neither the shape nor the count takes long (each would run for hours if it backtracked or expanded)."""
+    with pytest.raises(PydanticCustomError):
+        FoldedNames().parse(text)
+
+
+def test_the_largest_set_is_allowed() -> None:
+    """The bound itself is within bounds."""
+    assert FoldedNames().parse(f"gpu[1-{NAMES_MOST}]").count == NAMES_MOST
+
+
+def test_templates_pad_with_zeros() -> None:
+    """``{unit:02}`` is two digits; text around fields stays."""
+    values: dict[str, str | int] = {"name": "gpu7", "unit": 3, "rack": 12, "rail": 0}
+    template = FIELDS.parse("su{unit:02}-r{rack:03}-{rail}.{name}")
+    assert template.text(values) == "su03-r012-0.gpu7"
+    assert template.fields == {"unit", "rack", "rail", "name"}
+
+
+@given(st.text())
+def test_what_was_seen_is_bounded_and_printable(text: str) -> None:
+    """Whatever a file holds, a message quotes it in a few printable characters."""
+    shown = quoted(text)
+    assert shown.isprintable()
+    assert len(shown) <= SEEN_MOST + 3
+
+
+def test_the_nearest_word_is_suggested_only_when_near() -> None:
+    """A slip of the pen gets a suggestion, another word does not."""
+    assert nearest("timout", ("timeout", "port")) == "; did you mean 'timeout'?"
+    assert nearest("zebra", ("timeout", "port")) == ""
+    assert nearest("x" * 10_000, ("timeout",)) == ""

@@ -1,0 +1,82 @@
+"""A table that was altered contradicts itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.tools import nccl_tests
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
+TWO_TESTS = (GOLDEN / "unified-two-tests.txt").read_text()
+
+
+def problems(text: str) -> tuple[str, ...]:
+    """What is wrong with the first test of a log."""
+    return nccl_tests.parse(text).tests[0].problems
+
+
+def test_a_lost_row_changes_the_mean() -> None:
+    """The printed average is a checksum of the rows."""
+    lines = [line for line in TWO_TESTS.splitlines() if not line.startswith("     8388608")]
+    (problem,) = problems("\n".join(lines))
+    assert problem == "mean of 6 rows is 293.0317, printed average is 297.693: rows were lost or altered"
+
+
+def test_a_cut_average_is_noticed() -> None:
+    """Five digits of six are another number."""
+    text = TWO_TESTS[: TWO_TESTS.index("297.693") + 5]
+    assert "rows were lost or altered" in problems(text)[0]
+
+
+def test_an_average_of_no_rows_is_noticed() -> None:
+    """A table whose rows were all removed."""
+    lines = [line for line in TWO_TESTS.splitlines() if not line[:12].strip().isdigit()]
+    assert problems("\n".join(lines)) == ("no rows, printed average is 297.693: rows were lost",)
+
+
+def test_an_altered_bus_bandwidth_breaks_the_ratio() -> None:
+    """Even where the mean is kept by altering two rows."""
+    text = TWO_TESTS.replace("420.45", "410.45", 1).replace("403.20", "413.20", 1)
+    assert problems(text) == ("busbw/algbw is not the 1.75 of all_reduce of 8 ranks at 32M, 64M",)
+
+
+def test_an_altered_time_breaks_size_over_time() -> None:
+    """Algorithm bandwidth is size/time."""
+    assert problems(TWO_TESTS.replace("279.32", "379.32", 1)) == ("algbw is not size/time at 64M",)
+
+
+def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
+    """Their ratio differs from the others'."""
+    text = (GOLDEN / "side-work-copybw.txt").read_text().replace("   none  ", "   what  ").replace("163.63", "153.63")
+    assert any("busbw/algbw" in problem for problem in problems(text))
+
+
+def test_wrong_results_are_a_problem_and_a_failure() -> None:
+    """Corrupt data points to the fabric."""
+    log = nccl_tests.parse((GOLDEN / "wrong-results.txt").read_text())
+    assert log.tests[0].problems == ("wrong elements at 16M",)
+    assert log.failures == (nccl_tests.NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
+    assert nccl_tests.blames_fabric("wrong_result", log.failures[0].text)
+
+
+def test_out_of_bounds_values_are_wrong_results() -> None:
+    """Old releases only say it in the closing lines."""
+    text = (GOLDEN / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", "3 FAILED")
+    log = nccl_tests.parse(text)
+    assert log.tests[0].problems == ("out of bounds values: FAILED",)
+    assert [failure.kind for failure in log.failures] == ["wrong_result"]
+
+
+def test_the_tools_own_limit_is_said() -> None:
+    """NCCL_TESTS_MIN_BW adds a word to the average."""
+    assert problems(TWO_TESTS.replace("297.693 ", "297.693 FAILED")) == (
+        "the average is below NCCL_TESTS_MIN_BW, says the tool",
+    )
+
+
+@pytest.mark.parametrize("time", ["1.0e+07", "9.9e+08"])
+def test_times_of_two_digits_are_not_checked(time: str) -> None:
+    """From 10 s on the time column is too coarse."""
+    assert problems(TWO_TESTS.replace(" 279.32", time, 1)) == ()

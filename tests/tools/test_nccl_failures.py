@@ -1,0 +1,121 @@
+"""Why an nccl-tests run gave up, and whose fault it points to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.tools import nccl_tests
+from fabric.tools.nccl_failures import _TEXTS, FAULT, status
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
+
+REMOTE = "remote process exited or there was a network error"
+CASES = [
+    (f"gpu01: Test NCCL failure common.cu:1279 '{REMOTE} / '", "gpu01", "nccl_remote_error", False),
+    ("gpu01: Test NCCL failure common.cu:1036 'unhandled system error / x'", "gpu01", "nccl_failure", False),
+    (" .. gpu01 pid 300367: Test failure common.cu:1100", "gpu01", "nccl_failure", False),
+    ("gpu01: Test CUDA failure common.cu:400 'out of memory'", "gpu01", "cuda_error", False),
+    ("gpu01: Test timeout (60s) common.cu:523", "gpu01", "test_timeout", False),
+    (
+        "gpu01:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=0",
+        "gpu01",
+        "ib_completion_error",
+        True,
+    ),
+    (
+        "gpu01:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0",
+        "gpu01",
+        "ib_completion_error",
+        True,
+    ),
+    (
+        "gpu01:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with status=5 opcode=0 len=0",
+        "gpu01",
+        "ib_completion_error",
+        False,
+    ),
+    ("gpu01:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error", "gpu01", "port_down", True),
+    ("gpu01:1:2 [0] ibvwrap.cc:3 NCCL WARN Call to ibv_reg_mr failed", "gpu01", "ib_verbs_error", False),
+    ("There are not enough slots available in the system", None, "launcher_error", False),
+    ("ssh: connect to host gpu07 port 22: No route to host", "gpu07", "launcher_error", False),
+    ("srun: error: gpu07: task 3: Exited with exit code 1", "gpu07", "launcher_error", False),
+    (
+        "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open",
+        None,
+        "missing_library",
+        False,
+    ),
+    ("bash: line 1: all_reduce_perf: command not found", None, "missing_program", False),
+    ("[gpu01:4711] Signal: Segmentation fault (11)", "gpu01", "segfault", False),
+    ("Invalid number of GPUs: 8 requested but only 7 were found.", None, "too_few_gpus", False),
+]
+
+
+@pytest.mark.parametrize(("line", "host", "kind", "fabric"), CASES)
+@pytest.mark.parametrize("prefix", ["", "3: ", "[1,3]<stderr>:"])
+def test_each_failure_has_its_kind_and_host(prefix: str, line: str, host: str | None, kind: str, fabric: bool) -> None:
+    """With or without the launcher's tag, which is no part of the text."""
+    log = nccl_tests.parse(prefix + line)
+    assert log.failures == (nccl_tests.NcclFailure(host, kind, line.strip()),)
+    assert nccl_tests.blames_fabric(kind, line) is fabric
+
+
+def test_one_failure_a_host_and_kind() -> None:
+    """All ranks of a host say the same; the lines of the stack add nothing."""
+    line = f"gpu01: Test NCCL failure common.cu:1279 '{REMOTE} / '\n .. gpu01 pid 7: Test failure common.cu:1100\n"
+    log = nccl_tests.parse(line * 8 + line.replace("gpu01", "gpu02"))
+    assert [(failure.host, failure.kind) for failure in log.failures] == [
+        ("gpu01", "nccl_remote_error"),
+        ("gpu02", "nccl_remote_error"),
+    ]
+
+
+def test_a_crash_comes_before_what_its_peers_saw() -> None:
+    """A process that crashed makes its peers' retries run out: that is not the fabric's fault."""
+    log = nccl_tests.parse((GOLDEN / "cuda-crash-and-retries.txt").read_text())
+    assert [(failure.host, failure.kind) for failure in log.failures] == [
+        ("gpu009", "cuda_error"),
+        ("gpu008", "ib_completion_error"),
+        (None, "launcher_error"),
+    ]
+    assert status(log.failures[1].text) == 12
+
+
+def test_retries_exceeded_come_before_the_network_errors_they_cause() -> None:
+    """Whatever was printed first."""
+    log = nccl_tests.parse((GOLDEN / "srun-label-retries-exceeded.txt").read_text())
+    assert [(failure.host, failure.kind) for failure in log.failures] == [
+        ("gpu004", "ib_completion_error"),
+        ("gpu004", "nccl_remote_error"),
+        ("gpu003", "nccl_remote_error"),
+        ("gpu004", "launcher_error"),
+    ]
+
+
+def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:
+    """NCCL looks for plugins it can do without; Open MPI warns of settings."""
+    text = (
+        "gpu01:1:2 [0] NCCL INFO NET/Plugin: Could not find libnccl-net.so: No such file or directory\n"
+        "gpu01:1:2 [0] misc/shm.cc:9 NCCL WARN Call to open failed: No such file or directory\n"
+        "Two mutually-exclusive MCA variables were specified.  This can result\n"
+        '[gpu01:11560] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages\n'
+    )
+    assert nccl_tests.parse(text).failures == ()
+
+
+def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
+    """As in an exception of a training framework, all on one line."""
+    text = (
+        "x" * 5000
+        + "Last error: NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129"
+    )
+    (failure,) = nccl_tests.parse(text).failures
+    assert failure.text.startswith("Got completion from peer")
+    assert nccl_tests.blames_fabric(failure.kind, failure.text)
+
+
+def test_every_kind_has_a_fault() -> None:
+    """And no fault is without a source."""
+    assert {kind for _, kind in _TEXTS} | {"port_down", "wrong_result", "missing_program"} == set(FAULT)

@@ -1,0 +1,89 @@
+"""Which collective, over how many ranks: inferred where only one answer fits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.tools import nccl_tests
+from fabric.tools.nccl_ops import FACTOR, factor
+
+UNIFIED = {
+    "all_reduce": ("sum", "-1", "0"),
+    "reduce_scatter": ("sum", "-1", "0"),
+    "sendrecv": ("sum", "-1", "N/A"),
+    "all_gather": ("none", "-1", "0"),
+    "alltoall": ("none", "-1", "N/A"),
+    "broadcast": ("none", "0", "0"),
+    "reduce": ("sum", "0", "0"),
+}
+HEADING = "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+
+
+def log(op: str, ranks: int, *, wrong: str = "0", sizes=(28, 30, 32)) -> str:
+    """A table of one collective as it is printed, without saying which."""
+    redop, root, in_place = UNIFIED[op]
+    lines = []
+    for power in sizes:
+        size = 1 << power
+        cells = f"{size} {size // 4} float {redop} {root}"
+        for checked in (wrong, in_place if wrong == "0" else wrong):
+            time = size / (150e3 + power)
+            busbw = size / time / 1e3 * factor(op, ranks)
+            cells += f" {time:.1f} {size / time / 1e3:.2f} {busbw:.2f} {checked}"
+        lines.append(cells + "\n")
+    return HEADING + "".join(lines)
+
+
+@pytest.mark.parametrize("op", sorted(UNIFIED))
+@given(ranks=st.integers(3, 40))
+def test_what_was_run_is_inferred(op: str, ranks: int) -> None:
+    """From the columns and the ratio; ranks only where the ratio depends on them."""
+    (test,) = nccl_tests.parse(log(op, ranks)).tests
+    assert test.op == op
+    assert test.ranks == (None if FACTOR[op] == "1" else ranks)
+    assert test.problems == ()
+
+
+@pytest.mark.parametrize(("op", "expected"), [("all_gather", None), ("alltoall", None), ("all_reduce", "all_reduce")])
+def test_two_candidates_stay_unknown(op: str, expected: str | None) -> None:
+    """Without checking, all_gather and alltoall look alike; their ranks are known all the same."""
+    (test,) = nccl_tests.parse(log(op, 16, wrong="N/A")).tests
+    assert (test.op, test.ranks) == (expected, 16)
+
+
+def test_all_reduce_of_two_ranks_has_a_ratio_of_one() -> None:
+    """So it is told from sendrecv by its checked in-place results."""
+    (test,) = nccl_tests.parse(log("all_reduce", 2)).tests
+    assert (test.op, test.ranks) == ("all_reduce", 2)
+    (test,) = nccl_tests.parse(log("all_reduce", 2, wrong="N/A")).tests
+    assert (test.op, test.ranks) == (None, None)
+
+
+def test_many_ranks_are_not_guessed_from_rounded_numbers() -> None:
+    """1440 and 1441 ranks differ in the fifth digit only."""
+    (test,) = nccl_tests.parse(log("all_reduce", 1440)).tests
+    assert (test.op, test.ranks) == ("all_reduce", None)
+
+
+def test_tiny_values_tell_nothing() -> None:
+    """All bandwidths are printed as 0.00."""
+    text = HEADING + "8 2 float sum -1 164.3 0.00 0.00 0 163.3 0.00 0.00 0\n"
+    (test,) = nccl_tests.parse(text).tests
+    assert (test.op, test.ranks, test.problems) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("op", "ranks", "expected"),
+    [
+        ("all_reduce", 8, 1.75),
+        ("alltoall", 16, 0.9375),
+        ("broadcast", None, 1.0),
+        ("all_reduce", None, None),
+        (None, 8, None),
+    ],
+)
+def test_factors(op: str | None, ranks: int | None, expected: float | None) -> None:
+    """As in nccl-tests' own documentation."""
+    assert factor(op, ranks) == expected

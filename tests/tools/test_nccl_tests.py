@@ -1,0 +1,220 @@
+"""The command line of a collective, and the reading of its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.tools import nccl_tests
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
+
+HEADING = (
+    "#       size       count    type redop root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    "#        (B)  (elements)                        (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
+)
+ROW_1G = "  1073741824   268435456   float   sum   -1   4478.8  239.74  449.51      0   4463.7  240.55  451.03      0"
+ROW_2G = "  2147483648   536870912   float   sum   -1   8722.7  246.20  461.62      0   8717.9  246.33  461.87      0"
+AVERAGE = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 456.008 \n"
+
+
+def collective(**changed):
+    """A command line with one value changed."""
+    values = {
+        "op": "alltoall",
+        "min_bytes": 1 << 20,
+        "max_bytes": 1 << 30,
+        "factor": 2,
+        "gpus_per_process": 8,
+        "iterations": 20,
+    }
+    return nccl_tests.collective(**(values | changed))
+
+
+def golden(name: str) -> nccl_tests.NcclLog:
+    """A recorded file, parsed."""
+    return nccl_tests.parse((GOLDEN / f"{name}.txt").read_text())
+
+
+def table(*rows: str, foot: str = AVERAGE) -> str:
+    """A log of one test."""
+    return HEADING + "".join(f"{row}\n" for row in rows) + foot
+
+
+def test_the_collective_gives_every_size() -> None:
+    """The whole command line."""
+    assert collective() == (
+        *("alltoall_perf", "-b", "1048576", "-e", "1073741824", "-f", "2", "-g", "8", "-n", "20", "-w", "5"),
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"op": "all-reduce"},
+        {"op": "-b"},
+        {"op": "all_reduce_perf; reboot"},
+        {"min_bytes": 0},
+        {"max_bytes": 1},
+        {"factor": 1},
+        {"gpus_per_process": 0},
+        {"iterations": 0},
+    ],
+)
+def test_what_nccl_tests_cannot_run_is_refused(changed) -> None:
+    """An unknown collective or a value out of range."""
+    with pytest.raises(ValueError, match=r"."):
+        collective(**changed)
+
+
+def test_gigabytes_become_gigabits() -> None:
+    """449.51 GB/s is 3596.08 Gb/s."""
+    (test,) = nccl_tests.parse(table(ROW_1G, ROW_2G)).tests
+    assert test.rows[0] == nccl_tests.NcclRow(
+        1 << 30,
+        nccl_tests.NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
+        nccl_tests.NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
+    )
+    assert test.avg_busbw_gbps == pytest.approx(456.008 * 8)
+    assert (test.op, test.ranks, test.complete, test.problems) == ("all_reduce", 16, True, ())
+
+
+def test_two_tests_in_one_log_with_noise_between_rows() -> None:
+    """Each has its own collective, ranks and hosts."""
+    log = golden("unified-two-tests")
+    assert [(test.op, test.ranks, len(test.rows), test.complete, test.problems) for test in log.tests] == [
+        ("all_reduce", 8, 7, True, ()),
+        ("alltoall", 8, 7, True, ()),
+    ]
+    assert [test.hosts for test in log.tests] == [("gpu001", "gpu002")] * 2
+    assert [row.in_place.wrong for row in log.tests[1].rows] == [None] * 7
+    assert log.failures == ()
+
+
+def test_cells_are_counted_from_the_end() -> None:
+    """Until 2022 alltoall announced a redop column and left it blank; its error column counts nothing."""
+    (test,) = golden("until-2022-alltoall-blank-redop").tests
+    assert (test.op, test.ranks, len(test.rows), test.problems) == ("alltoall", 4, 7, ())
+    last = test.rows[-1]
+    assert last.out_of_place == nccl_tests.NcclPlace(1752.7, 38.29 * 8, 28.72 * 8, None)
+
+
+def test_copy_bandwidth_columns_are_not_the_wrong_count() -> None:
+    """Side work (2024-07 to 2025-09) adds a column to each place."""
+    (test,) = golden("side-work-copybw").tests
+    assert (test.op, test.ranks, len(test.rows), test.problems) == ("all_gather", 16, 7, ())
+    assert test.rows[-1].in_place == nccl_tests.NcclPlace(384.5, 174.54 * 8, 163.63 * 8, 0)
+
+
+def test_per_iteration_columns_and_timestamps() -> None:
+    """-I adds four columns to each place, -S two words to the row (2026)."""
+    (test,) = golden("per-iteration-timestamps").tests
+    assert (test.op, test.ranks, len(test.rows), test.problems) == ("broadcast", 4, 7, ())
+    assert test.rows[-1].in_place == nccl_tests.NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
+
+
+def test_a_trace_replay_has_no_out_of_place_half() -> None:
+    """It is blank there, which is not a cut row."""
+    (test,) = golden("trace-replay-in-place-only").tests
+    assert [row.out_of_place for row in test.rows] == [None] * 3
+    assert (test.ranks, test.complete, test.problems) == (8, True, ())
+
+
+def test_labelled_ranks_are_read_apart() -> None:
+    """srun -l: rank 0 prints the table, others print between its rows."""
+    (test,) = golden("srun-label-retries-exceeded").tests
+    assert (test.op, test.ranks, len(test.rows)) == ("all_reduce", 16, 4)
+    assert (test.avg_busbw_gbps, test.complete) == (None, False)
+
+
+def test_tags_of_open_mpi_5_colours_and_a_cut_last_row() -> None:
+    """The rows before the cut stay; the cut one is quoted."""
+    (test,) = golden("openmpi5-tags-last-row-cut").tests
+    assert (test.ranks, len(test.rows), test.complete) == (4, 5, False)
+    assert len(test.problems) == 1
+    assert test.problems[0].startswith("unreadable or cut row: '33554432 ")
+
+
+@pytest.mark.parametrize(
+    "prefix", ["0: ", " 0: ", "[1,0]<stdout>:", "[1,0]<stdout>: ", "[prterun-h-1@1,0]<stdout>:", "    "]
+)
+def test_tags_and_indentation_change_nothing(prefix: str) -> None:
+    """Every line carries the same prefix."""
+    text = table(ROW_1G, ROW_2G)
+    tagged = "".join(f"{prefix}{line}\n" for line in text.splitlines())
+    assert nccl_tests.parse(tagged) == nccl_tests.parse(text)
+
+
+def test_two_ranks_that_both_print_a_table_do_not_mix() -> None:
+    """As in a job that was started without MPI support: every rank is alone."""
+    lines = table(ROW_1G, ROW_2G).splitlines()
+    mixed = "".join(f"{rank}: {line}\n" for line in lines for rank in (0, 1))
+    log = nccl_tests.parse(mixed)
+    assert len(log.tests) == 2
+    assert log.tests[0] == log.tests[1] == nccl_tests.parse("\n".join(lines)).tests[0]
+
+
+@pytest.mark.parametrize("length", range(1, len(ROW_2G) - 1))
+def test_a_row_cut_anywhere_is_never_read_wrong(length: int) -> None:
+    """Cut before its last character, it is dropped; what was cut inside it is said."""
+    (test,) = nccl_tests.parse(HEADING + ROW_1G + "\n" + ROW_2G[:length]).tests
+    assert [row.size_bytes for row in test.rows] == [1 << 30]
+    assert not test.complete
+    assert bool(test.problems) is bool(ROW_2G[:length].strip())
+
+
+def test_a_missing_footer_is_incomplete() -> None:
+    """And the average is unknown, not recomputed."""
+    (test,) = nccl_tests.parse(table(ROW_1G, foot="")).tests
+    assert (test.avg_busbw_gbps, test.complete, test.problems) == (None, False, ())
+
+
+def test_rows_without_a_heading_are_read_and_said() -> None:
+    """The head of the log was cut off."""
+    (test,) = nccl_tests.parse(ROW_1G + "\n" + ROW_2G + "\n" + AVERAGE).tests
+    assert len(test.rows) == 2
+    assert test.complete
+    assert any("heading is not in the log" in problem for problem in test.problems)
+
+
+def test_an_unknown_heading_is_not_guessed() -> None:
+    """Its rows are not read."""
+    (test,) = nccl_tests.parse(table(ROW_1G).replace("algbw", "rate")).tests
+    assert test.rows == ()
+    assert "unknown columns" in test.problems[0]
+
+
+@pytest.mark.parametrize("cell", ["nan", "inf", "-1.00", "1_0.0", "٣", "1e400", "x"])
+def test_a_cell_that_is_no_number_makes_no_row(cell: str) -> None:
+    """The row is quoted, not read as zero."""
+    (test,) = nccl_tests.parse(table(ROW_1G, ROW_2G.replace("461.62", cell))).tests
+    assert [row.size_bytes for row in test.rows] == [1 << 30]
+    assert "unreadable or cut row" in test.problems[0]
+
+
+def test_devices_of_a_split_job_count_one_group() -> None:
+    """NCCL_TESTS_SPLIT: two groups of 8 are 8 ranks each."""
+    devices = "".join(
+        f"#  Rank {rank:2d} Group {rank // 8:2d} Pid {4000 + rank} on gpu00{rank // 8} device {rank % 8} [0x1b] H100\n"
+        for rank in range(16)
+    )
+    (test,) = nccl_tests.parse("# Collective test starting: all_reduce_perf\n# Using devices\n" + devices).tests
+    assert (test.op, test.ranks, test.hosts) == ("all_reduce", 8, ("gpu000", "gpu001"))
+
+
+def test_a_shortened_list_of_devices_still_ends_with_the_last_rank() -> None:
+    """As quoted in documents."""
+    device = "#  Rank 1439 Group  0 Pid  21082 on gpu360 device  3 [0x01] NVIDIA GB200\n"
+    assert nccl_tests.parse(device).tests[0].ranks == 1440
+
+
+def test_a_test_that_never_printed_a_table_is_a_test() -> None:
+    """Its ranks and hosts are known, its rows are none."""
+    (test,) = nccl_tests.parse("# Collective test starting: alltoall_perf\n").tests
+    assert (test.op, test.rows, test.complete, test.problems) == ("alltoall", (), False, ("no result row",))
+
+
+def test_other_text_is_nothing() -> None:
+    """Another tool's report, for example."""
+    assert nccl_tests.parse("Testing a <-> b... 448.35 GB/s\n# a comment\n") == nccl_tests.NcclLog((), ())

@@ -1,0 +1,244 @@
+"""ib_write_bw's command line, and the reading of its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.tools import perftest
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
+MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
+
+
+def write_bw(**changed):
+    """A client with one value changed."""
+    values = {
+        "device": "mlx5_0",
+        "port": 18600,
+        "peer": "127.0.0.1",
+        "size_bytes": 8 << 20,
+        "duration_s": 5,
+        "queue_pairs": 2,
+        "cuda_gpu": None,
+        "numa_node": None,
+    }
+    return perftest.write_bw(**(values | changed))
+
+
+def golden(name: str) -> perftest.PerftestLog:
+    """A recorded file, parsed."""
+    return perftest.parse((GOLDEN / f"{name}.txt").read_text())
+
+
+def rows(test: perftest.PerftestTest):
+    """Size, iterations, peak, average of each row."""
+    return [(row.size_bytes, row.iterations, row.bw_peak_gbps, row.bw_average_gbps) for row in test.rows]
+
+
+def header(unit: str = "Gb/sec") -> str:
+    """The column names."""
+    return f" #bytes     #iterations    BW peak[{unit}]    BW average[{unit}]   MsgRate[Mpps]\n"
+
+
+def test_the_client_names_its_server_last() -> None:
+    """The whole command line, in spellings that perftest 4.5 takes too."""
+    assert write_bw() == (
+        *("ib_write_bw", "--ib-dev=mlx5_0", "--ib-port=1", "--port=18600", "--size=8388608", "--duration=5"),
+        *("--qp=2", "--report_gbits", "--CPU-freq", "127.0.0.1"),
+    )
+
+
+def test_the_server_on_a_memory_node_is_bound_to_it() -> None:
+    """Without a peer it is the server; numactl binds both CPU and memory."""
+    argv = write_bw(peer=None, numa_node=1, ib_port=2)
+    assert argv[:4] == ("numactl", "--cpunodebind=1", "--membind=1", "ib_write_bw")
+    assert argv[-1] == "--CPU-freq"
+    assert "--ib-port=2" in argv
+
+
+def test_buffers_on_a_gpu_are_asked_for_by_number() -> None:
+    """GPU 0 is a GPU, not the absence of one."""
+    assert write_bw(cuda_gpu=0)[-2:] == ("--use_cuda=0", "127.0.0.1")
+
+
+@pytest.mark.parametrize("peer", ["::1", "fe80::1%eth0", "gpu001.rack-1.example", "10.0.0.1"])
+def test_a_peer_is_a_name_or_an_address(peer: str) -> None:
+    """IPv6 with a zone included."""
+    assert write_bw(peer=peer)[-1] == peer
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"peer": peer} for peer in ("-a", "--all", "", "a b", "a;b", "$(x)", "a\n", "gpu\u0661")),
+        *({"device": device} for device in ("", "-d", "mlx5 0", "mlx5_0,mlx5_1")),
+        *({"port": port} for port in (0, -1, 65536)),
+        *({"size_bytes": 0}, {"duration_s": 0}, {"queue_pairs": 0}, {"cuda_gpu": -1}, {"numa_node": -1}),
+        {"ib_port": 0},
+    ],
+)
+def test_a_value_that_could_be_misread_is_refused(changed) -> None:
+    """Nothing from an inventory can become an option."""
+    with pytest.raises(ValueError, match=r"."):
+        write_bw(**changed)
+
+
+def test_a_run_by_duration_has_no_peak() -> None:
+    """The tool prints 0.00 for a peak that it did not measure."""
+    (test,) = golden("duration-client").tests
+    assert (test.test, test.device, test.problems) == ("RDMA_Write BW", "mlx5_2", ())
+    assert rows(test) == [(8388608, 60321, None, 391.27)]
+
+
+def test_mebibytes_become_decimal_gigabits() -> None:
+    """11610.98 MiB/s is 97.4 Gb/s."""
+    (test,) = golden("mib-since-2024").tests
+    assert rows(test) == [(65536, 5000, 11622.60 * MIB, 11610.98 * MIB)]
+    assert test.rows[0].bw_average_gbps == pytest.approx(97.4, abs=1e-3)
+
+
+def test_megabytes_of_old_releases_are_mebibytes_too() -> None:
+    """Only the label changed in 2024."""
+    (test,) = perftest.parse(header("MB/sec") + " 1048576 5000 15128.13 15121.79 0.015122\n").tests
+    assert test.rows[0].bw_average_gbps == pytest.approx(126.8508, abs=1e-3)
+
+
+def test_each_interleaved_row_belongs_to_its_table() -> None:
+    """Server and client wrote to one stream, a line each."""
+    log = golden("interleaved-server-client")
+    expected = [(2, 5000, 0.042142, 0.0421), (65536, 5000, 180.29, 180.11), (8388608, 5000, 196.22, 196.02)]
+    assert [rows(test) for test in log.tests] == [expected, expected]
+    assert {test.device for test in log.tests} == {"mlx5_0", "mlx5_1"}
+    assert [test.problems for test in log.tests] == [(), ()]
+
+
+def test_server_and_client_one_after_the_other_are_two_tests() -> None:
+    """Identical tables included."""
+    text = (GOLDEN / "duration-client.txt").read_text()
+    log = perftest.parse(text + text)
+    assert len(log.tests) == 2
+    assert log.tests[0] == log.tests[1]
+
+
+def test_a_failed_test_leaves_its_place_to_the_next() -> None:
+    """Rows of a later block are never given to one that failed before it."""
+    log = perftest.parse((GOLDEN / "retries-exceeded.txt").read_text() + (GOLDEN / "duration-client.txt").read_text())
+    assert [(test.device, len(test.rows)) for test in log.tests] == [("mlx5_5", 0), ("mlx5_2", 1)]
+    assert [test.problems for test in log.tests] == [("no result row",), ()]
+
+
+def test_a_cut_last_row_is_dropped_and_said() -> None:
+    """The rows before it stay."""
+    (test,) = golden("all-sizes-last-row-cut").tests
+    assert len(test.rows) == 12
+    assert test.rows[-1] == perftest.PerftestRow(4096, 5000, 62.62, 62.55)
+    assert len(test.problems) == 1
+    assert "the last row is cut: '8192 " in test.problems[0]
+
+
+def test_a_size_alone_at_the_end_is_a_cut_row() -> None:
+    """Even when the cut came right after the first cell."""
+    (test,) = perftest.parse(header() + " 65536 5000 92.42 92.40 0.176239\n 13107").tests
+    assert len(test.rows) == 1
+    assert test.problems == ("the last row is cut: '13107'",)
+
+
+def test_a_negative_average_is_no_value() -> None:
+    """Seen in the wild; it is neither a number nor zero."""
+    (test,) = golden("negative-average").tests
+    assert rows(test) == [(65536, 5000, 97.11, None)]
+    assert test.problems == ("65536 bytes: negative bandwidth 97.11 and -14.20",)
+
+
+def test_no_iterations_is_no_value() -> None:
+    """The tool exits 0 and prints zeros."""
+    (test,) = perftest.parse(
+        header() + " 65536      0           0.000000            0.000000            0.000000\n"
+    ).tests
+    assert rows(test) == [(65536, 0, None, None)]
+    assert test.problems == ("65536 bytes: no iteration was completed, so there is no value",)
+
+
+def test_a_zero_average_after_iterations_is_no_value() -> None:
+    """Noise may be glued to such a row."""
+    line = " 1024       20     0.000000            0.000000     0.000000Correlation coefficient r^2: 0.89 < 0.9\n"
+    (test,) = perftest.parse(header() + line).tests
+    assert rows(test) == [(1024, 20, None, None)]
+    assert "not measured" in test.problems[0]
+
+
+def test_noise_between_header_and_row_is_skipped() -> None:
+    """As printed where the CPU governor is not set."""
+    noise = "Conflicting CPU frequency values detected: 1200.5 != 1251.3. CPU Frequency is not max.\n"
+    (test,) = perftest.parse(header() + noise + " 65536 5000 92.42 92.40 0.176239\n").tests
+    assert rows(test) == [(65536, 5000, 92.42, 92.40)]
+    assert test.problems == ()
+
+
+def test_an_altered_average_contradicts_the_message_rate() -> None:
+    """Average = message rate x size."""
+    (test,) = perftest.parse(header() + " 65536 5000 92.42 29.40 0.176239\n").tests
+    assert test.problems == ("65536 bytes: average 29.40 and message rate 0.176239 contradict each other",)
+
+
+def test_a_number_that_is_none_is_said() -> None:
+    """inf and nan are neither dropped in silence nor kept."""
+    (test,) = perftest.parse(header() + " 65536 5000 inf -nan inf\n 131072 5000 92.42 92.40 0.088120\n").tests
+    assert [row.size_bytes for row in test.rows] == [131072]
+    assert test.problems == ("unreadable row: '65536 5000 inf -nan inf'",)
+
+
+def test_a_service_level_column_is_not_the_iterations() -> None:
+    """Its layout has one more number."""
+    (test,) = golden("service-level-column").tests
+    assert rows(test) == [(65536, 5000, 97.11, 96.42)]
+
+
+def test_a_bidirectional_title_is_kept() -> None:
+    """Its numbers are sums of both directions, so the title matters."""
+    (test,) = golden("bidirectional").tests
+    assert test.test == "RDMA_Write Bidirectional BW"
+
+
+def test_a_latency_table_is_recognised_and_not_read() -> None:
+    """It has no bandwidth; its microseconds are not taken for one."""
+    text = (
+        "                    RDMA_Write Latency Test\n Dual-port : OFF\t\tDevice         : mlx5_0\n"
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec] \n"
+        " 2       200          3.42        9.87      4.14  \t       4.78     \t0.82\n"
+    )
+    (test,) = perftest.parse(text).tests
+    assert (test.test, test.device, test.rows) == ("RDMA_Write Latency", "mlx5_0", ())
+    assert test.problems == ("a latency table: only bandwidth is read",)
+
+
+def test_an_unknown_unit_is_not_guessed() -> None:
+    """No row of such a table is kept."""
+    (test,) = perftest.parse(header("GiB/sec") + " 65536 5000 92.42 92.40 0.176239\n").tests
+    assert test.rows == ()
+    assert "unknown unit" in test.problems[0]
+
+
+def test_rows_without_a_header_are_nothing() -> None:
+    """Their unit is not known."""
+    assert perftest.parse(" 65536 5000 92.42 92.40 0.176239\n").tests == ()
+
+
+def test_a_title_without_a_table_is_a_test_without_rows() -> None:
+    """The log ends before the table."""
+    (test,) = perftest.parse("                    Send BW Test\n Dual-port : OFF  Device         : mlx5_0\n").tests
+    assert (test.test, test.rows, test.problems) == ("Send BW", (), ("no result table",))
+
+
+def test_colours_do_not_matter() -> None:
+    """Nor do carriage returns."""
+    text = "\x1b[1m" + header() + "\x1b[0m 65536 5000 92.42 92.40 0.176239\r\n"
+    (test,) = perftest.parse(text).tests
+    assert rows(test) == [(65536, 5000, 92.42, 92.40)]
+
+
+def test_other_text_is_nothing() -> None:
+    """The caller decides what that means."""
+    assert perftest.parse("hello\nworld 1 2 3\n") == perftest.PerftestLog((), ())

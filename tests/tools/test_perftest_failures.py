@@ -1,0 +1,103 @@
+"""perftest's complaints, sorted into kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.tools import perftest
+from fabric.tools.perftest_failures import _TEXTS, FAULT, GATES, status
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
+
+CASES = [
+    ("IB device mlx5_7 not found\n Unable to find the Infiniband/RoCE device\n", "no_device", True),
+    (" Did not detect devices \n If device exists, check if driver is up\n", "no_device", True),
+    (" Port number 1 state is Down\n Couldn't set the link layer\n", "port_down", True),
+    (" Port number 2 state is Init\n", "port_down", True),
+    ("Couldn't connect to 10.0.0.9:18600\n", "cannot_connect", False),
+    ("Couldn't listen to port 18600\n", "port_in_use", False),
+    (" Failed to modify QP 145 to RTR\n", "qp_error", False),
+    ("Completion with error at client\n  Failed status 12: wr_id 0 syndrom 0x81\n", "completion_error", True),
+    ("Completion with error at client\n  Failed status 4: wr_id 0 syndrom 0x51\n", "completion_error", False),
+    ("  Failed status 5: wr_id 0 syndrom 0xf9\n", "completion_error", False),
+    ("Bad wc status -- 12 -- 129\n", "completion_error", True),
+    ("ethernet_read_keys: Couldn't read remote address\n", "peer_died", False),
+    ("Couldn't allocate MR with error=14\nfailed to create mr\n", "memory_region", False),
+    ("ib_write_bw: unrecognized option '--use_cuda=0'\n", "unknown_option", False),
+    ("Failed to get IB devices list: Function not implemented\n", "no_rdma", False),
+    ("cuInit(0) returned 100\n", "cuda_error", False),
+    ("VALIDATION: FAILED - 12 error(s), first at 0\n", "wrong_result", True),
+    ("ib_write_bw: error while loading shared libraries: libibverbs.so.1: cannot open\n", "missing_library", False),
+    ("bash: line 1: ib_write_bw: command not found\n", "missing_program", False),
+    ("Segmentation fault (core dumped)\n", "segfault", False),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fabric"), CASES)
+def test_each_complaint_has_its_kind(text: str, kind: str, fabric: bool) -> None:
+    """And says whether the fabric or the testbench is at fault."""
+    first = perftest.parse(text).failures[0]
+    assert first.kind == kind
+    assert perftest.blames_fabric(first.kind, first.text) is fabric
+
+
+def test_retries_exceeded_in_the_new_wording() -> None:
+    """The status is in the text, and the test has no rows."""
+    log = perftest.parse((GOLDEN / "retries-exceeded.txt").read_text())
+    (failure,) = log.failures
+    assert status(failure.text) == 12
+    assert perftest.blames_fabric(failure.kind, failure.text)
+
+
+def test_the_first_text_of_a_kind_is_kept() -> None:
+    """The queue pairs flushed afterwards (status 5) do not hide the one that failed."""
+    text = (
+        "Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
+        "Completion with error at client\n Failed status 5: wr_id 1 syndrom 0xf9\n"
+    )
+    (failure,) = perftest.parse(text).failures
+    assert "status 12" in failure.text
+
+
+def test_failures_come_in_the_order_printed() -> None:
+    """So the first is the cause."""
+    text = "Couldn't allocate MR\nFailed to connect RDMA CM events.\nSegmentation fault (core dumped)\n"
+    assert [failure.kind for failure in perftest.parse(text).failures] == [
+        "memory_region",
+        "cannot_connect",
+        "segfault",
+    ]
+
+
+def test_warnings_are_no_failures() -> None:
+    """libibverbs warns of every driver that is not installed; perftest of a peak that it will not measure."""
+    text = (
+        "libibverbs: Warning: couldn't load driver 'libefa-rdmav34.so': No such file or directory\n"
+        " WARNING: BW peak won't be measured in this run.\n"
+    )
+    assert perftest.parse(text).failures == ()
+
+
+@pytest.mark.parametrize("name", ["duration-client", "bidirectional", "interleaved-server-client", "negative-average"])
+def test_a_good_run_passes_no_gate(name: str) -> None:
+    """Else every table would be searched for every complaint."""
+    text = (GOLDEN / f"{name}.txt").read_text()
+    assert [gate for gate in GATES if gate in text] == []
+
+
+@pytest.mark.parametrize("needle", [needle for needle, _ in _TEXTS] + ["state is ", "IB device x not found"])
+def test_every_complaint_passes_a_gate(needle: str) -> None:
+    """Else it would never be found."""
+    assert any(gate in needle for gate in GATES)
+
+
+def test_every_kind_has_a_fault() -> None:
+    """And no fault is without a text."""
+    assert {kind for _, kind in _TEXTS} | {"port_down"} == set(FAULT)
+
+
+def test_an_unknown_kind_is_ours() -> None:
+    """FAIL needs evidence."""
+    assert not perftest.blames_fabric("gremlins", "status 12")
