@@ -1,4 +1,4 @@
-"""Draws docs/self-check.svg: the README's run as a terminal shows it. Run from the project's folder."""
+"""Makes docs/self-check.svg and the output block of README.md from one real run of the demo rack."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ def main() -> None:
         backend="mock",
         console=console,
     )
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition("```text\n")
+    after = rest.partition("```\n")[2]
+    readme.write_text(f"{before}```text\n{console.export_text(clear=False).rstrip()}\n```\n{after}")
     console.save_svg(str(ROOT / "docs" / "self-check.svg"), title="fabric run scenarios/self-check.yaml")
 
 

@@ -14,6 +14,9 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
 
+_REASONS = 4  # of one kind and outcome, in the verdict's reasons
+
+
 def conclude(
     probes: Sequence[Probe],
     results: Mapping[str, ProbeResult],
@@ -71,7 +74,16 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> l
     for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
+        if outcome in (Outcome.SKIPPED, Outcome.INCONCLUSIVE):
+            lines += [f"  {text}" for text in _common_reasons(verdicts[probe.probe_id].reason for probe in members)]
     return lines
+
+
+def _common_reasons(reasons: Iterable[str]) -> list[str]:
+    """Each reason once, the most frequent first; what no suspect speaks for must be explained here."""
+    counted = Counter(reasons).most_common()
+    rest = sum(number for _, number in counted[_REASONS:])
+    return [text for text, _ in counted[:_REASONS]] + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
 def _components(

@@ -40,10 +40,11 @@ class Judge:
         value = median(values) if len(values) > 1 else values[0]
         size_bytes = representative(result)[1]
         limit = self.limit_for(probe, size_bytes)
+        platform = self._topology.hosts[probe.hosts[0]].platform
         if limit is None:
             reason = f"{value:.1f} Gb/s, no baseline for {_key_text(probe, size_bytes)}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
-        least = limit.at_least_gbps
+        least = limit.at_least_gbps * (len(platform.rnics) if limit.per_rnic else 1)
         if value < least:
             reason = f"{value:.1f} Gb/s, at least {least:g} required ({value / least - 1:+.0%})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)

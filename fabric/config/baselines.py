@@ -11,7 +11,7 @@ from fabric.config.document import read_document
 from fabric.config.entries import Entry, report, valid_items
 from fabric.config.problems import Problems
 from fabric.config.quantities import Size
-from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Line, Whole
+from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.config.scenario_file import ALGORITHMS, PROBE_KINDS
 from fabric.config.wording import nearest, quoted, shown
 from fabric.model.verdict import Baseline, Limit
@@ -30,6 +30,9 @@ class LimitEntry(Entry):
     ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks take part.")
     algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
     at_least_gbps: Annotated[float, Decimal(0.001, 1_000_000)] = Field(description="The limit, in decimal Gb/s.")
+    per_rnic: Annotated[bool, Flag()] = Field(
+        False, description="Whether the limit is for one RNIC, to be multiplied by how many the host has."
+    )
     source: Annotated[str, Line("a source", most=1000)] = Field(description="Where the number comes from.")
 
 
@@ -62,6 +65,7 @@ def load_baseline(path: Path) -> Baseline:
                 size_bytes=entry.size,
                 ranks=entry.ranks,
                 algorithm=entry.algorithm,
+                per_rnic=entry.per_rnic,
             )
         )
     name = tree.get("name")

@@ -12,7 +12,8 @@ class Limit:
     """
     The least that is acceptable for a key, with the source of the number.
 
-    A field that is None matches anything; the most specific matching limit is the one that counts.
+    A field that is None matches anything; the most specific matching limit is the one that counts. With *per_rnic* the
+    number is for one RNIC, and is multiplied by how many the host has.
     """
 
     kind: str
@@ -22,6 +23,7 @@ class Limit:
     size_bytes: int | None = None
     ranks: int | None = None
     algorithm: str | None = None
+    per_rnic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,9 @@ class WriteBw:
         self.options = options
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
         self.numa = setting.numa
-        # The TCP port is left out: which one was free says nothing about the measurement.
+        # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
         told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
-        self.hash = text_hash(repr((told, options.queue_pairs, options.cuda, self.visible, self.numa)))
+        self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
         self._sides: dict[Layout, Side] = {}
 
     def side(self, layout: Layout) -> Side:

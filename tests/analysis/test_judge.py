@@ -11,6 +11,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
 
 LIMITS = (
+    Limit("tor_all_reduce", 46.0, "per NIC", per_rnic=True),
     Limit("loopback", 300.0, "anything"),
     Limit("loopback", 380.0, "pix", link_class="pix"),
     Limit("all_to_all", 1000.0, "8 ranks", ranks=8),
@@ -79,3 +80,10 @@ def test_repetitions_are_judged_by_their_median(rack: Topology) -> None:
         for i, value in enumerate((390.0, 100.0, 391.0))
     ]
     assert {verdict.outcome for verdict in judge.judge(pairs)} == {Outcome.PASS}
+
+
+@pytest.mark.parametrize(("value", "outcome"), [(367.0, Outcome.FAIL), (373.0, Outcome.PASS)])
+def test_a_limit_per_rnic_grows_with_the_host(rack: Topology, value: float, outcome: Outcome) -> None:
+    """46 Gb/s per RNIC is 368 on a host with eight, so fewer rails are not called bad for being fewer."""
+    probe = Probe("p", "tor_all_reduce", "x", ("gpu001", "gpu002"), (), 5, {"series": "s"})
+    assert judged(rack, probe, (value, 1 << 30)) is outcome

@@ -55,10 +55,10 @@ def test_a_bad_baseline_is_explained(folder: Path, baseline_text: str, old: str,
 
 # Azure azurehpc-health-checks, oci-hpc, nccl-tests issue 290; Gb/s
 PUBLISHED = {
-    "h100-ndr": {"pix": 380, "mem_local": 390, "rnic_to_rnic": 384, "tor_all_reduce": 2944},
-    "h200-ndr": {"pix": 360, "mem_local": 360, "rnic_to_rnic": 384, "tor_all_reduce": 2944},
-    "a100-hdr": {"pix": 180, "mem_local": 180, "rnic_to_rnic": 192, "tor_all_reduce": 1472},
-    "b200-ndr": {"rnic_to_rnic": 384, "tor_all_reduce": 2944},
+    "h100-ndr": {"pix": 380, "mem_local": 390, "rnic_to_rnic": 384, "tor_all_reduce": 368},
+    "h200-ndr": {"pix": 360, "mem_local": 360, "rnic_to_rnic": 384, "tor_all_reduce": 368},
+    "a100-hdr": {"pix": 180, "mem_local": 180, "rnic_to_rnic": 192, "tor_all_reduce": 184},
+    "b200-ndr": {"rnic_to_rnic": 384, "tor_all_reduce": 368},
 }
 
 
