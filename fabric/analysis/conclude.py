@@ -13,7 +13,6 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
-
 _REASONS = 4  # of one kind and outcome, in the verdict's reasons
 
 

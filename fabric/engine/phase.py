@@ -122,6 +122,9 @@ class PhaseRun:
             reason = out[1] if out else ""
             self._directory.events.append("host_out", self._executor.now(), {"host": host, "reason": reason})
             self._observer.host_out(host, reason)
+            for run in {id(run): run for run in self._running.values()}.values():
+                if host in run.probe.hosts and not run.done:
+                    run.abandon(host, reason)
 
     def _dispatch(self, components: Iterable[int]) -> None:
         """

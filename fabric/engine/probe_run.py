@@ -37,6 +37,7 @@ class ProbeRun:
         "_executor",
         "_kind",
         "_late",
+        "_late_host",
         "_open",
         "_outputs",
         "_ready",
@@ -64,7 +65,7 @@ class ProbeRun:
         self._outputs: list[CommandResult] = []
         self._cancelled: set[Ticket] = set()
         self._error: ExecutorError | None = None
-        self._late = ""
+        self._late = self._late_host = ""
         self._started_s = executor.now()
 
     @property
@@ -102,6 +103,14 @@ class ProbeRun:
         self.deadline_s = None
         if self._client_ticket is None:
             self._late = f"the server did not listen within {SERVER_READY_S:g} s"
+            self._late_host = self._commands.servers[0].host
+        self._cancel_open()
+
+    def abandon(self, host: str, reason: str) -> None:
+        """A host of this probe is out of the run: do not wait for its deadline."""
+        if self._error is None and not self._late:
+            self._late, self._late_host = f"given up: {reason}", host
+        self.deadline_s = None
         self._cancel_open()
 
     def result(self) -> ProbeResult:
@@ -122,7 +131,7 @@ class ProbeRun:
         if self._error is not None:
             return Reading((), Outcome.ERROR, str(self._error))
         if self._late:
-            return Reading((), Outcome.ERROR, f"{self._commands.servers[0].host}: {self._late}")
+            return Reading((), Outcome.ERROR, f"{self._late_host}: {self._late}")
         try:
             return self._kind.read(self.probe, self._servers, self._client)
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
@@ -131,7 +140,7 @@ class ProbeRun:
     def _error_host(self) -> str:
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host
-        return self.probe.hosts[0]
+        return self._late_host or self.probe.hosts[0]
 
     def _may_start_client(self) -> bool:
         return self._error is None and not self._servers and not self._cancelled

@@ -10,7 +10,7 @@ from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
-from fabric.model.scenario import LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
@@ -125,6 +125,21 @@ def test_hung_host_is_bounded(tmp_path: Path) -> None:
     assert watcher.out == ["gpu002"]
     assert sum(command.host == "gpu002" for command in executor.commands) <= 24
     assert all(r.outcome is None for r in results.values() if "gpu001" in r.probe_id)
+
+
+def test_what_runs_on_a_host_that_went_out_is_given_up(tmp_path: Path) -> None:
+    """A collective with a long deadline does not hold up the run when its host is out already."""
+
+    def script(command: Command) -> tuple[float, str | None]:
+        return 0.0, None
+
+    topology = rack_topology(1)
+    phase = Phase("intra-host", (LoopbackSpec(), AllToAllSpec()))
+    results, executor, watcher = run(tmp_path, topology, [phase], script)
+    assert watcher.out == ["gpu001"]
+    assert {result.outcome for result in results.values()} == {Outcome.ERROR}
+    assert any("alltoall_perf" in command.argv for command in executor.commands)
+    assert executor.now() <= 40.0
 
 
 def test_one_hung_part_does_not_take_the_host_out(tmp_path: Path) -> None:
