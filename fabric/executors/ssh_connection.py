@@ -1,0 +1,185 @@
+"""One SSH session with one host, kept for the whole run: keys exchanged, host key checked, user authenticated."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Sequence
+
+import paramiko
+
+from fabric.errors import HostUnreachable
+from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
+
+CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
+_JOIN_S = 3.0
+
+# What goes wrong comes to us as exceptions; without this paramiko also writes tracebacks to stderr.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False
+
+
+class Refused(HostUnreachable):
+    """The host answered, and asking again will not change it: host key or authentication; never retried."""
+
+
+class NoBanner(HostUnreachable):
+    """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
+
+
+class _Transport(paramiko.Transport):
+    # The default 0.1 s wakes each connection ten times a second: 2,048 of them then use up a core (measured).
+    _active_check_timeout = 2.0
+
+
+class Connection:
+    """An authenticated session that commands share; *used* and *limit* belong to HostConnections."""
+
+    def __init__(self, host: str, sock: socket.socket | paramiko.Channel) -> None:
+        self.host = host
+        self.used, self.limit = 0, CHANNELS
+        self.served = False  # whether it ever opened a session
+        self._sock = sock
+        self._given_up: str | None = None  # why we ended it
+        self._loss: str | None = None  # why it ended by itself
+        self._opening = threading.Lock()  # paramiko hands one saved exception to whichever thread asks first
+        self._transport = _Transport(sock)
+
+    @property
+    def alive(self) -> bool:
+        """False once the session has ended."""
+        return self._given_up is None and self._transport.is_active()
+
+    @property
+    def given_up(self) -> bool:
+        """True when we ended it, and not the other side."""
+        return self._given_up is not None
+
+    @property
+    def server_name(self) -> str:
+        """What the server calls itself: ``SSH-2.0-OpenSSH_9.6``."""
+        return self._transport.remote_version
+
+    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> HostKey:
+        """Negotiate, prefer host keys of a *known* type; returns the key that the server proved to hold."""
+        transport, step = self._transport, "exchanging keys"
+        transport.handshake_timeout = transport.auth_timeout = timeout_s
+        transport.banner_timeout = (
+            timeout_s + 5
+        )  # start_client's own limit comes first, and can be told from hanging up
+        _tune(transport.get_security_options(), {key.key_type for key in known})
+        try:
+            transport.start_client(timeout=timeout_s)
+            shown = transport.get_remote_server_key()
+        except paramiko.ssh_exception.IncompatiblePeer as exc:
+            cause = f"no common algorithm ({exc}); ECDH key exchange is needed, as OpenSSH has since 5.7"
+            raise Refused(self.host, step, cause) from exc
+        except (paramiko.SSHException, OSError, EOFError) as exc:
+            if transport.is_active():
+                lacking = "key exchange" if self.server_name else "SSH banner"
+                raise HostUnreachable(self.host, step, f"TCP connects but no {lacking} within {timeout_s:g} s") from exc
+            if self.server_name or "Indecipherable" in str(exc):
+                raise HostUnreachable(self.host, step, _said(exc)) from exc
+            raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
+        return HostKey(shown.get_name(), shown.asbytes())
+
+    def authenticate(self, user: str, keys: Sequence[tuple[str, paramiko.PKey]]) -> None:
+        """Log in with the first key that is accepted."""
+        step = "authenticating"
+        for _, key in keys:
+            try:
+                further = self._transport.auth_publickey(user, key)
+            except paramiko.AuthenticationException as exc:
+                if "timeout" in str(exc):
+                    raise HostUnreachable(self.host, step, "the server did not answer in time") from exc
+                continue
+            except (paramiko.SSHException, OSError, EOFError) as exc:
+                raise HostUnreachable(self.host, step, f"the session ended ({_said(exc)})") from exc
+            if further:
+                raise Refused(self.host, step, f"the key is accepted, but the server also wants {', '.join(further)}")
+            return
+        names = ", ".join(name for name, _ in keys)
+        raise Refused(self.host, step, f"authentication failed for user {user} with key {names}")
+
+    def session(self, *, timeout_s: float) -> paramiko.Channel | None:
+        """A channel for one command; None when the server refuses another one on this connection."""
+        with self._opening:
+            try:
+                channel = self._transport.open_session(timeout=timeout_s)
+            except (paramiko.SSHException, OSError, EOFError) as exc:
+                if self.alive and "Timeout" not in str(exc):
+                    return None
+                if self.alive:
+                    self._given_up = f"the host did not open a session within {timeout_s:g} s"
+                raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
+            self.served = True
+            return channel
+
+    def forward(self, address: str, port: int, *, timeout_s: float) -> paramiko.Channel:
+        """A TCP connection from this host on to another."""
+        with self._opening:
+            try:
+                return self._transport.open_channel(
+                    "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s
+                )
+            except (paramiko.SSHException, OSError, EOFError) as exc:
+                cause = f"jump host {self.host} could not connect to {address} port {port} ({_said(exc)})"
+                raise HostUnreachable(self.host, "connecting", cause) from exc
+
+    def epitaph(self) -> str:
+        """Why the session ended, as far as it can be told; empty while it lives."""
+        if self._given_up is not None:
+            return self._given_up
+        if self._transport.is_active():
+            return ""
+        exc = self._transport.get_exception()  # given out once
+        if exc is not None and self._loss is None:
+            self._loss = f"connection lost ({_said(exc)})"
+        return self._loss or "connection lost"
+
+    def close(self, why: str = "closed") -> None:
+        """End the session and its thread; *why* is told to all commands on it, unless it had ended by itself."""
+        if self._transport.is_active():
+            self._given_up = self._given_up or why
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the transport's thread, which else looks up after 2 s
+        self._transport.close()
+        self._sock.close()
+        if self._transport.is_alive() and self._transport is not threading.current_thread():
+            self._transport.join(_JOIN_S)
+
+
+def check_host_key(known: KnownHosts, key: HostKey, *, host: str, address: str, port: int, via: str, file: str) -> None:
+    """Raise Refused unless *key* is on record for *address*; the cause says what the operator can do."""
+    standing, step = known.standing(address, port, key), "checking the host key"
+    shown = f"{key.key_type} {key.fingerprint}"
+    place = address if port == 22 else f"[{address}]:{port}"
+    if standing is Standing.REVOKED:
+        raise Refused(host, step, f"{place} shows a key that known_hosts marks as revoked: {shown}")
+    if standing is Standing.CHANGED:
+        cause = f"{place} shows another key than known_hosts has for it: {shown}; reinstalled, or someone in between? "
+        raise Refused(host, step, cause + f"If you are sure: ssh-keygen -R '{place}' -f {file}")
+    if standing is Standing.UNKNOWN:
+        scan = f"ssh-keyscan -p {port} -t {_scan_type(key.key_type)} {address}"
+        scan = f"ssh {via} {scan}" if via else scan
+        cause = f"{place} is not in known_hosts; it shows {shown}. If that is right: {scan} >> {file}"
+        raise Refused(host, step, cause)
+
+
+def _scan_type(key_type: str) -> str:
+    """ssh-keyscan's word for a key type."""
+    return key_type.removeprefix("ssh-").partition("-")[0]
+
+
+def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) -> None:
+    """AES-GCM first (cheaper); no DH groups (16-78 ms of Python that stalls all threads); host keys we can check."""
+    options.ciphers = tuple(sorted(options.ciphers, key=lambda name: "gcm" not in name))
+    options.kex = tuple(name for name in options.kex if not name.startswith("diffie-hellman"))
+    known_types = known_types | ({"rsa-sha2-512", "rsa-sha2-256"} if "ssh-rsa" in known_types else set())
+    options.key_types = tuple(sorted(options.key_types, key=lambda name: name not in known_types))
+
+
+def _said(exc: BaseException) -> str:
+    return str(exc).strip().rstrip(".") or type(exc).__name__

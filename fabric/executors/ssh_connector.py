@@ -1,0 +1,167 @@
+"""Opens SSH connections: what is loaded once for all hosts, the gate, and the way through jump hosts."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from functools import partial
+
+import paramiko
+
+from fabric.errors import HostUnreachable
+from fabric.executors.host_connections import HostConnections
+from fabric.executors.known_hosts import KnownHosts
+from fabric.executors.ssh_connection import Connection, NoBanner, check_host_key
+from fabric.executors.ssh_keys import user_keys, user_name
+from fabric.executors.ssh_socket import connected
+from fabric.model.inventory import JumpHost, SshSettings
+
+_HANDSHAKES = 32  # at once; 32 was best or equal of 32, 64, 128 on two cores with 512 hosts
+_TRIES = 3
+_UNLIMITED = 1 << 30  # MaxSessions does not count forwarded connections
+
+
+class SshConnector:
+    """Connects to hosts by the operator's settings; keys and known_hosts are read once, when first needed."""
+
+    def __init__(self, settings: SshSettings) -> None:
+        self._settings = settings
+        self._gate = threading.BoundedSemaphore(_HANDSHAKES)
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._keys: tuple[tuple[str, paramiko.PKey], ...] | None = None
+        self._known: KnownHosts | None = None
+        self._failure: HostUnreachable | None = None
+        self._sockets: set[socket.socket] = set()
+        self._hops: list[HostConnections] = []
+        for index, hop in enumerate(settings.jump):
+            self._hops.append(HostConnections(hop.address, partial(self._hop, index), most=1))
+
+    def connect(self, host: str, address: str) -> Connection:
+        """A connection to an inventory host, through all jump hosts."""
+        settings = self._settings
+        target = JumpHost(address=address, user=user_name(settings), port=settings.port)
+        return self._through(host, target, hops=len(settings.jump))
+
+    def close(self) -> None:
+        """Interrupt connecting, then close the connections to jump hosts, the last hop first."""
+        self._closing.set()
+        with self._lock:
+            sockets = list(self._sockets)
+        for sock in sockets:
+            _shut(sock)
+        for hop in reversed(self._hops):
+            hop.close()
+        with self._lock:
+            for _, key in self._keys or ():
+                if isinstance(key, paramiko.AgentKey) and isinstance(key.agent, paramiko.Agent):
+                    key.agent.close()
+
+    def _hop(self, index: int) -> Connection:
+        hop = self._settings.jump[index]
+        target = JumpHost(address=hop.address, user=hop.user or user_name(self._settings), port=hop.port)
+        connection = self._through(hop.address, target, hops=index)
+        connection.limit = _UNLIMITED
+        return connection
+
+    def _through(self, host: str, target: JumpHost, *, hops: int) -> Connection:
+        """Connect over the first *hops* jump hosts; a server that hangs up before its banner is tried again."""
+        keys, known = self._loaded(host)
+        for tries_left in reversed(range(_TRIES)):
+            sock = self._socket(host, target, hops)
+            try:
+                return self._session(host, target, sock, hops=hops, keys=keys, known=known)
+            except NoBanner:
+                if not tries_left or self._closing.wait(random.uniform(0.2, 1.0)):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _socket(self, host: str, target: JumpHost, hops: int) -> socket.socket | paramiko.Channel:
+        timeout_s = self._settings.connect_timeout_s
+        if self._closing.is_set():
+            raise HostUnreachable(host, "connecting", "the testbench is closing")
+        if not hops:
+            return connected(host, target.address, port=target.port, timeout_s=timeout_s, opened=self._remember)
+        hop = self._hops[hops - 1]
+        try:
+            bastion = hop.acquire()
+        except HostUnreachable as exc:
+            raise HostUnreachable(host, f"{exc.step}, jump host {exc.host}", exc.cause) from exc
+        try:
+            return bastion.forward(target.address, target.port, timeout_s=timeout_s)
+        except HostUnreachable as exc:
+            raise HostUnreachable(host, exc.step, exc.cause) from exc
+        finally:
+            hop.release(bastion)
+
+    def _session(
+        self,
+        host: str,
+        target: JumpHost,
+        sock: socket.socket | paramiko.Channel,
+        *,
+        hops: int,
+        keys: tuple[tuple[str, paramiko.PKey], ...],
+        known: KnownHosts,
+    ) -> Connection:
+        address, port, timeout_s = target.address, target.port, self._settings.connect_timeout_s
+        assert target.user is not None
+        connection: Connection | None = None
+        done = False
+        try:
+            with self._gate:
+                connection = Connection(host, sock)
+                key = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s)
+                check_host_key(
+                    known, key, host=host, address=address, port=port, via=self._via(hops), file=self._known_file()
+                )
+                connection.authenticate(target.user, keys)
+            done = True
+            return connection
+        finally:  # a session that failed would keep its thread for ever
+            self._forget(sock)
+            if not done:
+                (connection or sock).close()
+
+    def _loaded(self, host: str) -> tuple[tuple[tuple[str, paramiko.PKey], ...], KnownHosts]:
+        """Keys and known_hosts; a failure to read them is remembered as well."""
+        with self._lock:
+            if self._failure is None and (self._keys is None or self._known is None):
+                try:
+                    self._keys = user_keys(self._settings)
+                    self._known = KnownHosts.load(self._settings.known_hosts)
+                except HostUnreachable as exc:
+                    self._failure = exc
+            if self._failure is not None:
+                raise HostUnreachable(host, self._failure.step, self._failure.cause) from self._failure
+            assert self._keys is not None
+            assert self._known is not None
+            return self._keys, self._known
+
+    def _via(self, hops: int) -> str:
+        if not hops:
+            return ""
+        hop = self._settings.jump[hops - 1]
+        return f"-p {hop.port} {hop.address}" if hop.port != 22 else hop.address
+
+    def _known_file(self) -> str:
+        return next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
+
+    def _remember(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._sockets.add(sock)
+        if self._closing.is_set():
+            _shut(sock)
+
+    def _forget(self, sock: socket.socket | paramiko.Channel) -> None:
+        with self._lock:
+            if isinstance(sock, socket.socket):
+                self._sockets.discard(sock)
+
+
+def _shut(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # not connected, or gone already

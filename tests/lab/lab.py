@@ -1,0 +1,90 @@
+"""A few hosts, each a namespace with a real sshd, and what an orchestrator needs to reach them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from fabric.model.inventory import JumpHost, SshSettings
+from tests.lab.namespaces import Namespaces
+from tests.lab.sshd import Sshd, make_key, public_key
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Lab:
+    """Use it in a with statement; what it started ends there, whatever happened between."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hosts: tuple[str, ...],
+        tools: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.namespaces = Namespaces(hosts)
+        self.key_file, self.known_hosts = folder / "user_key", folder / "known_hosts"
+        self.sshd: dict[str, Sshd] = {}
+        self._hosts, self._tools, self._environment = hosts, tools, dict(environment or {})
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Lab:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.namespaces.close)
+            self.namespaces.make()
+            make_key(self.key_file)
+            (self.folder / "authorized_keys").write_text(public_key(self.key_file) + "\n")
+            (self.folder / "home").mkdir()
+            for host in self._hosts:
+                server = self.sshd[host] = self.server(host)
+                stack.callback(server.stop)
+                server.start()
+            self.known_hosts.write_text("".join(server.known_hosts_line() for server in self.sshd.values()))
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def server(self, host: str, *, name: str | None = None, more: str = "") -> Sshd:
+        """A host's sshd, made and not started; a login shell there reads no start-up files of this machine's root."""
+        path = _PATH if self._tools is None else f"{self._tools}:{_PATH}"
+        environment = {"PATH": path, "HOME": str(self.folder / "home"), "FABRIC_LAB_HOST": host, **self._environment}
+        return Sshd(
+            self.folder / (name or host),
+            namespace=self.namespaces.of(host),
+            address=self.namespaces.addresses[host],
+            authorized_keys=self.folder / "authorized_keys",
+            environment=environment,
+            more=more,
+        )
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each host is, and ``dead``, which is nowhere."""
+        return {**self.namespaces.addresses, "dead": self.namespaces.dead_address}
+
+    def settings(
+        self, *, known_hosts: Path | None = None, jump: tuple[JumpHost, ...] = (), connect_timeout_s: float = 15
+    ) -> SshSettings:
+        """SSH settings that reach the hosts as root with the lab's key."""
+        return SshSettings(
+            user="root",
+            key_file=str(self.key_file),
+            agent=False,
+            jump=jump,
+            known_hosts=(str(known_hosts or self.known_hosts),),
+            connect_timeout_s=connect_timeout_s,
+        )
+
+
+def own_environment() -> dict[str, str]:
+    """This process's environment, for children that need to find the package."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
