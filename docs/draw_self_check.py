@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +22,7 @@ def main() -> None:
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
     asked = app.prepare(ROOT / "scenarios" / "self-check.yaml", inventory_path=None, hosts=None, faults=())
     with tempfile.TemporaryDirectory() as folder:
-        finished = app.run(
+        judged = app.run(
             asked,
             backend="mock",
             make_executor=BACKENDS["mock"],
@@ -29,15 +30,8 @@ def main() -> None:
             seed=1,
             observer=ConsoleProgress(quiet=True),
         )
-    shown = Path("results") / finished.scenario.name / finished.path.name
-    print_verdict(
-        finished.verdict,
-        scenario=finished.scenario,
-        path=shown,
-        elapsed_s=finished.elapsed_s,
-        backend="mock",
-        console=console,
-    )
+    shown = f"results/{judged.scenario.name}/{judged.run_id}"
+    print_verdict(replace(judged, path=shown, again=f"fabric report {shown}"), console=console)
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition("```text\n")
     after = rest.partition("```\n")[2]

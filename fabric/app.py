@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from fabric.engine.phase import Observer
 from fabric.engine.run import run_plan
 from fabric.errors import ConfigError, Interrupted, Problem, StoreError
 from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Limit, Verdict
@@ -33,6 +35,7 @@ from fabric.ports import Executor
 from fabric.report.verdict_json import verdict_document
 from fabric.store.events import read_events
 from fabric.store.measurements import write_measurements
+from fabric.store.raw import raw_entries
 from fabric.store.results import from_events
 from fabric.store.run_directory import RUN_FORMAT, RunDirectory, write_durably
 
@@ -48,17 +51,6 @@ class Asked:
     inventory: Inventory
     baselines: Mapping[str, Baseline]
     plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A run that was judged: what was asked, the verdict, where it lies, and how long it took on its own clock."""
-
-    scenario: Scenario
-    verdict: Verdict
-    path: Path
-    elapsed_s: float
-    backend: str
 
 
 def prepare(scenario_path: Path, *, inventory_path: Path | None, hosts: str | None, faults: tuple[str, ...]) -> Asked:
@@ -82,7 +74,7 @@ def run(
     results: Path,
     seed: int,
     observer: Observer,
-) -> Finished:
+) -> JudgedRun:
     """Run the plan, then judge it from what was written down."""
     scenario, inventory = asked.scenario, asked.inventory
     directory = RunDirectory.create(results, scenario.name, _run_document(asked, backend=backend, seed=seed))
@@ -114,12 +106,27 @@ def run(
         directory.close()
     by_id = {result.probe_id: result for result in finished}
     verdict = _conclude(asked.plan, by_id, inventory, judge=judge)
-    _write_derived(directory.path, scenario, verdict, by_id)
-    return Finished(scenario, verdict, directory.path, elapsed_s, backend)
+    judged = JudgedRun(
+        scenario=scenario,
+        verdict=verdict,
+        path=str(directory.path),
+        run_id=directory.path.name,
+        elapsed_s=elapsed_s,
+        backend=backend,
+        judged_by=_named(asked.baselines),
+        again=f"fabric report {directory.path}",
+    )
+    _write_derived(judged, by_id)
+    return judged
 
 
-def analyze(path: Path, *, baseline_path: Path | None) -> Finished:
-    """Judge a run again from its directory alone, with today's code and, if given, another baseline."""
+def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
+    """
+    Judge a run again from its directory alone, with today's code and, if given, another baseline.
+
+    With *rewrite* what is derived is made again; without, only what is missing.
+    """
+    path = path.parent / path.readlink() if path.is_symlink() else path
     document = _read_run(path)
     scenario, inventory = from_resolved(document["asked"])
     baselines = {name: _baseline_from(name, body) for name, body in document["baselines"].items()}
@@ -130,9 +137,39 @@ def analyze(path: Path, *, baseline_path: Path | None) -> Finished:
     events = list(read_events(path / "events.jsonl"))
     by_id = from_events(events)
     verdict = _conclude(plan, by_id, inventory, judge=_judge(scenario, inventory, baselines))
-    _write_derived(path, scenario, verdict, by_id)
-    elapsed_s = events[-1]["at_s"] - events[0]["at_s"] if events else 0.0
-    return Finished(scenario, verdict, path, elapsed_s, document["backend"])
+    if not any(event["event"] == "run_ended" for event in events):
+        verdict = replace(
+            verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
+        )
+    again = f"fabric report {path}" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
+    judged = JudgedRun(
+        scenario=scenario,
+        verdict=verdict,
+        path=str(path),
+        run_id=document["run_id"],
+        elapsed_s=events[-1]["at_s"] - events[0]["at_s"] if events else 0.0,
+        backend=document["backend"],
+        judged_by=_named(baselines),
+        again=again,
+    )
+    if rewrite or not (path / "verdict.json").exists():
+        _write_derived(judged, by_id)
+    return judged
+
+
+def raw_output(path: Path, probe_id: str) -> str:
+    """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
+    text = raw_entries(path, probe_id)
+    if not text:
+        known = from_events(read_events(path / "events.jsonl"))
+        near = get_close_matches(probe_id, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError([Problem(str(path), 0, f"nothing was printed by a probe {probe_id!r}{hint}")])
+    return text
+
+
+def _named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
+    return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
 
 
 def _judge(scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline]) -> Judge:
@@ -150,13 +187,15 @@ def _conclude(plan: Plan, by_id: Mapping[str, ProbeResult], inventory: Inventory
     return conclude(probes, by_id, topology=inventory.topology, judge=judge, notes=notes)
 
 
-def _write_derived(path: Path, scenario: Scenario, verdict: Verdict, by_id: Mapping[str, ProbeResult]) -> None:
-    write_measurements(path / "measurements.parquet", (m for result in by_id.values() for m in result.measurements))
-    document = verdict_document(scenario.name, path.name, verdict)
+def _write_derived(judged: JudgedRun, by_id: Mapping[str, ProbeResult]) -> None:
+    path = Path(judged.path)
+    document = orjson.dumps(verdict_document(judged), option=orjson.OPT_INDENT_2) + b"\n"
     try:
-        write_durably(path / "verdict.json", orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+        measured = (m for result in by_id.values() for m in result.measurements)
+        write_measurements(path / "measurements.parquet", measured)
+        write_durably(path / "verdict.json", document)
     except OSError as exc:
-        raise StoreError(f"{path / 'verdict.json'}: cannot write: {exc.strerror}") from exc
+        raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc
 
 
 def _run_document(asked: Asked, *, backend: str, seed: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fabric.model.names import fold
 from fabric.model.probe import Probe
 from fabric.model.topology import Platform, Topology
+from fabric.model.verdict import ProbeVerdict
 
 NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce"})
 """Probes whose bytes leave the host, and so can tell of leaves that other hosts share."""
@@ -32,6 +33,29 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _all_to_all(probe, topology)
     elif probe.kind == "tor_all_reduce":
         yield from _tor_all_reduce(probe, topology)
+
+
+def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology) -> Iterator[Component]:
+    """
+    What a probe says of its RNICs being there at all: the one that the tool named, or all when none was named.
+
+    A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
+    """
+    host = probe.hosts[0]
+    if probe.kind not in ("loopback", "rnic_to_rnic"):
+        return
+    used = {str(probe.params[key]) for key in ("rnic", "peer_rnic") if key in probe.params}
+    named = verdict.named
+    for device in {named.component.split("/")[1]} if named else used:
+        down = named is None or named.condition == "down"
+        if down:
+            yield Component(f"{host}/{device}:port", "link", f"the port, cable or switch port of {device} is down")
+            rail = topology.hosts[host].platform.rnic_by_device[device].rail
+            for leaf in topology.hosts[host].leaves[rail : rail + 1]:
+                yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+        if not down or named is None:
+            yield Component(f"{host}/{device}", "rnic", f"there is no RNIC {device} on the host")
+        yield Component(host, "host", "every RNIC of the host")
 
 
 def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:

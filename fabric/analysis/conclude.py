@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
+from fabric.analysis.together import merged, names, without_mistakes
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+
+NOT_REACHED = "not reached: the run ended before it"
 
 _REASONS = 4  # of one kind and outcome, in the verdict's reasons
 
@@ -22,25 +25,27 @@ def conclude(
     *,
     topology: Topology,
     judge: Judge,
-    notes: Iterable[str] = (),
+    notes: Sequence[str] = (),
 ) -> Verdict:
     """
     Judge everything that was planned.
 
-    A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass.
+    A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
+    says what was asked for and could not be planned: that is SKIPPED, and no pass either.
     """
     judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
     verdicts = {verdict.probe_id: verdict for verdict in judged}
     for probe in probes:
         if probe.probe_id not in verdicts:
-            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "not reached")
+            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED)
+    verdicts = without_mistakes(probes, verdicts, topology)
     named: list[Suspect] = []
     for outcome in (Outcome.FAIL, Outcome.ERROR):
-        named += suspects(probes, verdicts, topology=topology, outcome=outcome)
-    whole = Outcome.worst(verdict.outcome for verdict in verdicts.values())
+        named += merged(suspects(probes, verdicts, topology=topology, outcome=outcome))
+    unplanned = [Outcome.SKIPPED for _ in notes]
     return Verdict(
-        outcome=whole,
-        reasons=(*_reasons(probes, verdicts), *notes),
+        outcome=Outcome.worst([verdict.outcome for verdict in verdicts.values()] + unplanned),
+        reasons=(*_reasons(probes, verdicts), *(f"SKIPPED: {note}" for note in notes)),
         suspects=tuple(named),
         components=tuple(_components(probes, verdicts, named)),
         probes=tuple(verdicts[probe.probe_id] for probe in probes),
@@ -94,13 +99,13 @@ def _components(
     A component that takes part in a bad probe which a suspect explains is not blamed itself; one of which nothing
     was measured well is INCONCLUSIVE.
     """
-    blamed = {suspect.component: suspect for suspect in named}
+    blamed = {name: suspect for suspect in named for name in names(suspect)}
     tally: dict[str, set[Outcome]] = {}
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
         for part in _parts(probe):
             tally.setdefault(part, set()).add(outcome)
-    found = [ComponentVerdict(s.component, s.outcome, s.evidence[0]) for s in named]
+    found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
     for part, outcomes in tally.items():
         if part not in blamed:
             found.append(_component(part, outcomes, blamed))
@@ -111,7 +116,7 @@ def _component(part: str, outcomes: set[Outcome], blamed: Mapping[str, Suspect])
     own = [s for name, s in blamed.items() if name.startswith((f"{part}/", f"{part}-", f"{part}:"))]
     if own:
         worst = Outcome.worst(suspect.outcome for suspect in own)
-        return ComponentVerdict(part, worst, f"because of {', '.join(suspect.component for suspect in own)}")
+        return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")
     good = outcomes & {Outcome.PASS, Outcome.MARGINAL}
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")

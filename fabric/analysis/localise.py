@@ -7,14 +7,16 @@ explain exactly the same probes cannot be told apart and are named together.
 
 A good probe tells against a component only if it carried more than the component's bad probes did: an RNIC that is
 held to 240 Gb/s shows nothing on a path that never carries more than 200.
+
+Where a tool itself named the part (port down, no such device), that counts first and alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.analysis.candidates import NETWORK_KINDS, Component, components_of
+from fabric.analysis.candidates import NETWORK_KINDS, Component, components_of, named_components_of
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.next_steps import next_step
 from fabric.model.outcome import Outcome
@@ -23,25 +25,30 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
 ENOUGH = 0.9
-"""A component is a candidate when at least this share of its measured probes is bad (a choice: one lucky probe in
+"""A component is a candidate when at least this share of its telling probes is bad (a choice: one lucky probe in
 ten may pass by chance without clearing it)."""
 
 TOLERANCE = 0.05
 """How much more than the bad probes a good one must have carried to tell against their component (a choice: wider than
 the noise, narrower than any fault worth naming)."""
 
+_MOST_PROBES = 20
+
 _SPECIFIC_FIRST = ("path", "gpu_pcie", "nvlink", "numa", "link", "gpu", "rnic", "pcie_switch", "pair")
+
+_Judged = tuple[Probe, ProbeVerdict]
+_Components = Callable[[Probe, ProbeVerdict], Iterator[Component]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     component: Component
     bad: frozenset[str]  # probe ids
-    measured: int
+    telling: int
 
     @property
     def share(self) -> float:
-        return len(self.bad) / self.measured
+        return len(self.bad) / self.telling
 
 
 def suspects(
@@ -55,22 +62,17 @@ def suspects(
     bad_hosts = {host for probe in probes if verdicts[probe.probe_id].outcome is outcome for host in probe.hosts}
     if not bad_hosts:
         return []
-    relevant = _relevant(probes, bad_hosts, topology)
-    candidates = _candidates(relevant, verdicts, topology=topology, outcome=outcome)
-    kinds = {probe.probe_id: probe.kind for probe in relevant}
-    unexplained = {probe.probe_id for probe in relevant if verdicts[probe.probe_id].outcome is outcome}
-    found: list[Suspect] = []
-    while unexplained:
-        best = max(candidates, key=lambda candidate: _rank(candidate, unexplained), default=None)
-        if best is None or not best.bad & unexplained:
-            break
-        explained = best.bad & unexplained
-        same = [c.component for c in candidates if c is not best and c.bad & unexplained == explained]
-        evidence = evidence_lines([(kinds[probe_id], verdicts[probe_id]) for probe_id in sorted(best.bad)])
-        found.append(_suspect(best, same, evidence, outcome))
-        unexplained -= explained
-        candidates = [candidate for candidate in candidates if candidate.bad & unexplained]
-    return found
+    uncounted = {Outcome.SKIPPED, Outcome.INCONCLUSIVE, Outcome.ERROR, Outcome.FAIL} - {outcome}
+    judged = [
+        (probe, verdicts[probe.probe_id])
+        for probe in _relevant(probes, bad_hosts, topology)
+        if verdicts[probe.probe_id].outcome not in uncounted
+    ]
+    named = {probe.probe_id for probe, verdict in judged if verdict.outcome is outcome and verdict.named}
+    found = _cover(judged, named, lambda probe, verdict: named_components_of(probe, verdict, topology), outcome)
+    rest = [pair for pair in judged if pair[0].probe_id not in named]
+    bad = {probe.probe_id for probe, verdict in rest if verdict.outcome is outcome}
+    return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome)
 
 
 def _relevant(probes: Sequence[Probe], bad_hosts: set[str], topology: Topology) -> list[Probe]:
@@ -84,17 +86,31 @@ def _relevant(probes: Sequence[Probe], bad_hosts: set[str], topology: Topology) 
     ]
 
 
-def _candidates(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], *, topology: Topology, outcome: Outcome
-) -> list[_Candidate]:
+def _cover(judged: Sequence[_Judged], bad: set[str], components: _Components, outcome: Outcome) -> list[Suspect]:
+    """Suspects until every *bad* probe is explained."""
+    if not bad:
+        return []
+    candidates = _candidates(judged, bad, components)
+    by_id = {probe.probe_id: (probe, verdict) for probe, verdict in judged}
+    unexplained = set(bad)
+    found: list[Suspect] = []
+    while unexplained:
+        best = max(candidates, key=lambda candidate: _rank(candidate, unexplained), default=None)
+        if best is None or not best.bad & unexplained:
+            break
+        explained = best.bad & unexplained
+        same = [c.component for c in candidates if c is not best and c.bad & unexplained == explained]
+        found.append(_suspect(best, _rivals(best.component, same), [by_id[i] for i in sorted(best.bad)], outcome))
+        unexplained -= explained
+        candidates = [candidate for candidate in candidates if candidate.bad & unexplained]
+    return found
+
+
+def _candidates(judged: Iterable[_Judged], bad: set[str], components: _Components) -> list[_Candidate]:
     tallies: dict[Component, _Tally] = {}
-    uncounted = {Outcome.SKIPPED, Outcome.INCONCLUSIVE, Outcome.ERROR, Outcome.FAIL} - {outcome}
-    for probe in probes:
-        verdict = verdicts[probe.probe_id]
-        if verdict.outcome in uncounted:
-            continue
-        for component in components_of(probe, topology):
-            tallies.setdefault(component, _Tally()).take(probe.kind, verdict, is_bad=verdict.outcome is outcome)
+    for probe, verdict in judged:
+        for component in components(probe, verdict):
+            tallies.setdefault(component, _Tally()).take(probe.kind, verdict, is_bad=probe.probe_id in bad)
     found = [
         _Candidate(component, frozenset(tally.bad), len(tally.bad) + tally.against())
         for component, tally in tallies.items()
@@ -128,21 +144,27 @@ class _Tally:
 def _rank(candidate: _Candidate, unexplained: set[str]) -> tuple[int, float, int, int]:
     kind = candidate.component.kind
     specific = _SPECIFIC_FIRST.index(kind) if kind in _SPECIFIC_FIRST else len(_SPECIFIC_FIRST)
-    return len(candidate.bad & unexplained), candidate.share, -candidate.measured, -specific
+    return len(candidate.bad & unexplained), candidate.share, -candidate.telling, -specific
 
 
-def _suspect(best: _Candidate, same: Sequence[Component], evidence: Sequence[str], outcome: Outcome) -> Suspect:
-    said = "failed" if outcome is Outcome.FAIL else "had errors"
-    lines = [f"{len(best.bad)} of {best.measured} probes that tell of it {said}", *evidence]
+def _suspect(best: _Candidate, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:
     component = best.component
+    said = "failed" if outcome is Outcome.FAIL else "had errors"
+    worst_first = sorted(bad, key=lambda pair: (pair[1].value_gbps or 0.0) / (pair[1].limit_gbps or 1.0))
     return Suspect(
         component=component.name,
         kind=component.kind,
         outcome=outcome,
-        confidence=round(best.share / (1 + len(_rivals(component, same))), 3),
-        evidence=(component.text, *lines),
-        ambiguous_with=tuple(rival.name for rival in _rivals(component, same)),
-        next_step=next_step(component, outcome),
+        confidence=round(best.share / (1 + len(rivals)), 3),
+        evidence=(
+            component.text,
+            f"{len(best.bad)} of {best.telling} probes that could show it {said}",
+            *evidence_lines([(probe.kind, verdict) for probe, verdict in bad]),
+        ),
+        ambiguous_with=tuple(rival.name for rival in rivals),
+        next_step=next_step(component.kind, outcome, bad[0][1].named.condition if bad[0][1].named else None),
+        hosts=tuple(dict.fromkeys(host for probe, _ in bad for host in probe.hosts)),
+        probes=tuple(probe.probe_id for probe, _ in worst_first[:_MOST_PROBES]),
     )
 
 

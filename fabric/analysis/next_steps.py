@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from fabric.analysis.candidates import Component
 from fabric.model.outcome import Outcome
 
 _REPAIR = {
-    "rnic": "check link width and speed (lspci -vv LnkSta, mlxlink -d); reseat or replace the RNIC, then post-repair",
+    "rnic": "check link width and speed (lspci -vv LnkSta, mlxlink -d); reseat or replace the RNIC, then run it again",
     "path": "check ACS, IOMMU and PCIe width on this path (lspci -vv; nvidia-smi topo -m), then run it again",
-    "gpu": "check nvidia-smi -q and dmesg for Xid; reseat or replace the GPU, then post-repair",
+    "gpu": "check nvidia-smi -q and dmesg for Xid; reseat or replace the GPU, then run it again",
     "gpu_pcie": "check the GPU's PCIe width and speed (nvidia-smi -q -d PCIE), then run it again",
     "nvlink": "check nvidia-smi nvlink -s and -e, and the fabric manager; replace GPU or baseboard if errors rise",
     "numa": "check DIMM population and speed of this memory node (dmidecode -t memory)",
     "pcie_switch": "check the switch's uplink width and speed (lspci -vv); reseat the riser or replace the baseboard",
     "cpu_interconnect": "check UPI or xGMI width and BIOS NUMA settings",
     "link": "check the cable and both ports (mlxlink -d ... -c: BER, width); swap the cable first",
-    "leaf": "look at the leaf switch first: all its hosts are slow",
+    "leaf": "look at the leaf switch first: all hosts on it show the same",
     "host": "check all links of this host (mlxlink), then run it with another partner",
     "pair": "run each of the two with another partner: these two alone cannot be told apart",
 }
 
-_RECOVER = "we could not measure it: see the evidence; check SSH, the tools and dmesg on the host, then run it again"
+_NAMED = {
+    (
+        "link",
+        "down",
+    ): "check both ends of the cable (mlxlink on the host, the switch port's state); swap the cable first",
+    ("host", "down"): "no port of the host is up: check its cables, and whether the subnet manager or switch sees it",
+    ("rnic", "absent"): "check the name in the inventory (ibv_devices on the host), then lspci; reseat or replace it",
+    ("host", "absent"): "none of its RNICs is there: check the driver (lsmod, dmesg) and lspci on the host",
+}
+
+_RECOVER = {
+    "host": "we could not measure it: check power, SSH and dmesg of the host, then run it again",
+    "inventory": "correct the inventory, then run it again",
+}
 
 
-def next_step(component: Component, outcome: Outcome) -> str:
-    """One sentence; an ERROR asks to mend the measurement, never the fabric."""
+def next_step(kind: str, outcome: Outcome, condition: str | None = None) -> str:
+    """One sentence; *condition* is what a tool itself named. An ERROR asks to mend the measurement, not the fabric."""
     if outcome is Outcome.ERROR:
-        return _RECOVER
-    return _REPAIR.get(component.kind, "run it again, then compare with its peers")
+        return _RECOVER.get(
+            kind, "we could not measure it: check dmesg on the host, and run the command of raw/ by hand"
+        )
+    if condition is not None and (kind, condition) in _NAMED:
+        return _NAMED[kind, condition]
+    return _REPAIR.get(kind, "run it again, then compare with its peers")

@@ -18,4 +18,4 @@ def command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
     """Judge RUN (a run directory) again; rewrites what is derived, never what was measured."""
     from fabric import app
 
-    return show(app.analyze(run, baseline_path=baseline), as_json=as_json)
+    return show(app.analyze(run, baseline_path=baseline, rewrite=True), as_json=as_json)

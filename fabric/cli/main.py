@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -60,13 +62,16 @@ def run() -> None:
     try:
         sys.exit(main(standalone_mode=False) or 0)
     except click.ClickException as exc:
+        _say_json(exc.format_message(), 2)
         exc.show()
         sys.exit(2)
     except click.Abort:
+        _say_json("interrupted", 3)
         click.echo("interrupted", err=True)
         sys.exit(3)
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read our output has gone; what is left in the buffers must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(3)
     except Exception as exc:  # noqa: BLE001 - the last line of the command line
         sys.exit(_explain(exc))
@@ -77,12 +82,22 @@ def _explain(exc: Exception) -> int:
     from fabric.report.visible import visible
 
     if isinstance(exc, ConfigError):
-        click.echo(str(exc), err=True)
         count = len(exc.problems)
-        click.echo(f"{count} problem{'s' if count != 1 else ''}; nothing was run", err=True)
+        _say_json(f"{count} problem{'s' if count != 1 else ''}", 2, [str(problem) for problem in exc.problems])
+        click.echo(str(exc), err=True)
+        click.echo(f"{count} problem{'s' if count != 1 else ''}", err=True)
         return 2
-    if isinstance(exc, FabricError):
-        click.echo(f"error: {visible(str(exc))}", err=True)
-        return 3
-    click.echo(f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)", err=True)
+    own = isinstance(exc, FabricError)
+    text = str(exc) if own else f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"
+    _say_json(text, 3)
+    click.echo(f"{'error: ' if own else ''}{visible(text)}", err=True)
     return 3
+
+
+def _say_json(error: str, exit_code: int, problems: Sequence[str] = ()) -> None:
+    """Who asked for JSON gets one document on stdout also when things go wrong."""
+    if "--json" not in sys.argv:
+        return
+    import orjson
+
+    click.echo(orjson.dumps({"error": error, "problems": problems, "exit_code": exit_code}, option=orjson.OPT_INDENT_2))

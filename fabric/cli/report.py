@@ -10,33 +10,33 @@ import click
 from fabric.cli.options import json_option, print_json
 
 if TYPE_CHECKING:
-    from fabric.app import Finished
+    from fabric.model.judged_run import JudgedRun
 
 
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
+@click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @json_option
-def command(run: Path, *, as_json: bool) -> int:
-    """Show the verdict of RUN (a run directory), made again from what was written down."""
+def command(run: Path, probe: str | None, *, as_json: bool) -> int:
+    """Show the verdict of RUN (a run directory), as the run was judged when it ended; changes nothing."""
     from fabric import app
 
-    return show(app.analyze(run, baseline_path=None), as_json=as_json)
+    if probe is not None:
+        from fabric.report.visible import visible
+
+        for line in app.raw_output(run, probe).splitlines():
+            click.echo(visible(line))
+        return 0
+    return show(app.analyze(run, baseline_path=None, rewrite=False), as_json=as_json)
 
 
-def show(finished: Finished, *, as_json: bool) -> int:
+def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code."""
     from fabric.report.console import print_verdict
     from fabric.report.verdict_json import EXIT_CODES, verdict_document
 
     if as_json:
-        document = verdict_document(finished.scenario.name, finished.path.name, finished.verdict)
-        print_json({**document, "path": str(finished.path)})
+        print_json(verdict_document(judged))
     else:
-        print_verdict(
-            finished.verdict,
-            scenario=finished.scenario,
-            path=finished.path,
-            elapsed_s=finished.elapsed_s,
-            backend=finished.backend,
-        )
-    return EXIT_CODES[finished.verdict.outcome]
+        print_verdict(judged)
+    return EXIT_CODES[judged.verdict.outcome]

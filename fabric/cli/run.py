@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import json_option, print_json, scenario_options
+from fabric.cli.options import json_option, scenario_options
+from fabric.cli.report import show
 
 
 @click.command("run")
@@ -32,9 +33,7 @@ def command(
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric import app
     from fabric.errors import ConfigError, Problem
-    from fabric.report.console import print_verdict
     from fabric.report.progress import ConsoleProgress
-    from fabric.report.verdict_json import EXIT_CODES, verdict_document
     from fabric.wiring import BACKENDS
 
     asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
@@ -49,22 +48,7 @@ def command(
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
     with ConsoleProgress(quiet=as_json) as progress:
-        finished = app.run(
+        judged = app.run(
             asked, backend=name, make_executor=BACKENDS[name], results=results, seed=seed, observer=progress
         )
-    if as_json:
-        print_json(
-            {
-                **verdict_document(finished.scenario.name, finished.path.name, finished.verdict),
-                "path": str(finished.path),
-            }
-        )
-    else:
-        print_verdict(
-            finished.verdict,
-            scenario=finished.scenario,
-            path=finished.path,
-            elapsed_s=finished.elapsed_s,
-            backend=name,
-        )
-    return EXIT_CODES[finished.verdict.outcome]
+    return show(judged, as_json=as_json)

@@ -1,33 +1,61 @@
-"""Which hosts have stopped answering, so that the rest of their probes need not wait for a deadline each."""
+"""
+Which hosts and parts have stopped answering, so that the rest of their probes need not wait for a deadline each.
+
+Errors in a row that share no claim mean the host; errors that share exactly one claim, which never worked in between,
+mean that part (a hung RNIC must not take its host out of the run).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.outcome import Outcome
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 
 ERRORS_IN_A_ROW = 4
-"""A host with this many errors in a row and nothing measured in between is taken out of the run."""
+"""So many errors in a row take a host or a part out of the run (a choice: two could be chance, ten take too long)."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """Errors of one host in a row, and the claims that all of them held."""
+
+    errors: int = 0
+    shared: set[str] = field(default_factory=set)
+
+    def error(self, claims: tuple[str, ...]) -> None:
+        self.shared = self.shared.intersection(claims) if self.errors else set(claims)
+        self.errors += 1
+
+    def worked(self, claims: tuple[str, ...]) -> None:
+        self.shared.difference_update(claims)
+        if not self.shared:
+            self.errors = 0
 
 
 class HostHealth:
-    """Counts errors per host; a host that is out stays out for the run."""
+    """Counts errors; what is out (a host, or one of its parts) stays out for the run."""
 
     def __init__(self) -> None:
-        self._errors: dict[str, int] = {}
+        self._rows: dict[str, _Row] = {}
         self._out: dict[str, str] = {}
 
     @property
     def any_out(self) -> bool:
-        """Some host is out."""
+        """Something is out."""
         return bool(self._out)
 
-    def reason_out(self, hosts: tuple[str, ...]) -> tuple[str, str] | None:
-        """The first of these hosts that is out, and why; None when all are in."""
-        for host in hosts:
-            if host in self._out:
-                return host, self._out[host]
+    def out(self, probe: Probe) -> tuple[str, str] | None:
+        """The first host or claim of a probe that is out, and why; None when all are in."""
+        for name in (*probe.hosts, *probe.claims):
+            if name in self._out:
+                return name, self._out[name]
         return None
+
+    def reason(self, name: str) -> str:
+        """Why it is out."""
+        return self._out[name]
 
     def lost(self, error: ExecutorError) -> str | None:
         """Note a transport error; an unreachable host is out at once. Returns the host if it went out just now."""
@@ -36,17 +64,21 @@ class HostHealth:
             return error.host
         return None
 
-    def finished(self, hosts: tuple[str, ...], result: ProbeResult) -> str | None:
-        """Note how a probe ended; returns the host if it went out just now."""
+    def finished(self, probe: Probe, result: ProbeResult) -> str | None:
+        """Note how a probe ended; returns the host or claim that went out just now."""
         if result.outcome is not Outcome.ERROR:
-            for host in hosts:
-                self._errors.pop(host, None)
+            for host in probe.hosts:
+                if host in self._rows:
+                    self._rows[host].worked(probe.claims)
             return None
-        blamed = result.error_host
-        if blamed is None or blamed in self._out:
+        host_blamed = result.error_host
+        if host_blamed is None or self.out(probe):
             return None
-        self._errors[blamed] = self._errors.get(blamed, 0) + 1
-        if self._errors[blamed] < ERRORS_IN_A_ROW:
+        row = self._rows.setdefault(host_blamed, _Row())
+        row.error(probe.claims)
+        if row.errors < ERRORS_IN_A_ROW or len(row.shared) > 1:
             return None
-        self._out[blamed] = f"{ERRORS_IN_A_ROW} errors in a row, the last: {result.reason}"
-        return blamed
+        gone = row.shared.pop() if row.shared else host_blamed
+        del self._rows[host_blamed]
+        self._out[gone] = f"{row.errors} errors in a row, the last: {result.reason}"
+        return gone

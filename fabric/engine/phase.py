@@ -29,8 +29,8 @@ class Observer(Protocol):
         """A probe ended, or was skipped."""
         ...
 
-    def host_out(self, host: str, reason: str) -> None:
-        """A host stopped answering; its remaining probes are errors."""
+    def out_of_run(self, component: str, reason: str) -> None:
+        """A host, or a part of one, stopped answering; its remaining probes are errors."""
         ...
 
 
@@ -110,21 +110,22 @@ class PhaseRun:
             self._running.pop(ticket, None)
         self._directory.finished(result, run.outputs)
         self._note(result)
-        self._note_out(self._health.finished(run.probe.hosts, result))
+        self._note_out(self._health.finished(run.probe, result))
 
     def _note(self, result: ProbeResult) -> None:
         self._results.append(result)
         self._observer.probe_finished(result)
 
-    def _note_out(self, host: str | None) -> None:
-        if host is not None:
-            out = self._health.reason_out((host,))
-            reason = out[1] if out else ""
-            self._directory.events.append("host_out", self._executor.now(), {"host": host, "reason": reason})
-            self._observer.host_out(host, reason)
-            for run in {id(run): run for run in self._running.values()}.values():
-                if host in run.probe.hosts and not run.done:
-                    run.abandon(host, reason)
+    def _note_out(self, name: str | None) -> None:
+        """A host or a part went out of the run: say so, and do not wait for what still runs on it."""
+        if name is None:
+            return
+        reason = self._health.reason(name)
+        self._directory.events.append("out", self._executor.now(), {"component": name, "reason": reason})
+        self._observer.out_of_run(name, reason)
+        for run in {id(run): run for run in self._running.values()}.values():
+            if not run.done and (name in run.probe.hosts or name in run.probe.claims):
+                run.abandon(name.split("/")[0], reason)
 
     def _dispatch(self, components: Iterable[int]) -> None:
         """
@@ -165,11 +166,11 @@ class PhaseRun:
             if host in self._excluded:
                 self._answer(probe, Outcome.SKIPPED, f"{host}: {self._excluded[host]}", None)
                 return True
-        out = self._health.reason_out(probe.hosts)
+        out = self._health.out(probe)
         if out is None:
             return False
-        host, reason = out
-        self._answer(probe, Outcome.ERROR, f"not run: {host} is out of the run: {reason}", host)
+        name, reason = out
+        self._answer(probe, Outcome.ERROR, f"not run: {name} is out of the run: {reason}", name.split("/")[0])
         return True
 
     def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:

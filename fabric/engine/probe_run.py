@@ -125,6 +125,7 @@ class ProbeRun:
             started_s=self._started_s,
             ended_s=self._executor.now(),
             error_host=self._error_host() if reading.outcome is Outcome.ERROR else None,
+            named=reading.named,
         )
 
     def _reading(self) -> Reading:

@@ -49,6 +49,14 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedPart:
+    """A part that a tool itself calls bad: *component* ``gpu002/mlx5_3``; *condition* ``down`` or ``absent``."""
+
+    component: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """
     What a probe's output says: measurements, or why there are none.
@@ -60,6 +68,7 @@ class Reading:
     measurements: tuple[Measurement, ...]
     outcome: Outcome | None = None
     reason: str = ""
+    named: NamedPart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +83,4 @@ class ProbeResult:
     started_s: float
     ended_s: float
     error_host: str | None = None  # the host that an ERROR belongs to, where that is known
+    named: NamedPart | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.model.outcome import Outcome
+from fabric.model.probe import NamedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class ProbeVerdict:
     reason: str
     value_gbps: float | None = None
     limit_gbps: float | None = None
+    named: NamedPart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,9 @@ class Suspect:
 
     *kind*: ``host``, ``rnic``, ``gpu``, ``gpu_pcie``, ``nvlink``, ``numa``, ``pcie_switch``, ``cpu_interconnect``,
     ``path``, ``link``, ``leaf``, ``pair``.
-    *confidence* is the share of the evidence that it explains, 0 to 1. *outcome* FAIL: replace or repair;
-    ERROR: could not be measured, and why.
+    *confidence*, 0 to 1: of the probes that could show the fault, the share that does, divided by the number of
+    components that explain the same probes. *outcome* FAIL: replace or repair; ERROR: could not be measured, and why.
+    *probes*: the ids of the bad probes, the worst first, at most 20; *hosts*: whose parts are meant.
     """
 
     component: str
@@ -64,6 +67,8 @@ class Suspect:
     evidence: tuple[str, ...]
     ambiguous_with: tuple[str, ...] = ()
     next_step: str = ""
+    hosts: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

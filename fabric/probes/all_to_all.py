@@ -13,7 +13,7 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.probe import Probe, ProbeCommands, Reading
 from fabric.model.scenario import AllToAllSpec
 from fabric.model.topology import Platform, Topology
-from fabric.probes.collective import argv, expected_s, read_busbw, timeout_s
+from fabric.probes.collective import argv, environment, expected_s, read_busbw, timeout_s
 from fabric.probes.intra_host import HostProbe, repeated, spread
 
 KIND = "all_to_all"
@@ -61,15 +61,15 @@ def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple
 
 def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     """alltoall_perf in one process, the group's GPUs made visible."""
-    del topology
+    platform = topology.hosts[probe.hosts[0]].platform
     gpus = probe.params["gpus"]
     if not isinstance(gpus, tuple):
         raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
     client = Command(
         host=probe.hosts[0],
-        argv=argv(probe, op="alltoall", gpus_per_process=len(gpus)),
+        argv=argv(probe, platform, op="alltoall", gpus_per_process=len(gpus)),
         timeout_s=timeout_s(probe),
-        env=(("CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus))),),
+        env=tuple(environment(platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
     )
     return ProbeCommands(servers=(), client=client)
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, Reading
+from fabric.model.topology import Platform
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl_tests
+from fabric.tools.argument import program
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
@@ -35,11 +37,17 @@ def timeout_s(probe: Probe) -> float:
     return 60.0 + 5 * probe.duration_s
 
 
-def argv(probe: Probe, *, op: str, gpus_per_process: int) -> tuple[str, ...]:
+def environment(platform: Platform, **chosen: str) -> dict[str, str]:
+    """What a collective is given on hosts of a platform; *chosen* by the probe wins over the site's own."""
+    gid = {} if platform.gid_index is None else {"NCCL_IB_GID_INDEX": str(platform.gid_index)}
+    return {**dict(platform.env), **gid, **chosen}
+
+
+def argv(probe: Probe, platform: Platform, *, op: str, gpus_per_process: int) -> tuple[str, ...]:
     """The nccl-tests command line for this probe's sizes."""
     sizes_bytes = sizes(probe)
     factor = sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2
-    return nccl_tests.collective(
+    name, *options = nccl_tests.collective(
         op=op,
         min_bytes=sizes_bytes[0],
         max_bytes=sizes_bytes[-1],
@@ -47,6 +55,7 @@ def argv(probe: Probe, *, op: str, gpus_per_process: int) -> tuple[str, ...]:
         gpus_per_process=gpus_per_process,
         iterations=int_param(probe, "iterations"),
     )
+    return (program(platform.program(name)), *options)
 
 
 def read_busbw(probe: Probe, client: CommandResult | None) -> Reading:

@@ -69,11 +69,12 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     numa_node = int(endpoint.removeprefix("numa")) if gpu is None else rnic.numa
 
     def side(peer: str | None) -> Command:
-        return command(probe, host.name, rnic=rnic, peer=peer, cuda_gpu=cuda_gpu, numa_node=numa_node)
+        return command(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=cuda_gpu, numa_node=numa_node)
 
     return ProbeCommands(servers=(side(None),), client=side("127.0.0.1"))
 
 
 def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
     """The average bandwidth, or why there is none."""
-    return read_bandwidth(probe, servers, client)
+    rnic = str(probe.params["rnic"])
+    return read_bandwidth(probe, servers, client, devices=(rnic, rnic))

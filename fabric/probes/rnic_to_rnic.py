@@ -65,11 +65,12 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     target = host.platform.rnic_by_device[str(probe.params["peer_rnic"])]
 
     def side(rnic: Rnic, peer: str | None) -> Command:
-        return command(probe, host.name, rnic=rnic, peer=peer, cuda_gpu=None, numa_node=rnic.numa)
+        return command(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=None, numa_node=rnic.numa)
 
     return ProbeCommands(servers=(side(target, None),), client=side(source, "127.0.0.1"))
 
 
 def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
     """The average bandwidth, or why there is none."""
-    return read_bandwidth(probe, servers, client)
+    devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
+    return read_bandwidth(probe, servers, client, devices=devices)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from fabric.model.command import Command, CommandResult
 from fabric.model.probe import Probe, ProbeCommands, Reading
 from fabric.model.scenario import TorAllReduceSpec
-from fabric.model.topology import Host, Topology
-from fabric.probes.collective import argv, expected_s, read_busbw, timeout_s
+from fabric.model.topology import Host, Platform, Topology
+from fabric.probes.collective import argv, environment, expected_s, read_busbw, timeout_s
 from fabric.probes.intra_host import repeated
 from fabric.tools import launch
 
@@ -53,13 +53,19 @@ def expand(
 
 
 def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
-    """Ring pairs of hosts with equally many GPUs: n pairs for n > 2 hosts, one pair for two, none for one."""
-    by_size: dict[int, list[Host]] = {}
+    """Ring pairs of hosts that one command line fits: n pairs for n > 2 hosts, one pair for two, none for one."""
+    by_fit: dict[tuple[object, ...], list[Host]] = {}
     for host in members:
-        by_size.setdefault(len(host.platform.gpus), []).append(host)
-    for alike in by_size.values():
+        by_fit.setdefault(_fit(host.platform), []).append(host)
+    for alike in by_fit.values():
         for position in range(len(alike) if len(alike) > 2 else len(alike) - 1):
             yield alike[position], alike[(position + 1) % len(alike)]
+
+
+def _fit(platform: Platform) -> tuple[object, ...]:
+    """What both hosts of a pair must have in common: ranks, RNICs by name, the environment and the program."""
+    rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
+    return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
 
 
 def without_neighbour(topology: Topology, hosts: Sequence[str]) -> tuple[str, ...]:
@@ -82,18 +88,20 @@ def _claims(host: Host) -> tuple[str, ...]:
 def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     """all_reduce_perf, one process a GPU, launched from the first host; hosts know each other by inventory name."""
     hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
-    rnics = topology.hosts[probe.hosts[0]].platform.rnics
-    env = {
-        "NCCL_ALGO": str(probe.params["algorithm"]),
+    platform = topology.hosts[probe.hosts[0]].platform
+    env = environment(
+        platform,
+        NCCL_ALGO=str(probe.params["algorithm"]),
         # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
-        "NCCL_IB_HCA": "=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in rnics),
-    }
-    wrap = launch.srun if probe.params["launcher"] == "srun" else launch.mpirun
-    client = Command(
-        host=probe.hosts[0],
-        argv=wrap(argv(probe, op="all_reduce", gpus_per_process=1), hosts=hosts, env=env),
-        timeout_s=timeout_s(probe),
+        NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
     )
+    words = argv(probe, platform, op="all_reduce", gpus_per_process=1)
+    if probe.params["launcher"] == "srun":
+        launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
+    else:
+        mpirun, options = platform.program("mpirun"), platform.mpirun_options
+        launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
+    client = Command(host=probe.hosts[0], argv=launched, timeout_s=timeout_s(probe))
     return ProbeCommands(servers=(), client=client)
 
 

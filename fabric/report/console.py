@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.console import Console
 from rich.text import Text
 
+from fabric.model.judged_run import JudgedRun
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
-from fabric.model.verdict import Suspect, Verdict
+from fabric.model.verdict import Suspect
 from fabric.plan.plan import Plan
 from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
@@ -27,7 +26,7 @@ _STYLE = {
 
 _MEANING = {
     Outcome.PASS: "everything measured and good",
-    Outcome.SKIPPED: "nothing failed, but not everything was measured",
+    Outcome.SKIPPED: "nothing failed, but not everything that was asked for was measured",
     Outcome.MARGINAL: "good, but near a limit",
     Outcome.INCONCLUSIVE: "not enough was measured, or there is no limit to judge by",
     Outcome.ERROR: "the testbench could not measure everything",
@@ -37,27 +36,34 @@ _MEANING = {
 _MOST_SUSPECTS = 20
 
 
-def print_verdict(
-    verdict: Verdict, *, scenario: Scenario, path: Path, elapsed_s: float, backend: str, console: Console | None = None
-) -> None:
+def print_verdict(judged: JudgedRun, *, console: Console | None = None) -> None:
     """Print it; colour only on a terminal, names and outputs never read as markup."""
     out = console or Console(highlight=False, soft_wrap=True)
-    clock = " of simulated time" if backend == "mock" else ""
+    verdict, scenario = judged.verdict, judged.scenario
+    clock = " of simulated time" if judged.backend == "mock" else ""
     out.print(
         Text.assemble(
             (verdict.outcome.name, _STYLE[verdict.outcome]),
-            f"  {scenario.name} on {len(scenario.hosts)} hosts ({fold(scenario.hosts)}): {_MEANING[verdict.outcome]}",
+            f"  {scenario.name} on {_hosts(scenario)}: {_MEANING[verdict.outcome]}",
         )
     )
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
-    out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(elapsed_s)}{clock}: {tally}"))
+    out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(judged.elapsed_s)}{clock}: {tally}"))
     _print_suspects(out, verdict.suspects)
     if verdict.reasons:
         out.print(Text("\nWhat did not pass"))
         for reason in verdict.reasons:
             out.print(Text(f"  {visible(reason)}"))
-    out.print(Text(f"\nRun     {path}"))
-    out.print(Text(f"Again   fabric report {path}"))
+    if verdict.suspects and verdict.suspects[0].probes:
+        out.print(Text(f"\nOutput  fabric report {judged.path} --probe {verdict.suspects[0].probes[0]}"))
+    out.print(Text(f"{'' if verdict.suspects else chr(10)}Judged  by {', '.join(judged.judged_by)}"))
+    out.print(Text(f"Run     {judged.path}"))
+    out.print(Text(f"Again   {judged.again}"))
+
+
+def _hosts(scenario: Scenario) -> str:
+    number = len(scenario.hosts)
+    return f"{number} host{'' if number == 1 else 's'} ({fold(scenario.hosts)})"
 
 
 def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
@@ -86,7 +92,7 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
 def print_plan(plan: Plan, *, scenario: Scenario, console: Console | None = None) -> None:
     """Phases, probes, rounds, the busiest host, and the expected duration."""
     out = console or Console(highlight=False, soft_wrap=True)
-    out.print(Text(f"{scenario.name} on {len(scenario.hosts)} hosts ({fold(scenario.hosts)})"))
+    out.print(Text(f"{scenario.name} on {_hosts(scenario)}"))
     for phase in plan.phases:
         planned = phase.schedule
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in phase.probes_by_kind.items())

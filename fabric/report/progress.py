@@ -73,9 +73,9 @@ class ConsoleProgress:
             self._line_due_s = time.monotonic() + _LINE_EVERY_S
             self._say(f"{self._phase}: {self._done:,} of {self._total:,} done")
 
-    def host_out(self, host: str, reason: str) -> None:
-        """Say at once that a host stopped answering."""
-        self._say(f"{host} is out of the run: {reason}")
+    def out_of_run(self, component: str, reason: str) -> None:
+        """Say at once that a host or a part stopped answering."""
+        self._say(f"{component} is out of the run: {reason}")
 
     def _say(self, text: str) -> None:
         self._console.print(visible(text), markup=False, soft_wrap=True)

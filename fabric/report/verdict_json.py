@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Verdict
 
@@ -22,12 +23,16 @@ EXIT_CODES = {
 """What a run's outcome means to the shell: 0 good, 1 the fabric failed, 3 not measured (SKIPPED is not measured)."""
 
 
-def verdict_document(scenario_name: str, run_id: str, verdict: Verdict) -> dict[str, Any]:
+def verdict_document(judged: JudgedRun) -> dict[str, Any]:
     """JSON-able; only probes that did not pass are listed, the counts speak of all."""
+    verdict = judged.verdict
     return {
         "format": VERDICT_FORMAT,
-        "scenario": scenario_name,
-        "run_id": run_id,
+        "scenario": judged.scenario.name,
+        "run_id": judged.run_id,
+        "path": judged.path,
+        "backend": judged.backend,
+        "judged_by": list(judged.judged_by),
         "outcome": verdict.outcome.value,
         "exit_code": EXIT_CODES[verdict.outcome],
         "probes": len(verdict.probes),
@@ -38,7 +43,13 @@ def verdict_document(scenario_name: str, run_id: str, verdict: Verdict) -> dict[
             {"component": c.component, "outcome": c.outcome.value, "reason": c.reason} for c in verdict.components
         ],
         "not_passed": [
-            {**asdict(probe), "outcome": probe.outcome.value}
+            {
+                "probe_id": probe.probe_id,
+                "outcome": probe.outcome.value,
+                "reason": probe.reason,
+                "value_gbps": probe.value_gbps,
+                "limit_gbps": probe.limit_gbps,
+            }
             for probe in verdict.probes
             if probe.outcome is not Outcome.PASS
         ],

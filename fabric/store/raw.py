@@ -59,6 +59,21 @@ class RawOutput:
             os.close(fd)
 
 
+def raw_file(run: Path, probe_id: str) -> Path:
+    """Where the output of a probe is kept in a run's directory."""
+    return run / "raw" / f"{probe_id.rpartition('/')[0]}.out"
+
+
+def raw_entries(run: Path, probe_id: str) -> str:
+    """Everything that a probe's commands printed, standard output first; empty when nothing is kept of it."""
+    found = []
+    for path in (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err")):
+        text = path.read_text("utf-8", "replace") if path.is_file() else ""
+        entries = text.split("=== ")
+        found += [f"=== {entry}" for entry in entries if entry.startswith(f"{probe_id} attempt ")]
+    return "".join(found)
+
+
 def _transcript(result: CommandResult, text: str) -> str:
     """What a person would have seen: the command line, the output, how it ended."""
     words = " ".join(result.command.argv)

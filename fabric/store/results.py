@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, ProbeResult
+from fabric.model.probe import Measurement, NamedPart, ProbeResult
 from fabric.store.events import Event
 
 
@@ -23,6 +23,8 @@ def to_fields(result: ProbeResult) -> Mapping[str, Any]:
         fields["reason"] = result.reason
     if result.error_host is not None:
         fields["error_host"] = result.error_host
+    if result.named is not None:
+        fields["named"] = [result.named.component, result.named.condition]
     if result.measurements:
         fields["measurements"] = [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements]
     return fields
@@ -50,4 +52,5 @@ def _from_event(event: Event) -> ProbeResult:
         started_s=event["started_s"],
         ended_s=event["ended_s"],
         error_host=event.get("error_host"),
+        named=NamedPart(*event["named"]) if "named" in event else None,
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from rich.console import Console
 
+from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
@@ -19,7 +19,8 @@ def printed(verdict: Verdict, *, terminal: bool = False) -> str:
     """What a person sees."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=100, soft_wrap=True, highlight=False)
-    print_verdict(verdict, scenario=SCENARIO, path=Path("r"), elapsed_s=61, backend="ssh", console=console)
+    judged = JudgedRun(SCENARIO, verdict, "r", "r", 61, "ssh", ("h100-ndr (b.yaml)",), "fabric report r")
+    print_verdict(judged, console=console)
     return out.getvalue()
 
 
