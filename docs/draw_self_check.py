@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fabric import app
-from fabric.report.console import print_verdict
+from fabric.report.console import show_verdict
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
 
@@ -20,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     """Run the demo rack and export what is printed."""
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
-    asked = app.prepare(ROOT / "scenarios" / "self-check.yaml", inventory_path=None, hosts=None, faults=())
+    os.chdir(ROOT)  # the README shows paths as a user in this folder sees them
+    asked = app.prepare(Path("scenarios/self-check.yaml"), inventory_path=None, hosts=None, faults=())
     with tempfile.TemporaryDirectory() as folder:
         judged = app.run(
             asked,
@@ -31,7 +33,7 @@ def main() -> None:
             observer=ConsoleProgress(quiet=True),
         )
     shown = f"results/{judged.scenario.name}/{judged.run_id}"
-    print_verdict(replace(judged, path=shown, again=f"fabric report {shown}"), console=console)
+    show_verdict(replace(judged, path=shown, again=f"fabric report {shown}"), console)
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition("```text\n")
     after = rest.partition("```\n")[2]

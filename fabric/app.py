@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
@@ -98,14 +99,14 @@ def run(
         )
         elapsed_s = executor.now() - started_s
         directory.events.append("run_ended", executor.now(), {})
+        by_id = {result.probe_id: result for result in finished}
+        verdict = _conclude(asked.plan, by_id, inventory, judge=judge)
     except KeyboardInterrupt as exc:
         directory.events.append("run_interrupted", executor.now(), {})
         raise Interrupted(f"interrupted; what was measured until then: fabric report {directory.path}") from exc
     finally:
         executor.close()
         directory.close()
-    by_id = {result.probe_id: result for result in finished}
-    verdict = _conclude(asked.plan, by_id, inventory, judge=judge)
     judged = JudgedRun(
         scenario=scenario,
         verdict=verdict,
@@ -129,12 +130,14 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
     path = path.parent / path.readlink() if path.is_symlink() else path
     document = _read_run(path)
     scenario, inventory = from_resolved(document["asked"])
-    baselines = {name: _baseline_from(name, body) for name, body in document["baselines"].items()}
+    baselines = _baselines_from(document, path / "run.json")
     if baseline_path is not None:
         other = load_baseline(baseline_path)
         baselines = {name: other for name in baselines}
     plan = plan_scenario(scenario, inventory)
     events = list(read_events(path / "events.jsonl"))
+    if events and events[0].get("run_id") != document["run_id"]:
+        raise StoreError(f"{path / 'events.jsonl'}: the history of another run ({events[0].get('run_id')})")
     by_id = from_events(events)
     verdict = _conclude(plan, by_id, inventory, judge=_judge(scenario, inventory, baselines))
     if not any(event["event"] == "run_ended" for event in events):
@@ -152,8 +155,11 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
         judged_by=_named(baselines),
         again=again,
     )
-    if rewrite or not (path / "verdict.json").exists():
+    if rewrite:
         _write_derived(judged, by_id)
+    elif not (path / "verdict.json").exists():
+        with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
+            _write_derived(judged, by_id)
     return judged
 
 
@@ -204,7 +210,7 @@ def _run_document(asked: Asked, *, backend: str, seed: int) -> dict[str, Any]:
     except PackageNotFoundError:
         own = "not installed"
     return {
-        "argv": sys.argv,
+        "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
         "backend": backend,
         "seed": seed,
         "versions": {"fabric-testbench": own, "python": platform.python_version()},
@@ -223,8 +229,17 @@ def _read_run(path: Path) -> dict[str, Any]:
         raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
         raise ConfigError([Problem(str(file), 0, f"not a run of format {RUN_FORMAT}")])
+    missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
+    if missing:
+        raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])
     return document
 
 
-def _baseline_from(name: str, body: Mapping[str, Any]) -> Baseline:
-    return Baseline(name, body["source"], tuple(Limit(**limit) for limit in body["limits"]))
+def _baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
+    try:
+        return {
+            name: Baseline(name, body["source"], tuple(Limit(**limit) for limit in body["limits"]))
+            for name, body in document["baselines"].items()
+        }
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc

@@ -101,6 +101,9 @@ def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield Component(leaf, "leaf", f"the leaf switch {leaf}")
     for switch in {rnic.pcie_switch for rnic in ends} - {None}:
         yield from _switch(host, str(switch), uplink=True)
+    for rnic in ends:
+        own = f"{host}/{rnic.device}->numa{rnic.numa}"
+        yield Component(own, "path", f"the PCIe path from {rnic.device} to numa{rnic.numa}")
     for node in {rnic.numa for rnic in ends}:
         yield Component(f"{host}/numa{node}", "numa", f"memory node numa{node}")
     yield Component(f"{host}/{source}->{target}", "path", f"the way from {source} to {target} over their leaves")
@@ -121,7 +124,9 @@ def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
 
 def _tor_all_reduce(probe: Probe, topology: Topology) -> Iterator[Component]:
     for host in probe.hosts:
-        yield Component(f"{host}:network", "host", f"{host}'s way to its ToR: RNICs, cables or leaf ports")
+        yield Component(
+            f"{host}:network", "host", f"{host} as its neighbours see it: its RNICs, cables, leaf ports, or all of it"
+        )
     leaves = topology.hosts[probe.hosts[0]].leaves
     yield Component(fold(leaves), "leaf", f"the leaf switches {fold(leaves)}")
     a, b = probe.hosts

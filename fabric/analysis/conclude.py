@@ -100,28 +100,29 @@ def _components(
     was measured well is INCONCLUSIVE.
     """
     blamed = {name: suspect for suspect in named for name in names(suspect)}
-    tally: dict[str, set[Outcome]] = {}
+    tally: dict[str, dict[str, set[Outcome]]] = {}
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
         for part in _parts(probe):
-            tally.setdefault(part, set()).add(outcome)
+            tally.setdefault(part, {}).setdefault(probe.phase, set()).add(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
-    for part, outcomes in tally.items():
+    for part, by_phase in tally.items():
         if part not in blamed:
-            found.append(_component(part, outcomes, blamed))
+            found.append(_component(part, by_phase, blamed))
     return found
 
 
-def _component(part: str, outcomes: set[Outcome], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
+def _component(part: str, by_phase: Mapping[str, set[Outcome]], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
     own = [s for name, s in blamed.items() if name.startswith((f"{part}/", f"{part}-", f"{part}:"))]
     if own:
         worst = Outcome.worst(suspect.outcome for suspect in own)
         return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")
-    good = outcomes & {Outcome.PASS, Outcome.MARGINAL}
+    left_out = [phase for phase, outcomes in by_phase.items() if outcomes == {Outcome.SKIPPED}]
+    if left_out:
+        return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")
+    good = frozenset().union(*by_phase.values()) & {Outcome.PASS, Outcome.MARGINAL}
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")
-    if outcomes == {Outcome.SKIPPED}:
-        return ComponentVerdict(part, Outcome.SKIPPED, "not measured")
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
 
 

@@ -34,7 +34,8 @@ class Judge:
 
     def _one(self, probe: Probe, result: ProbeResult, values: Sequence[float]) -> ProbeVerdict:
         if result.outcome is not None:
-            return ProbeVerdict(probe.probe_id, result.outcome, result.reason, named=result.named)
+            ran = result.attempt > 0
+            return ProbeVerdict(probe.probe_id, result.outcome, result.reason, named=result.named, ran=ran)
         if not values:
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
         value = median(values) if len(values) > 1 else values[0]

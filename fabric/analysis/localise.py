@@ -1,22 +1,17 @@
 """
 From bad probes to the parts that explain them: one slow RNIC seen by ten probes is one suspect, not ten.
 
-Greedy cover: among the components of which (nearly) every telling probe is bad, take the one that explains most of
-what is still unexplained; of equals the one that fewest probes pass through; until nothing is left. Components that
-explain exactly the same probes cannot be told apart and are named together.
-
-A good probe tells against a component only if it carried more than the component's bad probes did: an RNIC that is
-held to 240 Gb/s shows nothing on a path that never carries more than 200.
+``cover.py`` holds the method: which components explain the bad probes, and which others would do so equally well.
 
 Where a tool itself named the part (port down, no such device), that counts first and alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fabric.analysis.candidates import NETWORK_KINDS, Component, components_of, named_components_of
+from fabric.analysis.cover import Candidate, candidates_for, greedy, rivals_of
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.next_steps import next_step
 from fabric.model.outcome import Outcome
@@ -24,31 +19,10 @@ from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
-ENOUGH = 0.9
-"""A component is a candidate when at least this share of its telling probes is bad (a choice: one lucky probe in
-ten may pass by chance without clearing it)."""
-
-TOLERANCE = 0.05
-"""How much more than the bad probes a good one must have carried to tell against their component (a choice: wider than
-the noise, narrower than any fault worth naming)."""
-
 _MOST_PROBES = 20
-
-_SPECIFIC_FIRST = ("path", "gpu_pcie", "nvlink", "numa", "link", "gpu", "rnic", "pcie_switch", "pair")
 
 _Judged = tuple[Probe, ProbeVerdict]
 _Components = Callable[[Probe, ProbeVerdict], Iterator[Component]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    component: Component
-    bad: frozenset[str]  # probe ids
-    telling: int
-
-    @property
-    def share(self) -> float:
-        return len(self.bad) / self.telling
 
 
 def suspects(
@@ -68,6 +42,7 @@ def suspects(
         for probe in _relevant(probes, bad_hosts, topology)
         if verdicts[probe.probe_id].outcome not in uncounted
     ]
+    judged = [(probe, verdict) for probe, verdict in judged if verdict.ran]
     named = {probe.probe_id for probe, verdict in judged if verdict.outcome is outcome and verdict.named}
     found = _cover(judged, named, lambda probe, verdict: named_components_of(probe, verdict, topology), outcome)
     rest = [pair for pair in judged if pair[0].probe_id not in named]
@@ -90,64 +65,17 @@ def _cover(judged: Sequence[_Judged], bad: set[str], components: _Components, ou
     """Suspects until every *bad* probe is explained."""
     if not bad:
         return []
-    candidates = _candidates(judged, bad, components)
+    candidates = candidates_for(judged, bad, components)
     by_id = {probe.probe_id: (probe, verdict) for probe, verdict in judged}
-    unexplained = set(bad)
-    found: list[Suspect] = []
-    while unexplained:
-        best = max(candidates, key=lambda candidate: _rank(candidate, unexplained), default=None)
-        if best is None or not best.bad & unexplained:
-            break
-        explained = best.bad & unexplained
-        same = [c.component for c in candidates if c is not best and c.bad & unexplained == explained]
-        found.append(_suspect(best, _rivals(best.component, same), [by_id[i] for i in sorted(best.bad)], outcome))
-        unexplained -= explained
-        candidates = [candidate for candidate in candidates if candidate.bad & unexplained]
-    return found
-
-
-def _candidates(judged: Iterable[_Judged], bad: set[str], components: _Components) -> list[_Candidate]:
-    tallies: dict[Component, _Tally] = {}
-    for probe, verdict in judged:
-        for component in components(probe, verdict):
-            tallies.setdefault(component, _Tally()).take(probe.kind, verdict, is_bad=probe.probe_id in bad)
-    found = [
-        _Candidate(component, frozenset(tally.bad), len(tally.bad) + tally.against())
-        for component, tally in tallies.items()
-        if tally.bad
+    chosen = greedy(candidates, bad)
+    rivals = rivals_of(chosen, candidates, bad)
+    return [
+        _suspect(best, rivals[number], [by_id[i] for i in sorted(best.bad)], outcome)
+        for number, best in enumerate(chosen)
     ]
-    return [candidate for candidate in found if candidate.share >= ENOUGH]
 
 
-class _Tally:
-    """What speaks for and against one component; numbers are compared within one kind of probe only."""
-
-    def __init__(self) -> None:
-        self.bad: set[str] = set()
-        self._most_bad_gbps: dict[str, float] = {}
-        self._good_gbps: list[tuple[str, float]] = []
-
-    def take(self, kind: str, verdict: ProbeVerdict, *, is_bad: bool) -> None:
-        value_gbps = verdict.value_gbps or 0.0
-        if is_bad:
-            self.bad.add(verdict.probe_id)
-            self._most_bad_gbps[kind] = max(self._most_bad_gbps.get(kind, 0.0), value_gbps)
-        else:
-            self._good_gbps.append((kind, value_gbps))
-
-    def against(self) -> int:
-        """How many good probes carried more than a component as bad as this could let through."""
-        least = {kind: value * (1 + TOLERANCE) for kind, value in self._most_bad_gbps.items()}
-        return sum(value > least.get(kind, -1.0) for kind, value in self._good_gbps)
-
-
-def _rank(candidate: _Candidate, unexplained: set[str]) -> tuple[int, float, int, int]:
-    kind = candidate.component.kind
-    specific = _SPECIFIC_FIRST.index(kind) if kind in _SPECIFIC_FIRST else len(_SPECIFIC_FIRST)
-    return len(candidate.bad & unexplained), candidate.share, -candidate.telling, -specific
-
-
-def _suspect(best: _Candidate, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:
+def _suspect(best: Candidate, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:
     component = best.component
     said = "failed" if outcome is Outcome.FAIL else "had errors"
     worst_first = sorted(bad, key=lambda pair: (pair[1].value_gbps or 0.0) / (pair[1].limit_gbps or 1.0))
@@ -155,7 +83,7 @@ def _suspect(best: _Candidate, rivals: Sequence[Component], bad: Sequence[_Judge
         component=component.name,
         kind=component.kind,
         outcome=outcome,
-        confidence=round(best.share / (1 + len(rivals)), 3),
+        confidence=round((len(best.bad) + 1) / (best.telling + 2) / (1 + len(rivals)), 2),
         evidence=(
             component.text,
             f"{len(best.bad)} of {best.telling} probes that could show it {said}",
@@ -166,14 +94,3 @@ def _suspect(best: _Candidate, rivals: Sequence[Component], bad: Sequence[_Judge
         hosts=tuple(dict.fromkeys(host for probe, _ in bad for host in probe.hosts)),
         probes=tuple(probe.probe_id for probe, _ in worst_first[:_MOST_PROBES]),
     )
-
-
-def _rivals(best: Component, same: Sequence[Component]) -> list[Component]:
-    """Components that cannot be told apart from the best one, less those that merely contain or restate it."""
-    return [rival for rival in same if not _restates(best.name, rival.name)]
-
-
-def _restates(best: str, other: str) -> bool:
-    """A wider name for the same evidence (host for one of its parts) adds nothing; nor does a pair for its host."""
-    host = best.split("/")[0].split(":")[0].split("+")[0]
-    return other == host or "+" in other or best.startswith(other) or other.startswith(best)

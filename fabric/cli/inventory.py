@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import print_json
+from fabric.cli.options import json_option, print_json
 
 
 @click.group("inventory")
@@ -25,11 +25,18 @@ def schema() -> int:
 
 @command.command("show")
 @click.argument("file", type=click.Path(path_type=Path))
-def show(file: Path) -> int:
-    """Check FILE and say what it describes."""
-    from fabric.config import load_inventory
-    from fabric.report.inventory_text import inventory_lines
+@json_option
+def show(file: Path, *, as_json: bool) -> int:
+    """Check FILE and the baselines that it names, and say what it describes and what does not fit."""
+    from fabric.config import baseline_notes, load_baselines, load_inventory
+    from fabric.report.inventory_text import inventory_document, inventory_lines
 
-    for line in inventory_lines(load_inventory(file)):
+    inventory = load_inventory(file)
+    baselines = load_baselines({host.platform.baseline for host in inventory.topology.hosts.values()}, file)
+    notes = baseline_notes(None, inventory, baselines)
+    if as_json:
+        print_json(inventory_document(inventory, notes=notes))
+        return 0
+    for line in inventory_lines(inventory, notes=notes):
         click.echo(line)
     return 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -52,52 +52,66 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="fabric-testbench", prog_name="fabric")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=lambda *args: _version(*args))
 def main() -> None:
     """Burn-in, post-repair validation and resilience drills for GPU cluster networks."""
+
+
+def _version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+    del option
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        click.echo(f"fabric {version('fabric-testbench')}")
+    except PackageNotFoundError:
+        click.echo("fabric (not installed: run from its source)")
+    ctx.exit(0)
 
 
 def run() -> None:
     """Entry point: every failure ends in one clear message and its exit code, never in a traceback."""
     try:
-        sys.exit(main(standalone_mode=False) or 0)
-    except click.ClickException as exc:
-        _say_json(exc.format_message(), 2)
-        exc.show()
-        sys.exit(2)
-    except click.Abort:
-        _say_json("interrupted", 3)
-        click.echo("interrupted", err=True)
-        sys.exit(3)
-    except BrokenPipeError:
-        # Whoever read our output has gone; what is left in the buffers must not fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(3)
-    except Exception as exc:  # noqa: BLE001 - the last line of the command line
-        sys.exit(_explain(exc))
+        code = main(standalone_mode=False) or 0
+    except SystemExit as exc:
+        code = exc.code
+    except BaseException as exc:  # noqa: BLE001 - the last line of the command line
+        code = _explain(exc)
+    sys.exit(code)
 
 
-def _explain(exc: Exception) -> int:
+def _explain(exc: BaseException) -> int:
+    """Say what went wrong, on stderr and for who asked for JSON on stdout; returns the exit code."""
     from fabric.errors import ConfigError, FabricError
+    from fabric.report.output import warn
     from fabric.report.visible import visible
 
+    problems: list[str] = []
     if isinstance(exc, ConfigError):
-        count = len(exc.problems)
-        _say_json(f"{count} problem{'s' if count != 1 else ''}", 2, [str(problem) for problem in exc.problems])
-        click.echo(str(exc), err=True)
-        click.echo(f"{count} problem{'s' if count != 1 else ''}", err=True)
-        return 2
-    own = isinstance(exc, FabricError)
-    text = str(exc) if own else f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"
-    _say_json(text, 3)
-    click.echo(f"{'error: ' if own else ''}{visible(text)}", err=True)
-    return 3
+        code, problems = 2, [str(problem) for problem in exc.problems]
+        text = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+    elif isinstance(exc, click.ClickException):
+        code, text = 2, f"{exc.format_message()} (see 'fabric --help')"
+    elif isinstance(exc, click.Abort | KeyboardInterrupt):
+        code, text = 3, "interrupted"
+    elif isinstance(exc, FabricError):
+        code, text = 3, f"error: {exc}"
+    else:
+        code, text = 3, f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"
+    _say_json(text, code, problems)
+    for problem in problems:
+        warn(visible(problem))
+    warn(visible(text))
+    return code
 
 
-def _say_json(error: str, exit_code: int, problems: Sequence[str] = ()) -> None:
+def _say_json(error: str, exit_code: int, problems: Sequence[str]) -> None:
     """Who asked for JSON gets one document on stdout also when things go wrong."""
     if "--json" not in sys.argv:
         return
-    import orjson
+    from fabric.cli.options import print_json
+    from fabric.errors import StoreError
 
-    click.echo(orjson.dumps({"error": error, "problems": problems, "exit_code": exit_code}, option=orjson.OPT_INDENT_2))
+    with suppress(StoreError):
+        print_json({"error": error, "problems": problems, "exit_code": exit_code})

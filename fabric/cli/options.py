@@ -40,4 +40,6 @@ def print_json(document: object) -> None:
     """Print a JSON document, indented, UTF-8."""
     import orjson
 
-    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+    from fabric.report.output import say
+
+    say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())

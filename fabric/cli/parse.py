@@ -19,15 +19,14 @@ _TOOLS = ("nccl-tests", "perftest")
 @json_option
 def command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
+    from fabric.report.output import say
     from fabric.report.parsed import parsed_document, parsed_lines
     from fabric.report.visible import visible
 
-    documents: list[dict[str, Any]] = []
-    for file in files:
-        documents.append(parsed_document(tool, _text(file)))
-        if not as_json:
-            for line in parsed_lines(documents[-1], str(file)):
-                click.echo(visible(line))
+    documents = [parsed_document(tool, text) for text in [_text(file) for file in files]]
+    if not as_json:
+        for file, document in zip(files, documents, strict=True):
+            say("\n".join(visible(line) for line in parsed_lines(document, str(file))))
     if as_json:
         print_json(documents[0] if len(documents) == 1 else documents)
     return 0 if all(_sound(document) for document in documents) else 3

@@ -22,10 +22,10 @@ def command(run: Path, probe: str | None, *, as_json: bool) -> int:
     from fabric import app
 
     if probe is not None:
+        from fabric.report.output import say
         from fabric.report.visible import visible
 
-        for line in app.raw_output(run, probe).splitlines():
-            click.echo(visible(line))
+        say("\n".join(visible(line) for line in app.raw_output(run, probe).splitlines()))
         return 0
     return show(app.analyze(run, baseline_path=None, rewrite=False), as_json=as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from pathlib import Path
 
 import click
@@ -36,8 +37,10 @@ def command(
     from fabric.report.progress import ConsoleProgress
     from fabric.wiring import BACKENDS
 
+    # A polite kill is an interruption: what runs on hosts is ended, what was measured is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
-    name = backend or asked.inventory.backend
+    name = asked.inventory.backend if backend is None else backend
     if name not in BACKENDS:
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
     if faults and name != "mock":

@@ -1,16 +1,19 @@
 """Inventory, scenario and baseline files: YAML to the model, strictly, every problem at once with its line."""
 
-from fabric.config.baselines import baseline_path, load_baseline
+from fabric.config.baseline_fit import baseline_notes
+from fabric.config.baselines import baseline_path, load_baseline, load_baselines
 from fabric.config.inventory import load_inventory
 from fabric.config.resolved import from_resolved, resolved_document
 from fabric.config.scenario import load_scenario
 from fabric.config.schema import inventory_schema, scenario_schema
 
 __all__ = [
+    "baseline_notes",
     "baseline_path",
     "from_resolved",
     "inventory_schema",
     "load_baseline",
+    "load_baselines",
     "load_inventory",
     "load_scenario",
     "resolved_document",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from fabric.config.quantities import Size
 from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.config.scenario_file import ALGORITHMS, PROBE_KINDS
 from fabric.config.wording import nearest, quoted, shown
+from fabric.errors import ConfigError, Problem
 from fabric.model.verdict import Baseline, Limit
 
 LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
@@ -46,6 +48,9 @@ class BaselineFile(Entry):
 def load_baseline(path: Path) -> Baseline:
     """The baseline in a file. ConfigError holds everything that is wrong."""
     problems = Problems(shown(str(path)))
+    if not path.suffix and len(path.parts) == 1 and not path.exists():
+        problems.at_line(0, f"no such file; a file is expected here, not a name: inventory/baselines/{path}.yaml")
+        problems.raise_if_any()
     tree = read_document(path, problems)
     if tree or not problems:
         report(BaselineFile, tree, problems)
@@ -73,6 +78,20 @@ def load_baseline(path: Path) -> Baseline:
         problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
     problems.raise_if_any()
     return Baseline(path.stem, str(path), tuple(limits))
+
+
+def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:
+    """The baselines of these names beside the inventory file. ConfigError holds what is wrong with any of them."""
+    found: dict[str, Baseline] = {}
+    problems: list[Problem] = []
+    for name in sorted(set(names)):
+        try:
+            found[name] = load_baseline(baseline_path(name, inventory))
+        except ConfigError as exc:
+            problems.extend(exc.problems)
+    if problems:
+        raise ConfigError(problems)
+    return found
 
 
 def baseline_path(name: str, inventory: Path) -> Path:

@@ -60,7 +60,7 @@ class FoldedNames(Scalar):
         items = _items(value)
         counts = [_count(item) for item in items]
         if not all(counts):
-            raise refusal(_EXPECTED, value)
+            raise refusal(_EXPECTED, value, hint=_why(items[counts.index(0)]))
         total = sum(counts)
         if total > self.most:
             text = f"expected at most {self.most} names, got {total} from {quoted(value)}"
@@ -95,6 +95,19 @@ def _count(item: str) -> int:
     for bracket in brackets:
         total *= sum(_length(part) for part in bracket.split(","))
     return total
+
+
+def _why(item: str) -> str:
+    """What is wrong with the first range of an item that cannot be read, if that is what is wrong."""
+    for bracket in _BRACKET.findall(item):
+        for part in bracket.split(","):
+            first, _, last = part.partition("/")[0].partition("-")
+            if last and not _length(part):
+                if part.endswith("/0"):
+                    return f" ({quoted(part)}: a step of 0)"
+                width = len(first) != len(last) and "0" in (first[0], last[0])
+                return f" ({quoted(part)}: {'numbers of unequal width' if width else 'it runs backwards'})"
+    return ""
 
 
 def _length(part: str) -> int:

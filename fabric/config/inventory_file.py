@@ -9,8 +9,9 @@ from pydantic import Field
 from fabric.config.entries import Entry
 from fabric.config.folded import Folded, FoldedNames
 from fabric.config.quantities import Duration, Indexes
-from fabric.config.scalars import ADDRESS, DEVICE, SAFE_NAME, USER, Choice, Decimal, Flag, Line, Whole
+from fabric.config.scalars import ADDRESS, BASELINE_NAME, DEVICE, SAFE_NAME, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.config.templates import Template, TemplateOrList, TemplateText
+from fabric.config.tool_settings import Env, OptionWords, ToolsEntry
 
 BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")
@@ -60,12 +61,20 @@ class RnicEntry(Entry):
 class PlatformEntry(Entry):
     """A host layout, described once."""
 
-    baseline: Annotated[str, SAFE_NAME] = Field(description="What is normal for it: baselines/<this>.yaml.")
+    baseline: Annotated[str, BASELINE_NAME] = Field(description="What is normal for it: baselines/<this>.yaml.")
     link_layer: Annotated[str, Choice(LINK_LAYERS)] = Field(description="infiniband or ethernet (RoCE).")
     numa_nodes: Annotated[int, Whole(1, 64)] = Field(description="How many memory nodes a host has.")
     pcie_switches: tuple[PcieSwitchEntry, ...] = Field((), max_length=64, description="The PCIe switches of a host.")
     gpus: tuple[GpuEntry, ...] = Field((), max_length=64, description="The GPUs of a host.")
     rnics: tuple[RnicEntry, ...] = Field(min_length=1, max_length=64, description="The RDMA ports of a host.")
+    gid_index: Annotated[int, Whole(0, 255)] | None = Field(
+        None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
+    )
+    tools: ToolsEntry = Field(ToolsEntry(), description="Programs that are not on the path, as absolute paths.")
+    env: Env = Field({}, max_length=64, description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
+    mpirun_options: OptionWords = Field(
+        (), max_length=64, description="Words put right after mpirun, such as --allow-run-as-root."
+    )
 
 
 class HostsEntry(Entry):

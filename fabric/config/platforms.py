@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from fabric.config.inventory_file import GpuEntry, PcieSwitchEntry, PlatformEntry, RnicEntry
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scalars import SAFE_NAME
+from fabric.config.tool_settings import env_problems, option_problems
 from fabric.config.wording import nearest, one_of, quoted, shown
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
 
@@ -23,7 +24,21 @@ def platform(name: str, entry: PlatformEntry, path: KeyPath, problems: Problems)
     rnics = _rnics(entry.rnics, (numa_of, gpus), (*path, "rnics"), problems)
     _numa_nodes_exist(entry, path, problems)
     _names_differ(switches, rnics, (*path, "pcie_switches"), problems)
-    return Platform(name, gpus, rnics, entry.numa_nodes, switches, entry.link_layer, entry.baseline)
+    env_problems(entry.env, (*path, "env"), problems)
+    option_problems(entry.mpirun_options, (*path, "mpirun_options"), problems)
+    return Platform(
+        name=name,
+        gpus=gpus,
+        rnics=rnics,
+        numa_nodes=entry.numa_nodes,
+        pcie_switches=switches,
+        link_layer=entry.link_layer,
+        baseline=entry.baseline,
+        gid_index=entry.gid_index,
+        tools=entry.tools.given(),
+        env=tuple(entry.env.items()),
+        mpirun_options=entry.mpirun_options,
+    )
 
 
 def _pcie_switches(entries: Iterable[PcieSwitchEntry], path: KeyPath, problems: Problems) -> tuple[PcieSwitch, ...]:

@@ -11,7 +11,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from fabric.config.wording import nearest, one_of, seen
+from fabric.config.wording import nearest, one_of, quoted, seen
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
 _DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
@@ -170,9 +170,23 @@ class Line(Scalar):
         return {"type": "string", "minLength": 1, "maxLength": self.most}
 
 
+@dataclass(frozen=True)
+class NameNotFile(Word):
+    """A name of the shape that a person may write as the file it stands for."""
+
+    def parse(self, value: object) -> str:
+        """The name; a path or a file's name is refused, and the name in it suggested."""
+        if isinstance(value, str) and ("/" in value or value.endswith((".yaml", ".yml"))):
+            stem = value.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
+            meant = quoted(stem) if re.fullmatch(self.pattern, stem) else "the name alone"
+            raise refusal(self.expected, value, hint=f"; this is a name, not a file: write {meant}")
+        return super().parse(value)
+
+
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 SAFE_NAME = Word(_NAME, "a name of 1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit")
 """Names that become parts of paths and of ids."""
+BASELINE_NAME = NameNotFile(SAFE_NAME.pattern, SAFE_NAME.expected)
 
 HOST_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")

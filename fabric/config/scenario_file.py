@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.entries import Entry
 from fabric.config.quantities import Duration, Size, geometric
-from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
+from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.config.selection import HostsText, Selection
 from fabric.config.wording import nearest, one_of, quoted
 from fabric.model.scenario import GIB, AllToAllSpec, LoopbackSpec, RnicToRnicSpec, TorAllReduceSpec
@@ -148,7 +148,9 @@ class PhaseEntry(Entry):
 class JudgeEntry(Entry):
     """How measurements are judged."""
 
-    baseline: Name | None = Field(None, description="Use this baseline for every host, not its platform's own.")
+    baseline: Annotated[str, BASELINE_NAME] | None = Field(
+        None, description="Use this baseline for every host, not its platform's own."
+    )
     marginal: Annotated[float, Decimal(0, 0.5)] = Field(
         0.005, description="Fraction above a limit that is said to be near it."
     )

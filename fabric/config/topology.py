@@ -148,7 +148,7 @@ class _Maker:
     def _leaf_templates(self) -> tuple[Template, ...]:
         given = self._entry.leaves or ()
         if len(given) > 1 and len(given) != self._rails:
-            text = f"expected {self._rails} leaves, one for each rail, got {len(given)}"
+            text = f"expected {self._rails} leaves, one for each rail, got {len(given)}; one alone is that of all rails"
             self._problems.add((*self._path, "leaves"), text)
             return ()
         return given * self._rails if len(given) == 1 else given

@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 
 SEEN_MOST = 60
+MEANT = {
+    "roce": "ethernet",
+    "rocev2": "ethernet",
+    "eth": "ethernet",
+    "ib": "infiniband",
+    "tor": "leaf",
+    "access": "leaf",
+    "aggregation": "spine",
+    "superspine": "core",
+    "super-spine": "core",
+    "sim": "mock",
+    "simulated": "mock",
+    "local": "process",
+    "remote": "ssh",
+    "mpiexec": "mpirun",
+    "openmpi": "mpirun",
+    "slurm": "srun",
+    "down": "broken",
+    "dead": "broken",
+    "hung": "hanging",
+    "stuck": "hanging",
+    "missing": "absent",
+    "degraded": "slow",
+    "allreduce": "tor_all_reduce",
+    "all_reduce": "tor_all_reduce",
+    "alltoall": "all_to_all",
+    "ib_write_bw": "loopback",
+    "nics": "rnics",
+    "hcas": "rnics",
+    "speed": "line_rate_gbps",
+    "nodes": "hosts",
+    "environment": "env",
+    "proxy_jump": "jump",
+    "bastion": "jump",
+}
+"""What people write, and the word that is meant where that word is one of those to choose from."""
+
 _NEAR = 0.6  # difflib's own default: the share of letters in common
 CANDIDATES_MOST = 500  # difflib needs about 20 us for each; a hall has many more names
 
@@ -40,8 +77,11 @@ def seen(value: object) -> str:
     return quoted(repr(value))
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str:
+def nearest(word: str, candidates: Collection[str]) -> str:
     """The words ``; did you mean 'timeout'?``, or nothing when no candidate is near."""
+    meant = MEANT.get(word.lower())
+    if meant is not None and meant in candidates:
+        return f"; {quoted(word)} is written {quoted(meant)} here"
     alike = (name for name in candidates if 2 * min(len(name), len(word)) >= _NEAR * (len(name) + len(word)))
     by_lower = {name.lower(): name for name in islice(alike, CANDIDATES_MOST)}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR) if len(word) <= 100 else []

@@ -54,6 +54,7 @@ class PhaseRun:
         self._held: set[str] = set()
         self._running: dict[Ticket, ProbeRun] = {}
         self._alive = 0
+        self._unstarted: list[ProbeRun] = []
         self._timers: list[tuple[float, int, ProbeRun]] = []
         self._timer_number = 0
         self._results: list[ProbeResult] = []
@@ -67,8 +68,8 @@ class PhaseRun:
 
     def _step(self) -> None:
         until_s = self._timers[0][0] if self._timers else self._executor.now() + _IDLE_WAIT_S
-        finished: list[ProbeRun] = []
-        for happening in self._executor.wait(until_s):
+        finished, self._unstarted = self._unstarted, []
+        for happening in () if finished else self._executor.wait(until_s):
             run = self._running.get(happening.ticket)
             if run is None:
                 continue
@@ -142,6 +143,8 @@ class PhaseRun:
             for ticket in run.begin():
                 self._running[ticket] = run
             self._arm(run)
+            if run.done:
+                self._unstarted.append(run)
 
     def _choose(self, component: int) -> list[ProbeRun]:
         """Take claims for what may start now; answer for what may not run at all; keep the rest waiting."""
@@ -175,6 +178,6 @@ class PhaseRun:
 
     def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:
         now_s = self._executor.now()
-        result = ProbeResult(probe.probe_id, 1, (), outcome, reason, now_s, now_s, error_host)
+        result = ProbeResult(probe.probe_id, 0, (), outcome, reason, now_s, now_s, error_host)
         self._directory.finished(result, ())
         self._note(result)

@@ -43,6 +43,7 @@ class ProbeRun:
         "_ready",
         "_servers",
         "_started_s",
+        "_topology",
         "component",
         "deadline_s",
         "probe",
@@ -56,7 +57,8 @@ class ProbeRun:
         self.tickets: list[Ticket] = []
         self._executor = executor
         self._kind = KINDS[probe.kind]
-        self._commands: ProbeCommands = self._kind.commands(probe, topology)
+        self._commands = ProbeCommands((), Command(probe.hosts[0], (), 0.0))
+        self._topology = topology
         self._open: dict[Ticket, Command] = {}
         self._ready = 0
         self._client_ticket: Ticket | None = None
@@ -80,6 +82,12 @@ class ProbeRun:
 
     def begin(self) -> list[Ticket]:
         """Start the servers, or the client at once when there are none; returns the tickets to listen for."""
+        try:
+            self._commands = self._kind.commands(self.probe, self._topology)
+        except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
+            self._late = f"its command cannot be built: {type(exc).__name__}: {exc}"
+            self._late_host = self.probe.hosts[0]
+            return []
         if not self._commands.servers:
             return [self._start_client()]
         self.deadline_s = self._started_s + SERVER_READY_S

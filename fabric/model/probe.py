@@ -73,7 +73,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """How one probe ended; *outcome* None means measured and not judged yet. Times in the executor's seconds."""
+    """
+    How one probe ended; *outcome* None means measured and not judged yet. Times in the executor's seconds.
+
+    *attempt* counts from 1; 0 means that nothing of it was started (skipped, or its host was out of the run).
+    """
 
     probe_id: str
     attempt: int

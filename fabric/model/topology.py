@@ -47,7 +47,12 @@ class PcieSwitch:
 
 @dataclass(frozen=True)
 class Platform:
-    """A host layout, described once and shared by every host of that make."""
+    """
+    A host layout, described once and shared by every host of that make.
+
+    How its tools are called belongs to it: *gid_index* picks the GID of its RNICs, *tools* holds programs that are not
+    on the path, *env* what every collective is given, *mpirun_options* what follows ``mpirun``.
+    """
 
     name: str
     gpus: tuple[Gpu, ...]
@@ -56,6 +61,10 @@ class Platform:
     pcie_switches: tuple[PcieSwitch, ...]
     link_layer: str  # "infiniband" | "ethernet"
     baseline: str  # name of the baseline file that says what is normal, e.g. "h100-ndr"
+    gid_index: int | None = None  # none: the tools choose
+    tools: tuple[tuple[str, str], ...] = ()  # program and its absolute path
+    env: tuple[tuple[str, str], ...] = ()
+    mpirun_options: tuple[str, ...] = ()
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -71,6 +80,10 @@ class Platform:
     def rnic_by_device(self) -> Mapping[str, Rnic]:
         """RNICs by ``mlx5_N``."""
         return {rnic.device: rnic for rnic in self.rnics}
+
+    def program(self, name: str) -> str:
+        """The word by which a program is called on these hosts: its path where one is given, else its name."""
+        return next((path for tool, path in self.tools if tool == name), name)
 
     def link_class(self, rnic: Rnic, endpoint: Endpoint) -> str:
         """

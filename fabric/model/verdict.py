@@ -38,7 +38,11 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
-    """One probe, judged: outcome, the reason in words, measured and required Gb/s where there are such."""
+    """
+    One probe, judged: outcome, the reason in words, measured and required Gb/s where there are such.
+
+    *ran* is False when no command of it was started: such a probe is evidence for nothing.
+    """
 
     probe_id: str
     outcome: Outcome
@@ -46,6 +50,7 @@ class ProbeVerdict:
     value_gbps: float | None = None
     limit_gbps: float | None = None
     named: NamedPart | None = None
+    ran: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,10 @@ class Suspect:
 
     *kind*: ``host``, ``rnic``, ``gpu``, ``gpu_pcie``, ``nvlink``, ``numa``, ``pcie_switch``, ``cpu_interconnect``,
     ``path``, ``link``, ``leaf``, ``pair``.
-    *confidence*, 0 to 1: of the probes that could show the fault, the share that does, divided by the number of
-    components that explain the same probes. *outcome* FAIL: replace or repair; ERROR: could not be measured, and why.
-    *probes*: the ids of the bad probes, the worst first, at most 20; *hosts*: whose parts are meant.
+    *confidence*, 0 to 1: with k of n probes that could show the fault showing it, (k + 1) / (n + 2) (Laplace's rule of
+    succession: one bad sample is no proof), divided by the number of equally good explanations. *outcome* FAIL: replace
+    or repair; ERROR: could not be measured, and why. *probes*: the ids of the bad probes, the worst first, at most 20;
+    *hosts*: whose parts are meant.
     """
 
     component: str

@@ -12,6 +12,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect
 from fabric.plan.plan import Plan
+from fabric.report.output import say
 from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
 
@@ -36,9 +37,28 @@ _MEANING = {
 _MOST_SUSPECTS = 20
 
 
-def print_verdict(judged: JudgedRun, *, console: Console | None = None) -> None:
-    """Print it; colour only on a terminal, names and outputs never read as markup."""
-    out = console or Console(highlight=False, soft_wrap=True)
+def print_verdict(judged: JudgedRun) -> None:
+    """Print it; colour only on a terminal."""
+    console = _console()
+    with console.capture() as captured:
+        show_verdict(judged, console)
+    say(captured.get())
+
+
+def print_plan(plan: Plan, *, scenario: Scenario) -> None:
+    """Print what would run."""
+    console = _console()
+    with console.capture() as captured:
+        show_plan(plan, console, scenario=scenario)
+    say(captured.get())
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def show_verdict(judged: JudgedRun, out: Console) -> None:
+    """Write it to a console; names and outputs are never read as markup."""
     verdict, scenario = judged.verdict, judged.scenario
     clock = " of simulated time" if judged.backend == "mock" else ""
     out.print(
@@ -89,9 +109,8 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
         out.print(Text(f"     and {len(suspects) - _MOST_SUSPECTS} more: see verdict.json"))
 
 
-def print_plan(plan: Plan, *, scenario: Scenario, console: Console | None = None) -> None:
+def show_plan(plan: Plan, out: Console, *, scenario: Scenario) -> None:
     """Phases, probes, rounds, the busiest host, and the expected duration."""
-    out = console or Console(highlight=False, soft_wrap=True)
     out.print(Text(f"{scenario.name} on {_hosts(scenario)}"))
     for phase in plan.phases:
         planned = phase.schedule

@@ -1,32 +1,108 @@
-"""An inventory in a few lines, hosts folded."""
+"""An inventory in a few lines, hosts folded, and as a JSON document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fabric.model.inventory import Inventory
 from fabric.model.names import fold
+from fabric.model.topology import Platform, Topology
+
+GROUPS_MOST = 10
 
 
-def inventory_lines(inventory: Inventory) -> Iterator[str]:
-    """What it describes: hosts per platform, switches per tier, ToR groups, links."""
+def inventory_lines(inventory: Inventory, *, notes: Sequence[str] = ()) -> Iterator[str]:
+    """What it describes: hosts per platform, switches per tier, ToR groups, links; then what does not fit."""
     topology = inventory.topology
-    yield f"{inventory.name}: {len(topology.hosts)} hosts, backend {inventory.backend}"
-    by_platform: dict[str, list[str]] = {}
-    for host in topology.hosts.values():
-        by_platform.setdefault(host.platform.name, []).append(host.name)
-    for name, hosts in by_platform.items():
-        platform = topology.hosts[hosts[0]].platform
+    yield f"{inventory.name}: {_many(len(topology.hosts), 'host')}, backend {inventory.backend}"
+    for platform, hosts in _platforms(topology):
         yield (
-            f"  {name}: {fold(hosts)}; {len(platform.gpus)} GPUs, {len(platform.rnics)} RNICs, "
-            f"{platform.numa_nodes} NUMA nodes, {platform.link_layer}, baseline {platform.baseline}"
+            f"  {platform.name}: {fold(hosts)}; {_many(len(platform.gpus), 'GPU')}, "
+            f"{_many(len(platform.rnics), 'RNIC')}, {_many(platform.numa_nodes, 'NUMA node')}, "
+            f"{platform.link_layer}, baseline {platform.baseline}"
         )
-    by_tier: dict[str, list[str]] = {}
-    for switch in topology.switches.values():
-        by_tier.setdefault(switch.tier, []).append(switch.name)
-    for tier, names in by_tier.items():
-        yield f"  {tier}: {len(names)} switches ({fold(names)})"
-    yield f"  {len(topology.tor_groups)} groups of hosts under one ToR"
-    yield f"  {sum(1 for _ in topology.links()):,} links"
+    for tier, names in _tiers(topology):
+        yield f"  {tier}: {_many(len(names), 'switch', 'switches')} ({fold(names)})"
+    yield from _group_lines(topology)
+    yield f"  {_many(sum(1 for _ in topology.links()), 'link')}"
     if inventory.mock.faults:
         yield f"  mock faults: {', '.join(fault.component for fault in inventory.mock.faults)}"
+    for note in notes:
+        yield f"note: {note}"
+
+
+def inventory_document(inventory: Inventory, *, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The same as plain JSON values; sets of names are folded."""
+    topology = inventory.topology
+    return {
+        "name": inventory.name,
+        "source": inventory.source,
+        "backend": inventory.backend,
+        "hosts": len(topology.hosts),
+        "platforms": [_platform_document(platform, hosts) for platform, hosts in _platforms(topology)],
+        "switches": [{"tier": tier, "count": len(names), "switches": fold(names)} for tier, names in _tiers(topology)],
+        "tor_groups": [
+            {"leaves": fold(leaves), "count": len(hosts), "hosts": fold(hosts)} for leaves, hosts in _groups(topology)
+        ],
+        "links": sum(1 for _ in topology.links()),
+        "mock_faults": [
+            {"component": fault.component, "kind": fault.kind, "factor": fault.factor}
+            for fault in inventory.mock.faults
+        ],
+        "notes": list(notes),
+    }
+
+
+def _platform_document(platform: Platform, hosts: Sequence[str]) -> dict[str, Any]:
+    return {
+        "name": platform.name,
+        "count": len(hosts),
+        "hosts": fold(hosts),
+        "gpus": len(platform.gpus),
+        "rnics": [
+            {"device": rnic.device, "rail": rnic.rail, "line_rate_gbps": rnic.line_rate_gbps} for rnic in platform.rnics
+        ],
+        "numa_nodes": platform.numa_nodes,
+        "link_layer": platform.link_layer,
+        "baseline": platform.baseline,
+        "gid_index": platform.gid_index,
+        "tools": dict(platform.tools),
+        "env": dict(platform.env),
+        "mpirun_options": list(platform.mpirun_options),
+    }
+
+
+def _platforms(topology: Topology) -> list[tuple[Platform, list[str]]]:
+    """Each platform in use, with its hosts."""
+    found: dict[str, tuple[Platform, list[str]]] = {}
+    for host in topology.hosts.values():
+        found.setdefault(host.platform.name, (host.platform, []))[1].append(host.name)
+    return list(found.values())
+
+
+def _tiers(topology: Topology) -> list[tuple[str, list[str]]]:
+    """Each tier, with its switches."""
+    found: dict[str, list[str]] = {}
+    for switch in topology.switches.values():
+        found.setdefault(switch.tier, []).append(switch.name)
+    return list(found.items())
+
+
+def _groups(topology: Topology) -> list[tuple[list[str], tuple[str, ...]]]:
+    """The leaves and the hosts of each ToR group; several rails on one leaf name it once."""
+    return [(list(dict.fromkeys(topology.hosts[group[0]].leaves)), group) for group in topology.tor_groups]
+
+
+def _group_lines(topology: Topology) -> Iterator[str]:
+    groups = _groups(topology)
+    yield f"  {_many(len(groups), 'group')} of hosts under one ToR"
+    for leaves, hosts in groups[:GROUPS_MOST]:
+        yield f"    ToR {fold(leaves)}: {fold(hosts)}"
+    if len(groups) > GROUPS_MOST:
+        yield f"    and {len(groups) - GROUPS_MOST:,} more"
+
+
+def _many(count: int, one: str, several: str = "") -> str:
+    """``1 host``, ``2 hosts``."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"

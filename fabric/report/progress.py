@@ -12,6 +12,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
+from fabric.report.output import warn
 from fabric.report.visible import visible
 
 _LINE_EVERY_S = 15.0
@@ -78,4 +79,7 @@ class ConsoleProgress:
         self._say(f"{component} is out of the run: {reason}")
 
     def _say(self, text: str) -> None:
-        self._console.print(visible(text), markup=False, soft_wrap=True)
+        if self._bar is not None:
+            self._console.print(visible(text), markup=False, soft_wrap=True)
+        elif not self._console.quiet:
+            warn(visible(text))

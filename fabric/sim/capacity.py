@@ -98,6 +98,34 @@ class Layout:
             self._paths[key] = path
         return path
 
+    def for_collective(self, device: str, gpu: Gpu) -> tuple[Path, Path]:
+        """
+        Out of a GPU to the leaf and back, as NCCL moves bytes.
+
+        Straight only below one PCIe switch (NCCL src/graph/paths.cc: netGdrLevel = PATH_PXB); else through buffers in
+        the memory next to the GPU, which the GPU then copies. The copies hit the last-level cache (a few MiB a channel;
+        choice) and cost the memory node nothing.
+        """
+        rnic = self.platform.rnic_by_device[device]
+        straight = rnic.pcie_switch is not None and rnic.pcie_switch == gpu.pcie_switch
+        end = gpu.name if straight else f"numa{gpu.numa}"
+        out, back = self.sending(device, end, leaving=True), self.receiving(device, end, leaving=True)
+        return (out, back) if straight else (self._copied(out, gpu, "rd", "up"), self._copied(back, gpu, "wr", "down"))
+
+    def _copied(self, half: Path, gpu: Gpu, at_gpu: str, at_switch: str) -> Path:
+        """The half of a path that ends in memory, and the GPU's copy between that memory and its own."""
+        key = (gpu.name, at_gpu, *half.parts)
+        path = self._paths.get(key)
+        if path is None:
+            names = [f"{gpu.name}:{at_gpu}"]
+            names += [] if gpu.pcie_switch is None else [f"{gpu.pcie_switch}:{at_switch}"]
+            added = tuple(self.index[name] for name in names)
+            ceiling_gbps = min(half.ceiling_gbps, *(self.capacities[index] for index in added))
+            parts = (*half.parts, gpu.name, *([] if gpu.pcie_switch is None else [gpu.pcie_switch]))
+            path = Path(half.resources + added, ceiling_gbps, half.rnic_gbps, tuple(dict.fromkeys(parts)))
+            self._paths[key] = path
+        return path
+
     def sending(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
         """From an endpoint into an RNIC, and with *leaving* out to its leaf."""
         ways = ("rd", "up", "down", "tx", "out") if leaving else ("rd", "up", "down", "tx")

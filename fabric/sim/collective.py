@@ -139,10 +139,7 @@ class Collective:
         counts = [sum(1 for site, _, _ in used if site is host) for host in {site for site, _, _ in used}]
         for site, rnic, gpu in used:
             weight = rail_weight(self.operation, ranks, rails=min(counts), tree=tree)
-            for path in (
-                site.layout.sending(rnic.device, gpu.name, leaving=True),
-                site.layout.receiving(rnic.device, gpu.name, leaving=True),
-            ):
+            for path in site.layout.for_collective(rnic.device, gpu):
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight)
         return Plan(ranks, _merged(shares), min(limits), latency_us(self.operation, ranks, tree=tree))

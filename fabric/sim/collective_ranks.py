@@ -56,7 +56,18 @@ def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rni
         served = [used[index] for index in rnic.nearest_gpus if index in used]
         if served:
             near.append((rnic, served[len(near) % len(served)]))
-    return near or [(rnic, gpus[number % len(gpus)]) for number, rnic in enumerate(usable)]
+    return near or _by_numa(usable, gpus)
+
+
+def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
+    """Each RNIC with a GPU on its memory node, in turn; with any where that node has none."""
+    found = []
+    turns: dict[int, int] = {}
+    for rnic in rnics:
+        turn = turns[rnic.numa] = turns.get(rnic.numa, -1) + 1
+        alike = [gpu for gpu in gpus if gpu.numa == rnic.numa] or gpus
+        found.append((rnic, alike[turn % len(alike)]))
+    return found
 
 
 def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:

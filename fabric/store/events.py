@@ -65,7 +65,8 @@ def read_events(path: Path) -> Iterator[Event]:
     """
     Every event, in order.
 
-    A last line that is torn (no newline, or checksum wrong) is left out; raises StoreError for any other bad line.
+    A last line that is torn (no newline, or checksum wrong) is left out; raises StoreError for any other bad line, and
+    when the numbers do not count from 1 (lines were lost, or come from elsewhere).
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -75,6 +76,8 @@ def read_events(path: Path) -> Iterator[Event]:
     for number, line in enumerate(lines):
         event = _decode(line)
         if event is not None:
+            if event.get("seq") != number + 1:
+                raise StoreError(f"{path}:{number + 1}: event {event.get('seq')} where {number + 1} should be")
             yield event
         elif any(rest for rest in lines[number + 1 :]) or (line and number < last - 1):
             raise StoreError(f"{path}:{number + 1}: not an event of this tool: {line[:60]!r}")

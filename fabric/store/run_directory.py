@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,10 @@ class RunDirectory:
             body = {"format": RUN_FORMAT, "run_id": path.name, **document}
             write_durably(path / "run.json", orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
             run = RunDirectory(path)
-            _point_latest(path)
         except OSError as exc:
             raise StoreError(f"{exc.filename or results}: cannot write: {exc.strerror}") from exc
+        with suppress(OSError):  # a convenience: where "latest" cannot be a link, the run is no worse
+            _point_latest(path)
         return run
 
     def started(self, probes: Sequence[Probe], at_s: float) -> None:
@@ -99,4 +101,8 @@ def _point_latest(path: Path) -> None:
     """Point ``latest`` at this run; two runs at once may race, and the later one wins."""
     link = path.parent / f".latest.{path.name}"
     link.symlink_to(path.name)
-    link.rename(path.parent / "latest")
+    try:
+        link.rename(path.parent / "latest")
+    except OSError:
+        link.unlink()
+        raise

@@ -7,6 +7,7 @@ import re
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A peer may also be an IPv6 address with a zone: fe80::1%eth0, ::1.
 _ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
+_PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*|(?:/[A-Za-z0-9._+@-]+)+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -18,6 +19,18 @@ def word(value: str, what: str) -> str:
 def address(value: str, what: str) -> str:
     """A host name or an IPv4 or IPv6 address; else ValueError."""
     return _matching(_ADDRESS, value, what)
+
+
+def program(value: str) -> str:
+    """The name of a program or its absolute path; else ValueError."""
+    return _matching(_PROGRAM, value, "program")
+
+
+def option_word(value: str) -> str:
+    """One word handed on to a launcher: printable ASCII without blanks; else ValueError."""
+    if not re.fullmatch(r"[!-~]+", value):
+        raise ValueError(f"launcher option is {value!r}, not one printable word")
+    return value
 
 
 def whole(value: int, what: str, *, at_least: int, at_most: int = 1 << 62) -> int:

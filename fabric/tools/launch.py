@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fabric.tools.argument import setting, whole, word
+from fabric.tools.argument import option_word, program, setting, whole, word
 
 Slots = tuple[str, int]
 """A host and how many processes it gets."""
 
 
-def mpirun(argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str]) -> tuple[str, ...]:
+def mpirun(
+    argv: Sequence[str],
+    *,
+    hosts: Sequence[Slots],
+    env: Mapping[str, str],
+    launcher_path: str = "mpirun",
+    options: Sequence[str] = (),
+) -> tuple[str, ...]:
     """
-    Wrap *argv* for Open MPI; only options that releases 4 and 5 both take.
+    Wrap *argv* for Open MPI; only options that releases 4 and 5 both take, and the site's own *options* before them.
 
     Processes are not bound to cores: NCCL's proxy threads would share the one core of their process.
     """
@@ -21,7 +28,8 @@ def mpirun(argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str
     layout = f"ppr:{hosts[0][1]}:node" if len(slots) == 1 else "slot"
     exported = [part for name, value in env.items() for part in ("-x", setting(name, value))]
     return (
-        "mpirun",
+        program(launcher_path),
+        *(option_word(option) for option in options),
         "-np",
         str(sum(count for _, count in hosts)),
         "-H",
@@ -35,7 +43,9 @@ def mpirun(argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str
     )
 
 
-def srun(argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str]) -> tuple[str, ...]:
+def srun(
+    argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str], launcher_path: str = "srun"
+) -> tuple[str, ...]:
     """
     Wrap *argv* for Slurm; every host must have the same number of slots.
 
@@ -47,7 +57,7 @@ def srun(argv: Sequence[str], *, hosts: Sequence[Slots], env: Mapping[str, str])
         raise ValueError(f"srun places equally many processes on every host, not {sorted(slots)}")
     exported = ("env", *(setting(name, value) for name, value in env.items())) if env else ()
     return (
-        "srun",
+        program(launcher_path),
         f"--nodes={len(hosts)}",
         f"--nodelist={','.join(name for name, _ in hosts)}",
         f"--ntasks={sum(count for _, count in hosts)}",

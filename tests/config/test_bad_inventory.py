@@ -27,6 +27,24 @@ BAD = [
         ["2: expected mock, ssh or process, got 'mok'; did you mean 'mock'?"],
     ),
     ("word in other case", "backend: mock", "backend: SSH", ["2: got 'SSH'; did you mean 'ssh'?"]),
+    (
+        "word of others: RoCE",
+        "link_layer: infiniband",
+        "link_layer: RoCE",
+        ["6: expected infiniband or ethernet, got 'RoCE'; 'RoCE' is written 'ethernet' here"],
+    ),
+    (
+        "word of others: ToR",
+        "tier: leaf",
+        "tier: tor",
+        ["25: expected leaf, spine or core, got 'tor'; 'tor' is written 'leaf' here"],
+    ),
+    (
+        "word of others: key",
+        "    rnics:",
+        "    nics:",
+        ["14: unknown key 'nics'; 'nics' is written 'rnics' here", "4: 'rnics' is required here"],
+    ),
     ("no word near", "tier: spine", "tier: 7", ["26: expected leaf, spine or core, got '7'"]),
     (
         "wrong type: text",
@@ -93,7 +111,22 @@ BAD = [
     ("list as key", "name: small", "? [a]\n: b\nname: small", ["1: a key must be plain text"]),
     ("bad host name", 'names: "gpu[1-4]"', 'names: "-gpu[1-4]"', ["18: '-gpu1' is not a name"]),
     ("bad set", 'names: "gpu[1-4]"', 'names: "gpu[1-4"', ["18: expected a set of names such as gpu[001-016]"]),
-    ("backward set", 'names: "gpu[1-4]"', 'names: "gpu[4-1]"', ["18: expected a set of names"]),
+    (
+        "backward set",
+        'names: "gpu[1-4]"',
+        'names: "gpu[4-1]"',
+        [
+            "18: expected a set of names such as gpu[001-016] or gpu001,gpu005, "
+            "got 'gpu[4-1]' ('4-1': it runs backwards)"
+        ],
+    ),
+    (
+        "unequal width",
+        'names: "gpu[1-4]"',
+        'names: "node[1-06]"',
+        ["18: got 'node[1-06]' ('1-06': numbers of unequal width)"],
+    ),
+    ("no step", 'names: "gpu[1-4]"', 'names: "gpu[1-4/0]"', ["18: got 'gpu[1-4/0]' ('1-4/0': a step of 0)"]),
     (
         "set of a billion",
         'names: "gpu[1-4]"',
@@ -160,7 +193,7 @@ BAD = [
         "leaves and rails",
         'leaves: "leaf{rail}"',
         "leaves: [leaf0, leaf1, leaf0]",
-        ["23: expected 2 leaves, one for each rail, got 3"],
+        ["23: expected 2 leaves, one for each rail, got 3; one alone is that of all rails"],
     ),
     ("RNIC twice", "device: mlx5_1", "device: mlx5_0", ["16: RNIC 'mlx5_0' is there twice"]),
     (
@@ -229,7 +262,24 @@ BAD = [
         "baseline: h100-ndx",
         ["5: no baseline 'h100-ndx': there is no 'baselines/h100-ndx.yaml' beside the inventory; did you"],
     ),
-    ("baseline elsewhere", "baseline: h100-ndr", "baseline: ../h100-ndr", ["5: expected a name of 1 to 64 letters"]),
+    (
+        "baseline elsewhere",
+        "baseline: h100-ndr",
+        "baseline: ../h100-ndr",
+        ["5: got '../h100-ndr'; this is a name, not a file: write 'h100-ndr'"],
+    ),
+    (
+        "baseline as a file",
+        "baseline: h100-ndr",
+        "baseline: baselines/h100-ndr.yaml",
+        ["5: got 'baselines/h100-ndr.yaml'; this is a name, not a file: write 'h100-ndr'"],
+    ),
+    (
+        "baseline with its suffix",
+        "baseline: h100-ndr",
+        "baseline: h100-ndr.yaml",
+        ["5: got 'h100-ndr.yaml'; this is a name, not a file: write 'h100-ndr'"],
+    ),
     ("fault without factor", "kind: hanging", "kind: slow", ["37: 'factor' is required with kind slow"]),
     (
         "factor without slow",

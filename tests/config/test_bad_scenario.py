@@ -161,6 +161,24 @@ BAD = [
             "16: no baseline 'h200-ndr'",
         ],
     ),
+    (
+        "baseline as a file",
+        "  marginal: 0.01",
+        "  baseline: inventory/baselines/h100-ndr.yaml",
+        ["16: got 'inventory/baselines/h100-ndr.yaml'; this is a name, not a file: write 'h100-ndr'"],
+    ),
+    (
+        "launcher of others",
+        "          sizes: [1G, 2G, 4G]",
+        "          launcher: slurm",
+        ["14: expected mpirun or srun, got 'slurm'; 'slurm' is written 'srun' here"],
+    ),
+    (
+        "probe kind of others",
+        "      - rnic_to_rnic",
+        "      - alltoall",
+        ["9: unknown probe kind 'alltoall'; 'alltoall' is written 'all_to_all' here"],
+    ),
     ("marginal", "  marginal: 0.01", "  marginal: 1%", ["16: expected a number from 0 to 0.5, got '1%'"]),
     ("no inventory key", "inventory: inventory.yaml\n", "", ["1: 'inventory' is required here, or --inventory"]),
     (

@@ -53,6 +53,15 @@ def test_a_bad_baseline_is_explained(folder: Path, baseline_text: str, old: str,
     assert any(f"{problem.line}: {problem.text}".startswith(said) for problem in caught.value.problems)
 
 
+def test_a_name_where_a_file_is_expected_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``fabric analyze --baseline h100-ndr`` says that it wants the file."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"not a name: inventory/baselines/h100-ndr\.yaml"):
+        config.load_baseline(Path("h100-ndr"))
+    with pytest.raises(ConfigError, match=r"gone\.yaml: no such file$"):
+        config.load_baseline(Path("gone.yaml"))
+
+
 # Azure azurehpc-health-checks, oci-hpc, nccl-tests issue 290; Gb/s
 PUBLISHED = {
     "h100-ndr": {"pix": 380, "mem_local": 390, "rnic_to_rnic": 384, "tor_all_reduce": 368},

@@ -54,6 +54,15 @@ def test_a_list_gives_each_rail_its_own_leaf(folder: Path, inventory_text: str) 
     assert config.load_inventory(path).topology.hosts["gpu1"].leaves == ("leaf1", "leaf0")
 
 
+def test_one_leaf_is_that_of_all_rails(folder: Path, inventory_text: str) -> None:
+    """Two ToRs with two hosts each, both rails on the host's own ToR, as docs/inventory.md shows."""
+    path = folder / "inventory.yaml"
+    path.write_text(inventory_text.replace('"leaf{rail}"', '"leaf{unit}"\n    hosts_per_unit: 2'))
+    topology = config.load_inventory(path).topology
+    assert [host.leaves for host in topology.hosts.values()] == [("leaf0", "leaf0")] * 2 + [("leaf1", "leaf1")] * 2
+    assert topology.tor_groups == (("gpu1", "gpu2"), ("gpu3", "gpu4"))
+
+
 def test_hosts_keep_the_order_written(folder: Path, inventory_text: str) -> None:
     """Racks are counted over the hosts as written, not as sorted."""
     path = folder / "inventory.yaml"

@@ -10,7 +10,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
-from fabric.report.console import print_verdict
+from fabric.report.console import show_verdict
 
 SCENARIO = Scenario("self-check", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings())
 
@@ -20,7 +20,7 @@ def printed(verdict: Verdict, *, terminal: bool = False) -> str:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=100, soft_wrap=True, highlight=False)
     judged = JudgedRun(SCENARIO, verdict, "r", "r", 61, "ssh", ("h100-ndr (b.yaml)",), "fabric report r")
-    print_verdict(judged, console=console)
+    show_verdict(judged, console)
     return out.getvalue()
 
 

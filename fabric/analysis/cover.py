@@ -1,0 +1,170 @@
+"""
+The method of localisation: the fewest components that explain the bad probes, and the others that would do as well.
+
+A component of which (nearly) every telling probe is bad is a candidate. It lets through what the best of its bad probes
+carried, its level; a good probe tells against it only if it carried more (an RNIC held to 240 Gb/s shows nothing on a
+path that never carries more than 200). Bad probes at that level are its own; a slower one may be (two probes shared the
+component) or may have another cause. Greedily, the candidate that owns most of what is still unexplained is taken; of
+equals the one that fewest probes pass through. Numbers are compared within one kind of probe only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from fabric.analysis.candidates import Component
+from fabric.model.probe import Probe
+from fabric.model.verdict import ProbeVerdict
+
+ENOUGH = 0.9
+"""A component is a candidate when at least this share of its telling probes is bad (a choice: one lucky probe in
+ten may pass by chance without clearing it)."""
+
+TOLERANCE = 0.05
+"""How far apart two numbers must be to speak of different limits (a choice: wider than the noise, narrower than any
+fault worth naming)."""
+
+_MOST_CANDIDATES = 24  # in the search for other explanations; a bound on its cost
+_MOST_CHOSEN = 3
+
+_SPECIFIC_FIRST = ("path", "gpu_pcie", "nvlink", "numa", "link", "gpu", "rnic", "pcie_switch", "pair")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A component with its evidence: the bad probes through it, those at its level, and how many probes tell of it."""
+
+    component: Component
+    bad: frozenset[str]  # probe ids
+    own: frozenset[str]
+    telling: int
+    passing_through: int
+
+    @property
+    def share(self) -> float:
+        """Of the telling probes, how many are bad."""
+        return len(self.bad) / self.telling
+
+
+def candidates_for(
+    judged: Iterable[tuple[Probe, ProbeVerdict]],
+    bad: set[str],
+    components: Callable[[Probe, ProbeVerdict], Iterator[Component]],
+) -> list[Candidate]:
+    """Every component that may be the cause of some of the *bad* probes."""
+    tallies: dict[Component, _Tally] = {}
+    for probe, verdict in judged:
+        for component in components(probe, verdict):
+            tallies.setdefault(component, _Tally()).take(probe.kind, verdict, is_bad=probe.probe_id in bad)
+    found = [tally.candidate(component) for component, tally in tallies.items() if tally.bad]
+    return [candidate for candidate in found if candidate.share >= ENOUGH]
+
+
+class _Tally:
+    """What speaks for and against one component."""
+
+    def __init__(self) -> None:
+        self.bad: list[tuple[str, float, str]] = []
+        self._good: list[tuple[str, float]] = []
+
+    def take(self, kind: str, verdict: ProbeVerdict, *, is_bad: bool) -> None:
+        value_gbps = verdict.value_gbps or 0.0
+        if is_bad:
+            self.bad.append((kind, value_gbps, verdict.probe_id))
+        else:
+            self._good.append((kind, value_gbps))
+
+    def candidate(self, component: Component) -> Candidate:
+        """The component lets through, per kind, what the best of its bad probes carried."""
+        level: dict[str, float] = {}
+        for kind, value, _ in self.bad:
+            level[kind] = max(level.get(kind, 0.0), value)
+        against = sum(value > level.get(kind, -1.0) * (1 + TOLERANCE) for kind, value in self._good)
+        return Candidate(
+            component,
+            bad=frozenset(probe_id for _, _, probe_id in self.bad),
+            own=frozenset(i for kind, value, i in self.bad if value >= level[kind] * (1 - TOLERANCE)),
+            telling=len(self.bad) + against,
+            passing_through=len(self.bad) + len(self._good),
+        )
+
+
+def greedy(candidates: Sequence[Candidate], bad: set[str]) -> list[Candidate]:
+    """A short list of candidates that together explain every bad probe (as far as any can)."""
+    unexplained = set(bad)
+    left = list(candidates)
+    chosen: list[Candidate] = []
+    while unexplained and left:
+        best = max(left, key=lambda candidate: _rank(candidate, unexplained))
+        if not best.bad & unexplained:
+            break
+        chosen.append(best)
+        unexplained -= best.bad
+        left = [candidate for candidate in left if candidate.bad & unexplained]
+    return chosen
+
+
+def _rank(candidate: Candidate, unexplained: set[str]) -> tuple[int, int, float, int, int]:
+    kind = candidate.component.kind
+    specific = _SPECIFIC_FIRST.index(kind) if kind in _SPECIFIC_FIRST else len(_SPECIFIC_FIRST)
+    own, all_bad = len(candidate.own & unexplained), len(candidate.bad & unexplained)
+    return own, all_bad, candidate.share, -candidate.passing_through, -specific
+
+
+def rivals_of(chosen: Sequence[Candidate], candidates: Sequence[Candidate], bad: set[str]) -> list[list[Component]]:
+    """
+    For each chosen component, those that could take its place in an equally short explanation.
+
+    Explanations are searched among the chosen that share a host, two or three at a time; a wider name for the same
+    evidence (the host of one of its parts) is no rival.
+    """
+    rivals: list[list[Component]] = []
+    for best in chosen:
+        partners = [other for other in chosen if other is not best and _host(other) == _host(best)]
+        around = [*partners, best] if len(partners) < _MOST_CHOSEN else [best]
+        elsewhere = frozenset().union(*(other.bad for other in chosen if other not in around))
+        target = frozenset().union(*(other.own for other in around)) & bad - elsewhere
+        covers = _covers(target, _distinct(candidates, target, around), len(around))
+        others = {c.component.name: c.component for cover in covers if best not in cover for c in cover}
+        for other in around:
+            others.pop(other.component.name, None)
+        mine = best.component
+        rivals.append([rival for rival in others.values() if not _restates(mine, rival)])
+    return rivals
+
+
+def _distinct(candidates: Sequence[Candidate], target: frozenset[str], around: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that explain a part of the target that none of the others explains wholly, the best first."""
+    sure = min(candidate.share for candidate in around)
+    useful = [candidate for candidate in candidates if candidate.own & target and candidate.share >= sure]
+    useful.sort(key=lambda candidate: (candidate not in around, *(-part for part in _rank(candidate, set(target)))))
+    kept: list[Candidate] = []
+    for candidate in useful:
+        part = candidate.own & target
+        if candidate in around or not any(part < other.own & target for other in useful):
+            kept.append(candidate)
+    return kept[:_MOST_CANDIDATES]
+
+
+def _covers(target: frozenset[str], candidates: Sequence[Candidate], size: int) -> list[tuple[Candidate, ...]]:
+    """Every way to explain the whole target with *size* candidates."""
+    return [
+        group
+        for group in combinations(candidates, size)
+        if target <= frozenset().union(*(candidate.own for candidate in group))
+    ]
+
+
+def _host(candidate: Candidate) -> str:
+    return candidate.component.name.split("/")[0].split(":")[0].split("+")[0]
+
+
+def _restates(best: Component, other: Component) -> bool:
+    """A wider name for the same evidence, such as the host for one of its parts, or the pair for one of its hosts."""
+    if other.kind == "host" and other.name == best.name.split("/")[0]:
+        return True
+    if other.kind == "pair" or best.name.startswith((f"{other.name}:", f"{other.name}-")):
+        return True
+    return other.name.startswith((f"{best.name}:", f"{best.name}-"))

@@ -1,0 +1,132 @@
+"""Whether hosts can meet the limits of their baseline, and whether there is a limit for all that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fabric.model.inventory import Inventory
+from fabric.model.names import fold
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, ProbeSpec, RnicToRnicSpec, Scenario, TorAllReduceSpec
+from fabric.model.topology import Platform
+from fabric.model.verdict import Baseline, Limit
+
+HALF = 0.5
+"""A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a limit is looked up by, as a judge does."""
+
+    kind: str
+    link_class: str | None = None
+    size_bytes: int | None = None
+    ranks: int | None = None
+    algorithm: str | None = None
+
+
+def baseline_notes(
+    scenario: Scenario | None, inventory: Inventory, baselines: Mapping[str, Baseline]
+) -> tuple[str, ...]:
+    """
+    What does not fit between baselines and platforms, one line each; nothing when all does.
+
+    Without a scenario every platform in use is looked at, with it those of its hosts, and also whether there is a limit
+    for each kind that it asks for. *baselines* holds every baseline that is used, by name.
+    """
+    hosts = inventory.topology.hosts
+    names = hosts if scenario is None else scenario.hosts
+    platforms = {hosts[name].platform.name: hosts[name].platform for name in names}
+    override = None if scenario is None else scenario.judge.baseline
+    found: list[str] = []
+    for platform in platforms.values():
+        baseline = baselines[override or platform.baseline]
+        where = f"platform {platform.name}, baseline {baseline.name}"
+        found += (f"{where}: {text}" for text in _beyond_reach(platform, baseline.limits))
+        if scenario is not None:
+            specs = [spec for phase in scenario.phases for spec in phase.probes]
+            found += (f"{where}: {text}" for text in _without_limit(platform, baseline.limits, specs))
+    return tuple(dict.fromkeys(found))
+
+
+def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
+    """Limits that no healthy host of the platform meets, or that a broken one still does."""
+    classes = _link_classes(platform)
+    for limit in limits:
+        if limit.link_class is not None and limit.link_class not in classes:
+            continue
+        if limit.kind in ("loopback", "rnic_to_rnic"):
+            yield from _one_rnic(platform, limit)
+        elif limit.kind == "tor_all_reduce" and limit.algorithm in (None, "RING"):
+            yield from _all_rnics(platform, limit)
+
+
+def _one_rnic(platform: Platform, limit: Limit) -> Iterator[str]:
+    least = limit.at_least_gbps * (len(platform.rnics) if limit.per_rnic else 1)
+    slower = [rnic for rnic in platform.rnics if rnic.line_rate_gbps < least]
+    if slower:
+        names, line = fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)
+        yield f"{_what(limit)}: at least {least:g} Gb/s required, above the line rate of {names} ({line:g} Gb/s)"
+    faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
+    if faster and limit.kind == "rnic_to_rnic":
+        names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
+        yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"
+
+
+def _all_rnics(platform: Platform, limit: Limit) -> Iterator[str]:
+    least = limit.at_least_gbps * (len(platform.rnics) if limit.per_rnic else 1)
+    lines = sum(rnic.line_rate_gbps for rnic in platform.rnics)
+    if least > lines:
+        rnics = "RNIC" if len(platform.rnics) == 1 else "RNICs together"
+        text = f"above the line rate of its {len(platform.rnics)} {rnics} ({lines:g} Gb/s)"
+        yield f"{_what(limit)}: at least {least:g} Gb/s required, {text}"
+
+
+def _what(limit: Limit) -> str:
+    return " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part)
+
+
+def _without_limit(platform: Platform, limits: Iterable[Limit], specs: Iterable[ProbeSpec]) -> Iterator[str]:
+    """What is asked for and has no limit that matches."""
+    listed = tuple(limits)
+    kinds = {limit.kind for limit in listed}
+    for spec in specs:
+        for asked in _asked(platform, spec):
+            if any(_matches(limit, asked) for limit in listed):
+                continue
+            parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
+            yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
+
+
+def _asked(platform: Platform, spec: ProbeSpec) -> Iterator[_Asked]:
+    """What the probes of a spec are looked up by on hosts of the platform; nothing where it has no probes there."""
+    gpus = len(platform.gpus)
+    if isinstance(spec, LoopbackSpec):
+        for link_class in _link_classes(platform):
+            yield _Asked("loopback", link_class=link_class, size_bytes=spec.size_bytes)
+    elif isinstance(spec, RnicToRnicSpec):
+        if len(platform.rnics) > 1:
+            yield _Asked("rnic_to_rnic", size_bytes=spec.size_bytes)
+    elif isinstance(spec, AllToAllSpec):
+        if gpus > 1:
+            yield _Asked("all_to_all", size_bytes=spec.sizes_bytes[-1], ranks=gpus)
+    elif isinstance(spec, TorAllReduceSpec):
+        size_bytes = spec.sizes_bytes[-1]
+        yield _Asked("tor_all_reduce", size_bytes=size_bytes, ranks=2 * gpus, algorithm=spec.algorithm)
+
+
+def _matches(limit: Limit, asked: _Asked) -> bool:
+    pairs = (
+        (limit.link_class, asked.link_class),
+        (limit.size_bytes, asked.size_bytes),
+        (limit.ranks, asked.ranks),
+        (limit.algorithm, asked.algorithm),
+    )
+    return limit.kind == asked.kind and all(part in (None, wanted) for part, wanted in pairs)
+
+
+def _link_classes(platform: Platform) -> tuple[str, ...]:
+    """The link classes that the platform has, in the order first met."""
+    pairs = ((rnic, endpoint) for rnic in platform.rnics for endpoint in platform.endpoints)
+    return tuple(dict.fromkeys(platform.link_class(rnic, endpoint) for rnic, endpoint in pairs))

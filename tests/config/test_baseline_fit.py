@@ -1,0 +1,143 @@
+"""What does not fit between a baseline and a platform is said before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import config
+from fabric.errors import ConfigError
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import (
+    AllToAllSpec,
+    JudgeSettings,
+    LoopbackSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    Scenario,
+    TorAllReduceSpec,
+)
+from fabric.model.verdict import Baseline, Limit
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def inventory(folder: Path) -> Inventory:
+    """Two RNICs of 400 Gb/s and two GPUs a host, one pair behind a PCIe switch."""
+    return config.load_inventory(folder / "inventory.yaml")
+
+
+def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override: str | None = None) -> list[str]:
+    """The notes on these limits, without where they are from."""
+    judge = JudgeSettings(override)
+    scenario = Scenario("s", "", "s.yaml", "i.yaml", tuple(inventory.topology.hosts), (Phase("p", specs),), judge)
+    name = override or "h100-ndr"
+    found = config.baseline_notes(scenario if specs else None, inventory, {name: Baseline(name, "b", tuple(limits))})
+    prefix = f"platform duo, baseline {name}: "
+    assert all(note.startswith(prefix) for note in found)
+    return [note.removeprefix(prefix) for note in found]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (Limit("loopback", 400, "x"), None),
+        (
+            Limit("loopback", 401, "x", link_class="pix"),
+            "loopback pix: at least 401 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
+        ),
+        (Limit("rnic_to_rnic", 384, "x"), None),
+        (
+            Limit("rnic_to_rnic", 768, "x"),
+            "rnic_to_rnic: at least 768 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
+        ),
+        (
+            Limit("rnic_to_rnic", 192, "x"),
+            "rnic_to_rnic: 192 Gb/s pass, half the line rate of mlx5_[0-1] (400 Gb/s) or less",
+        ),
+        (Limit("tor_all_reduce", 368, "x", algorithm="RING", per_rnic=True), None),
+        (
+            Limit("tor_all_reduce", 401, "x", algorithm="RING", per_rnic=True),
+            "tor_all_reduce RING: at least 802 Gb/s required, above the line rate of its 2 RNICs together (800 Gb/s)",
+        ),
+        (
+            Limit("tor_all_reduce", 2944, "x"),
+            "tor_all_reduce: at least 2944 Gb/s required, above the line rate of its 2 RNICs together (800 Gb/s)",
+        ),
+        (Limit("tor_all_reduce", 1200, "x", algorithm="TREE"), None),
+        (Limit("all_to_all", 9999, "x"), None),
+    ],
+)
+def test_a_limit_out_of_reach_is_said(inventory: Inventory, limit: Limit, expected: str | None) -> None:
+    """RNICs carry at most their line rate; trees and NVLink are not bound by it; half the line is too little."""
+    assert notes(inventory, [limit]) == ([expected] if expected else [])
+
+
+def test_a_class_that_the_platform_lacks_is_left_alone(inventory: Inventory) -> None:
+    """A limit for pairs that no host has cannot be out of reach."""
+    platform = inventory.topology.hosts["gpu1"].platform
+    present = {platform.link_class(rnic, end) for rnic in platform.rnics for end in platform.endpoints}
+    assert present == {"pix", "sys", "node", "mem_local", "mem_remote"}
+    text = Path(inventory.source).read_text().replace("pcie_switch: pcie0", "numa: 0")
+    Path(inventory.source).write_text(text)
+    plain = config.load_inventory(Path(inventory.source))
+    assert notes(plain, [Limit("loopback", 9999, "x", link_class="pix")]) == []
+
+
+ALL = [
+    Limit("loopback", 100, "x"),
+    Limit("rnic_to_rnic", 384, "x"),
+    Limit("all_to_all", 100, "x"),
+    Limit("tor_all_reduce", 100, "x", algorithm="RING"),
+]
+SPECS = (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec(), TorAllReduceSpec())
+
+
+@pytest.mark.parametrize("kind", [limit.kind for limit in ALL])
+def test_a_kind_without_limit_is_said(inventory: Inventory, kind: str) -> None:
+    """What is asked for and has no limit at all will be INCONCLUSIVE, and that is said once."""
+    limits = [limit for limit in ALL if limit.kind != kind]
+    assert notes(inventory, limits, *SPECS) == [f"no limit for {kind}: will be INCONCLUSIVE"]
+    assert notes(inventory, ALL, *SPECS) == []
+
+
+def test_a_limit_for_another_key_is_none(inventory: Inventory) -> None:
+    """Other algorithm, other link class, other size: the key is named."""
+    assert notes(inventory, ALL, TorAllReduceSpec(algorithm="TREE")) == [
+        "no limit for tor_all_reduce TREE: will be INCONCLUSIVE"
+    ]
+    pix = Limit("loopback", 380, "x", link_class="pix")
+    assert notes(inventory, [pix], LoopbackSpec()) == [
+        f"no limit for loopback {name}: will be INCONCLUSIVE" for name in ("mem_local", "mem_remote", "sys", "node")
+    ]
+    one = Limit("rnic_to_rnic", 384, "x", size_bytes=1 << 20)
+    assert notes(inventory, [one], RnicToRnicSpec()) == ["no limit for rnic_to_rnic: will be INCONCLUSIVE"]
+
+
+def test_the_scenarios_baseline_is_the_one_looked_at(inventory: Inventory) -> None:
+    """With judge.baseline the platforms' own do not count."""
+    assert notes(inventory, [Limit("loopback", 500, "x"), *ALL[1:]], *SPECS, override="other") == [
+        "loopback: at least 500 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)"
+    ]
+
+
+@pytest.mark.parametrize("name", ["demo-rack", "demo-rack-healthy", "hall-2048"])
+def test_what_is_shipped_fits(name: str) -> None:
+    """No shipped inventory has a note, with the shipped scenario or without."""
+    path = ROOT / "inventory" / f"{name}.yaml"
+    scenario, found = config.load_scenario(ROOT / "scenarios" / "self-check.yaml", inventory_path=path)
+    baselines = config.load_baselines({"h100-ndr"}, path)
+    assert config.baseline_notes(None, found, baselines) == ()
+    assert config.baseline_notes(scenario, found, baselines) == ()
+
+
+def test_all_broken_baselines_come_at_once(folder: Path) -> None:
+    """Problems of several files are reported together."""
+    (folder / "baselines" / "h100-ndr.yaml").write_text("name: h100-ndr\nlimits: []\n")
+    (folder / "baselines" / "other.yaml").write_text("name: other\n")
+    with pytest.raises(ConfigError) as caught:
+        config.load_baselines(["other", "h100-ndr"], folder / "inventory.yaml")
+    assert [Path(problem.file).stem for problem in caught.value.problems] == ["h100-ndr", "other"]

@@ -1,0 +1,61 @@
+"""The examples of docs/inventory.md are what they say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from fabric import config
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "inventory.md").read_text(), flags=re.DOTALL)
+
+
+def block(part: str) -> str:
+    """The one example that holds this text."""
+    (found,) = [text for text in BLOCKS if part in text]
+    return str(found)
+
+
+def beside_baselines(folder: Path, text: str) -> Path:
+    """The example saved where its own text says."""
+    shutil.copytree(ROOT / "inventory" / "baselines", folder / "baselines")
+    path = folder / "rack.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_roce_rack_is_complete(tmp_path: Path) -> None:
+    """Six hosts on two ToRs, four RNICs and GPUs each, through a bastion; its baseline fits it."""
+    inventory = config.load_inventory(beside_baselines(tmp_path, block("name: roce-rack")))
+    hosts = inventory.topology.hosts
+    platform = hosts["node01"].platform
+    assert [len(group) for group in inventory.topology.tor_groups] == [3, 3]
+    assert hosts["node04"].leaves == ("tor1",) * 4
+    assert (len(platform.gpus), [rnic.line_rate_gbps for rnic in platform.rnics]) == (4, [200.0] * 4)
+    assert (platform.link_layer, platform.gid_index, inventory.backend) == ("ethernet", 3, "ssh")
+    assert platform.env
+    assert platform.tools
+    assert platform.mpirun_options
+    assert [jump.address for jump in inventory.ssh.jump] == ["bastion.example.net"]
+    baselines = config.load_baselines({platform.baseline}, Path(inventory.source))
+    assert config.baseline_notes(None, inventory, baselines) == ()
+
+
+def test_an_editor_takes_the_roce_rack() -> None:
+    """The exported schema, named in its first line, accepts it."""
+    text = block("name: roce-rack")
+    assert text.startswith("# yaml-language-server: $schema=")
+    jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(text))
+
+
+def test_two_tors_with_three_hosts_each(tmp_path: Path) -> None:
+    """The short example gives each host one ToR for all its rails."""
+    whole, short = yaml.safe_load(block("name: roce-rack")), yaml.safe_load(block("hosts_per_unit: 3}"))
+    text = yaml.safe_dump({**whole, **short})
+    hosts = config.load_inventory(beside_baselines(tmp_path, text)).topology.hosts
+    assert [host.leaves for host in hosts.values()] == [("tor0",) * 4] * 3 + [("tor1",) * 4] * 3

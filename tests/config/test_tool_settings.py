@@ -1,0 +1,127 @@
+"""How tools are called on a platform's hosts: read from the file, kept in run.json, every mistake explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from fabric import config
+from fabric.model.topology import Platform
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+AFTER = "    numa_nodes: 2\n"
+SETTINGS = """\
+    gid_index: 3
+    tools: {ib_write_bw: /opt/perftest/bin/ib_write_bw, mpirun: /usr/lib64/openmpi-4.1+cuda/bin/mpirun}
+    env: {NCCL_SOCKET_IFNAME: eth0, NCCL_IB_TC: 106, NCCL_DEBUG_SUBSYS: "INIT,NET", NCCL_IGNORE_CPU_AFFINITY: on}
+    mpirun_options: [--allow-run-as-root, --mca, btl_tcp_if_include, eth0, -mca, btl_tcp_eager_limit, 65536]
+"""
+
+
+def with_settings(folder: Path, text: str, settings: str) -> Path:
+    """The inventory with these lines in its platform, from line 8 on."""
+    assert text.count(AFTER) == 1
+    path = folder / "inventory.yaml"
+    path.write_text(text.replace(AFTER, AFTER + settings))
+    return path
+
+
+def platform(path: Path) -> Platform:
+    """The one platform of an inventory."""
+    return config.load_inventory(path).topology.hosts["gpu1"].platform
+
+
+def test_settings_become_the_model(folder: Path, inventory_text: str) -> None:
+    """Numbers and words are handed on as written, in the order written."""
+    found = platform(with_settings(folder, inventory_text, SETTINGS))
+    assert found.gid_index == 3
+    assert found.program("ib_write_bw") == "/opt/perftest/bin/ib_write_bw"
+    assert found.program("mpirun") == "/usr/lib64/openmpi-4.1+cuda/bin/mpirun"
+    assert found.program("numactl") == "numactl"
+    assert found.env == (
+        ("NCCL_SOCKET_IFNAME", "eth0"),
+        ("NCCL_IB_TC", "106"),
+        ("NCCL_DEBUG_SUBSYS", "INIT,NET"),
+        ("NCCL_IGNORE_CPU_AFFINITY", "on"),
+    )
+    assert found.mpirun_options == (
+        *("--allow-run-as-root", "--mca", "btl_tcp_if_include", "eth0"),
+        *("-mca", "btl_tcp_eager_limit", "65536"),
+    )
+
+
+def test_left_out_nothing_is_set(folder: Path) -> None:
+    """A platform that says nothing calls the tools by their names."""
+    found = platform(folder / "inventory.yaml")
+    assert (found.gid_index, found.tools, found.env, found.mpirun_options) == (None, (), (), ())
+
+
+def test_settings_survive_the_run_document(folder: Path, inventory_text: str) -> None:
+    """A run is judged again with the very platform that it was made with."""
+    with_settings(folder, inventory_text, SETTINGS)
+    resolved = config.load_scenario(folder / "scenario.yaml")
+    document = json.loads(json.dumps(config.resolved_document(*resolved)))
+    assert config.from_resolved(document) == resolved
+    for name in ("gid_index", "tools", "env", "mpirun_options"):  # a run of before they were there
+        del document["inventory"]["platforms"][0][name]
+    assert config.from_resolved(document)[1].topology.hosts["gpu1"].platform.env == ()
+
+
+def test_an_editor_takes_them(folder: Path, inventory_text: str) -> None:
+    """The JSON Schema accepts what the decoder accepts, numbers among it, and refuses a misspelt tool."""
+    text = with_settings(folder, inventory_text, SETTINGS).read_text()
+    validator = jsonschema.Draft202012Validator(config.inventory_schema())
+    validator.validate(yaml.safe_load(text))
+    for old, new in (
+        ("ib_write_bw:", "ib_wrte_bw:"),
+        ("/opt/perftest/bin/", "perftest/bin/"),
+        ("NCCL_IB_TC:", "nccl_ib_tc:"),
+        ("--mca, ", "'--mca x', "),
+        ("gid_index: 3", "gid_index: 256"),
+    ):
+        assert not validator.is_valid(yaml.safe_load(text.replace(old, new))), new
+
+
+BAD = [
+    ("gid_index: 256", "8: expected a whole number from 0 to 255, got '256'"),
+    ("gid_index: 03", "8: expected a whole number from 0 to 255, got '03' (plain digits without a leading zero)"),
+    ("tools: {ib_wrte_bw: /bin/x}", "8: unknown key 'ib_wrte_bw'; did you mean 'ib_write_bw'?"),
+    ("tools: {mpiexec: /bin/x}", "8: unknown key 'mpiexec'; 'mpiexec' is written 'mpirun' here"),
+    ("tools: {mpirun: bin/mpirun}", "8: expected an absolute path such as /opt/perftest/bin/ib_write_bw"),
+    ("tools: {mpirun: ~/bin/mpirun}", "8: expected an absolute path"),
+    ("tools: {mpirun: /opt/my tools/mpirun}", "8: expected an absolute path"),
+    ("tools: {mpirun: /opt/mpi/}", "8: expected an absolute path"),
+    ('tools: {mpirun: "/bin/sh;reboot"}', "8: expected an absolute path"),
+    ("tools: [/bin/mpirun]", "8: expected a mapping (key: value), got a list"),
+    ("env: {nccl_debug: INFO}", "8: expected a variable's name of 1 to 64 capital letters, digits and '_'"),
+    ('env: {NCCL_DEBUG: "a\\tb"}', "8: expected a value (printable, 1 to 4096 characters, one line), got 'a\\tb'"),
+    ('env: {NCCL_DEBUG: "a\\nb"}', "8: expected a value (printable"),
+    ("env: {NCCL_DEBUG: [a]}", "8: expected a value (printable"),
+    ("env: {NCCL_DEBUG: }", "8: expected a value, got nothing"),
+    ("env: {NCCL_ALGO: TREE}", "8: 'NCCL_ALGO' cannot be set here: the scenario says it (tor_all_reduce: algorithm)"),
+    ("env: {NCCL_IB_HCA: mlx5_0}", "8: 'NCCL_IB_HCA' cannot be set here: it is made from this platform's rnics"),
+    ("env: {NCCL_IB_GID_INDEX: 3}", "8: 'NCCL_IB_GID_INDEX' cannot be set here: write gid_index in this platform"),
+    ("env: {CUDA_VISIBLE_DEVICES: 0}", "8: 'CUDA_VISIBLE_DEVICES' cannot be set here: each probe has its own GPUs"),
+    ("mpirun_options: --mca", "8: expected a list, got '--mca'"),
+    ('mpirun_options: ["--mca btl self"]', "8: expected one printable word without blanks"),
+    ('mpirun_options: ["--mcä"]', "8: expected one printable word without blanks"),
+    ("mpirun_options: [reboot]", "8: expected an option first, got 'reboot', which mpirun would run"),
+    ("mpirun_options: [--mca, btl]", "8: expected a name and a value after '--mca'"),
+    ("mpirun_options: [-x, NCCL_ALGO=TREE]", "8: '-x' is not taken here: write variables under 'env'"),
+    ("mpirun_options: [--oversubscribe, -np, 4]", "8: '-np' cannot be set here: the probe sets hosts and ranks"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), BAD, ids=[line for line, _ in BAD])
+def test_a_bad_setting_is_explained(
+    folder: Path, inventory_text: str, explained: Explained, line: str, expected: str
+) -> None:
+    """Each mistake is one problem, on its line."""
+    path = with_settings(folder, inventory_text, f"    {line}\n")
+    explained(lambda: config.load_inventory(path), [expected])

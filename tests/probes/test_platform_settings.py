@@ -1,0 +1,131 @@
+"""What a platform says of its tools is in every command that its hosts are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fabric.model.command import Command
+from fabric.model.probe import Probe
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.topology import Platform, Topology
+from fabric.probes.kinds import KINDS, expand_phase, unpaired
+from tests.conftest import dgx_platform, rack_topology
+
+PATHS = {
+    "ib_write_bw": "/opt/perftest/bin/ib_write_bw",
+    "numactl": "/opt/numactl/bin/numactl",
+    "alltoall_perf": "/opt/nccl-tests/build/alltoall_perf",
+    "all_reduce_perf": "/opt/nccl-tests/build/all_reduce_perf",
+    "mpirun": "/opt/openmpi/bin/mpirun",
+    "srun": "/opt/slurm/bin/srun",
+}
+SITE = replace(
+    dgx_platform("site"),
+    gid_index=3,
+    tools=tuple(PATHS.items()),
+    env=(("NCCL_SOCKET_IFNAME", "eth0"), ("NCCL_IB_TC", "106")),
+    mpirun_options=("--allow-run-as-root", "--mca", "btl_tcp_if_include", "eth0"),
+)
+
+
+def rack(platform: Platform, hosts: int = 3) -> Topology:
+    """Hosts of a platform under one set of rail leaves."""
+    plain = rack_topology(hosts)
+    return replace(plain, hosts={name: replace(host, platform=platform) for name, host in plain.hosts.items()})
+
+
+def commands(spec: ProbeSpec, topology: Topology) -> list[Command]:
+    """Every command of every probe of a spec."""
+    probes: list[Probe] = expand_phase(Phase("p", (spec,)), topology, tuple(topology.hosts))
+    made = [KINDS[probe.kind].commands(probe, topology) for probe in probes]
+    return [command for each in made for command in (*each.servers, each.client)]
+
+
+SPECS = [LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec(), TorAllReduceSpec(), TorAllReduceSpec(launcher="srun")]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["loopback", "rnic_to_rnic", "all_to_all", "mpirun", "srun"])
+def test_every_program_is_called_by_its_path(spec: ProbeSpec) -> None:
+    """No command has the bare name of a program whose path is given."""
+    found = commands(spec, rack(SITE))
+    words = {word for command in found for word in command.argv}
+    assert words & set(PATHS) == set()
+    assert all(command.argv[0].startswith("/opt/") for command in found)
+
+
+@pytest.mark.parametrize("spec", SPECS[:2], ids=["loopback", "rnic_to_rnic"])
+def test_perftest_gets_the_gid_on_both_sides(spec: ProbeSpec) -> None:
+    """Servers and clients use the same entry; without gid_index neither names one."""
+    assert all("--gid-index=3" in command.argv for command in commands(spec, rack(SITE)))
+    words = {word for command in commands(spec, rack(dgx_platform())) for word in command.argv}
+    assert not any("gid" in word for word in words)
+
+
+def test_all_to_all_gets_its_environment() -> None:
+    """The site's variables, the GID, and the probe's own GPUs."""
+    env = dict(commands(AllToAllSpec(), rack(SITE))[0].env)
+    assert env == {
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "NCCL_IB_TC": "106",
+        "NCCL_IB_GID_INDEX": "3",
+        "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
+    }
+
+
+def test_mpirun_gets_options_first_and_variables_by_x() -> None:
+    """The site's words stand right after mpirun; each variable is exported."""
+    argv = commands(TorAllReduceSpec(), rack(SITE))[0].argv
+    assert argv[:6] == (PATHS["mpirun"], *SITE.mpirun_options, "-np")
+    exported = [argv[position + 1] for position, word in enumerate(argv) if word == "-x"]
+    assert exported[:4] == ["NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_TC=106", "NCCL_IB_GID_INDEX=3", "NCCL_ALGO=RING"]
+    assert argv[argv.index("-b") - 1] == PATHS["all_reduce_perf"]
+
+
+def test_srun_gets_variables_by_env() -> None:
+    """mpirun's options are not srun's."""
+    argv = commands(TorAllReduceSpec(launcher="srun"), rack(SITE))[0].argv
+    assert argv[0] == PATHS["srun"]
+    assert {"NCCL_SOCKET_IFNAME=eth0", "NCCL_IB_GID_INDEX=3"} <= set(argv[argv.index("env") :])
+    assert "--allow-run-as-root" not in argv
+
+
+def test_the_probe_wins_over_the_site() -> None:
+    """A platform made by hand cannot change the algorithm that the scenario asks for."""
+    argv = commands(TorAllReduceSpec(), rack(replace(SITE, env=(("NCCL_ALGO", "TREE"),))))[0].argv
+    assert "NCCL_ALGO=RING" in argv
+    assert "NCCL_ALGO=TREE" not in argv
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(SITE, name="other", gid_index=1),
+        replace(SITE, name="other", env=()),
+        replace(SITE, name="other", tools=()),
+        replace(SITE, name="other", rnics=tuple(replace(rnic, device=f"x{rnic.device}") for rnic in SITE.rnics)),
+    ],
+    ids=["gid_index", "env", "all_reduce_perf", "rnics"],
+)
+def test_hosts_that_no_one_command_line_fits_are_no_neighbours(other: Platform) -> None:
+    """One launcher starts both hosts with one environment: where that cannot be, the odd host is said to be alone."""
+    topology = rack(SITE)
+    mixed = replace(topology, hosts={**topology.hosts, "gpu003": replace(topology.hosts["gpu003"], platform=other)})
+    phase = Phase("p", (TorAllReduceSpec(),))
+    assert [probe.hosts for probe in expand_phase(phase, mixed, tuple(mixed.hosts))] == [("gpu001", "gpu002")]
+    assert unpaired(phase, mixed, tuple(mixed.hosts)) == ("gpu003",)
+
+
+@pytest.mark.parametrize("bad", ["mpi run", "-mpirun", "", "bin/mpirun", "/opt/mpi;ls", "/opt/mpi\n", "A=b"])
+def test_no_path_can_be_misread(bad: str) -> None:
+    """A path that is an option, a script or relative never reaches a command line."""
+    with pytest.raises(ValueError, match="command line could misread"):
+        commands(TorAllReduceSpec(), rack(replace(SITE, tools=(("mpirun", bad),))))
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "a\n", "\x1b[31m", "ä"])
+def test_no_option_can_be_two(bad: str) -> None:
+    """Only single printable words are handed on."""
+    with pytest.raises(ValueError, match="not one printable word"):
+        commands(TorAllReduceSpec(), rack(replace(SITE, mpirun_options=(bad,))))

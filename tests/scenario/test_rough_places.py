@@ -1,0 +1,138 @@
+"""The command line holds where pipes break, disks are full, runs are killed and their files are damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = ROOT / "scenarios" / "self-check.yaml"
+HEALTHY = ROOT / "inventory" / "demo-rack-healthy.yaml"
+HALL = ROOT / "inventory" / "hall-2048.yaml"
+FABRIC = f'{sys.executable} -c "from fabric.cli.main import run; run()"'
+ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A line of bash in which ``fabric`` is this checkout's."""
+    script = f'set -o pipefail; fabric() {{ {FABRIC} "$@"; }}; {line}'
+    return subprocess.run(
+        ["bash", "-c", script], cwd=cwd, capture_output=True, text=True, env=ENV, timeout=100, check=False
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run of two healthy hosts."""
+    done = shell(f"fabric run {SCENARIO} --inventory {HEALTHY} --hosts gpu[001-002] --json", tmp_path)
+    assert done.returncode == 0
+    return Path(tmp_path / json.loads(done.stdout)["path"])
+
+
+@pytest.mark.parametrize("tail", ["| head -1", "| true", "--json | head -c 1", "2>&-", "2>/dev/full", "2> >(true)"])
+def test_nobody_listening_changes_no_verdict(tmp_path: Path, tail: str) -> None:
+    """A reader that goes away, or a closed or full stderr, neither stops a healthy run nor makes it a failure."""
+    done = shell(f"fabric run {SCENARIO} --inventory {HEALTHY} --hosts gpu[001-002] {tail}", tmp_path)
+    assert done.returncode == 0
+    events = (tmp_path / "results/self-check/latest/events.jsonl").read_text()
+    assert '"run_ended"' in events.rstrip().rsplit("\n", 1)[-1]
+
+
+@pytest.mark.parametrize("words", [f"run {SCENARIO} --hosts gpu001", f"plan {SCENARIO}", "report RUN"])
+def test_full_output_is_an_error_of_ours(run: Path, words: str) -> None:
+    """What cannot be printed is said on stderr, exit code 3, no traceback."""
+    done = shell(f"fabric {words.replace('RUN', str(run))} > /dev/full", run.parent)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("error: standard output: cannot write")
+
+
+def test_results_in_the_way(tmp_path: Path) -> None:
+    """A results folder that cannot be written is a clear error before anything is run."""
+    (tmp_path / "results").write_text("a file")
+    done = shell(f"fabric run {SCENARIO}", tmp_path)
+    assert done.returncode == 3
+    assert "cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_latest_in_the_way(tmp_path: Path) -> None:
+    """A folder called latest is left alone, and the run is made all the same."""
+    (tmp_path / "results/self-check/latest/mine").mkdir(parents=True)
+    done = shell(f"fabric run {SCENARIO} --inventory {HEALTHY} --hosts gpu[001-002]", tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "results/self-check/latest/mine").is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
+    """A run that is ended keeps what it measured: the report is inconclusive and says that it was interrupted."""
+    argv = [sys.executable, "-c", "from fabric.cli.main import run; run()", "run", str(SCENARIO), f"--inventory={HALL}"]
+    child = subprocess.Popen(
+        [*argv, "--hosts=gpu[0001-0256]"], cwd=tmp_path, env=ENV, stderr=subprocess.PIPE, text=True
+    )
+    events = tmp_path / "results/self-check/latest/events.jsonl"
+    while child.poll() is None and not (events.exists() and events.stat().st_size > 200_000):
+        os.sched_yield()
+    child.send_signal(number)
+    _, stderr = child.communicate(timeout=60)
+    if number is not signal.SIGKILL:
+        assert child.returncode == 3
+        assert "interrupted; what was measured until then: fabric report results/self-check/" in stderr
+    assert "Traceback" not in stderr
+    shown = shell("fabric report results/self-check/latest --json", tmp_path)
+    document = json.loads(shown.stdout)
+    assert (shown.returncode, document["outcome"]) == (3, "inconclusive")
+    assert document["counts"]["pass"] > 0
+    assert document["reasons"][0].startswith("the run was interrupted")
+
+
+def _without_tenth_line(data: bytes) -> bytes:
+    lines = data.splitlines(keepends=True)
+    return b"".join(lines[:9] + lines[10:])
+
+
+DAMAGE: list[tuple[str, Callable[[bytes], bytes], int, str]] = [
+    ("run.json", lambda data: b"{}", 2, "not a run of format 1"),
+    ("run.json", lambda data: b'{"format":1}', 2, "lacks run_id"),
+    ("run.json", lambda data: data.replace(b'"at_least_gbps"', b'"at_most_gbps"'), 2, "'baselines' is not as"),
+    ("run.json", lambda data: data[:100], 2, "not readable as JSON"),
+    ("events.jsonl", lambda data: data.replace(b"bandwidth", b"bandwith", 1), 3, "not an event of this tool"),
+    ("events.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), 3, "where 1 should be"),
+    ("events.jsonl", _without_tenth_line, 3, "event 11 where 10 should be"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "code", "message"), DAMAGE, ids=[row[3] for row in DAMAGE])
+def test_damaged_run(run: Path, name: str, damage: Callable[[bytes], bytes], code: int, message: str) -> None:
+    """A run whose files were changed is refused with what is wrong, never judged."""
+    file = run / name
+    changed = damage(file.read_bytes())
+    assert changed != file.read_bytes()
+    file.write_bytes(changed)
+    done = shell(f"fabric report {run}", run.parent)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_history_of_another_run(run: Path, tmp_path: Path) -> None:
+    """A healthy run's events do not acquit another run."""
+    bad = shell(f"fabric run {SCENARIO} --hosts gpu[003-004] --json", tmp_path)
+    other = tmp_path / json.loads(bad.stdout)["path"]
+    (other / "events.jsonl").write_bytes((run / "events.jsonl").read_bytes())
+    done = shell(f"fabric report {other}", tmp_path)
+    assert (done.returncode, "the history of another run" in done.stderr) == (3, True)
+
+
+def test_report_of_a_read_only_run(run: Path) -> None:
+    """An archive can be read: nothing needs to be written for a report."""
+    (run / "verdict.json").unlink()
+    (run / "measurements.parquet").unlink()
+    (run / "measurements.parquet").mkdir()
+    assert shell(f"fabric report {run}", run.parent).returncode == 0

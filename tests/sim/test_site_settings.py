@@ -1,0 +1,103 @@
+"""The simulated rack takes the command lines of real RoCE racks, and carries their collectives as such racks do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology
+from fabric.sim.capacity import RNIC_EFFICIENCY
+from fabric.sim.collective_model import RAIL_RATIO
+from fabric.sim.world import World
+
+RAIL_GBPS = 200.0 * RNIC_EFFICIENCY * RAIL_RATIO
+"""What a ring gets out of one healthy 200 Gb/s rail."""
+
+
+def roce_platform(**changed: object) -> Platform:
+    """Four A100 and four 200 Gb/s RNICs, two of each on a socket, no PCIe switches."""
+    platform = Platform(
+        name="a100-roce",
+        gpus=tuple(Gpu(n, n // 2, None) for n in range(4)),
+        rnics=tuple(Rnic(f"mlx5_{n}", 1, n, n // 2, None, 200.0, (n,)) for n in range(4)),
+        numa_nodes=2,
+        pcie_switches=(),
+        link_layer="ethernet",
+        baseline="a100-hdr",
+    )
+    return replace(platform, **changed)  # type: ignore[arg-type]
+
+
+def roce_world(platform: Platform, *faults: Fault) -> World:
+    """Two hosts, all rails on one ToR."""
+    names = ("gpu001", "gpu002")
+    hosts = {name: Host(name, platform, name, None, ("tor0",) * 4) for name in names}
+    return World(Topology(hosts, {"tor0": Switch("tor0", "leaf")}), faults=faults, seed=1, noise_cv=0.0)
+
+
+RING = (
+    "/opt/openmpi/bin/mpirun --allow-run-as-root --mca btl_tcp_if_include eth0 -np 8 -H gpu001:4,gpu002:4 "
+    "--map-by ppr:4:node --bind-to none -x NCCL_SOCKET_IFNAME=eth0 -x NCCL_IB_GID_INDEX=3 -x NCCL_ALGO=RING "
+    "-x NCCL_IB_HCA==mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1 "
+    "/opt/nccl-tests/build/all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 20 -w 5"
+)
+
+
+def ring_gbps(kit, platform: Platform, *faults: Fault) -> float:
+    """The bus bandwidth of a ring over both hosts."""
+    (done,) = kit.played(roce_world(platform, *faults), [(0.0, "gpu001", RING)])
+    assert done is not None
+    assert done.exit_status == 0, done.stderr
+    return kit.busbw_gbps(done.stdout)[0]
+
+
+def test_a_leaf_shared_by_all_rails_does_not_block(kit) -> None:
+    """Four rails on one ToR carry four times what one carries: each port has its own capacity."""
+    assert ring_gbps(kit, roce_platform()) == pytest.approx(4 * RAIL_GBPS, rel=0.01)
+
+
+def test_without_nearest_gpus_rails_serve_their_own_socket(kit) -> None:
+    """NCCL pairs by distance, in whatever order the RNICs are numbered."""
+    crossed = tuple(Rnic(f"mlx5_{n}", 1, n, 1 - n // 2, None, 200.0, ()) for n in range(4))
+    assert ring_gbps(kit, roce_platform(rnics=crossed)) == pytest.approx(4 * RAIL_GBPS, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("component", "slower"),
+    [
+        ("gpu002/mlx5_1", True),
+        ("gpu002/gpu1", True),
+        ("gpu002/mlx5_1->numa0", True),
+        ("gpu002/mlx5_1->gpu1", False),
+    ],
+)
+def test_collectives_without_pcie_switch_go_through_memory(kit, component: str, slower: bool) -> None:
+    """The RNIC, its memory and the GPU's slot count; the direct path from RNIC to GPU is not used."""
+    bandwidth_gbps = ring_gbps(kit, roce_platform(), Fault(component, "slow", 0.5))
+    assert (bandwidth_gbps < 0.6 * 4 * RAIL_GBPS) is slower
+
+
+@pytest.mark.parametrize("gid", ["--gid-index=3", "--gid-index 3", "-x 3"])
+def test_ib_write_bw_takes_a_gid_index_and_a_path(kit, gid: str) -> None:
+    """Both sides answer as without."""
+    base = f"--ib-dev=mlx5_0 --port=18600 --report_gbits -F {gid} --duration=5 --size=8388608"
+    lines = [
+        (0.0, "gpu001", f"/usr/bin/numactl --membind=0 /opt/perftest/bin/ib_write_bw {base}"),
+        (1.0, "gpu001", f"/usr/bin/numactl --membind=0 /opt/perftest/bin/ib_write_bw {base} 127.0.0.1"),
+    ]
+    _, client = kit.played(roce_world(roce_platform()), lines)
+    assert client is not None
+    assert kit.bandwidth_gbps(client.stdout) == pytest.approx(200.0 * RNIC_EFFICIENCY, rel=0.001)
+
+
+def test_srun_takes_a_path_and_env(kit) -> None:
+    """Slurm's launcher with the site's variables."""
+    line = (
+        "/opt/slurm/bin/srun --nodes=2 --nodelist=gpu001,gpu002 --ntasks=8 --ntasks-per-node=4 --mpi=pmix "
+        "--cpu-bind=none env NCCL_IB_GID_INDEX=3 NCCL_ALGO=RING /opt/nccl-tests/build/all_reduce_perf -b 8G -e 8G"
+    )
+    (done,) = kit.played(roce_world(roce_platform()), [(0.0, "gpu001", line)])
+    assert done is not None
+    assert kit.busbw_gbps(done.stdout)[0] == pytest.approx(4 * RAIL_GBPS, rel=0.01)
