@@ -17,9 +17,10 @@ import orjson
 from fabric.analysis.conclude import conclude, failed_hosts
 from fabric.analysis.judge import Judge
 from fabric.config import (
-    baseline_path,
+    baseline_notes,
     from_resolved,
     load_baseline,
+    load_baselines,
     load_scenario,
     resolved_document,
 )
@@ -52,19 +53,17 @@ class Asked:
     inventory: Inventory
     baselines: Mapping[str, Baseline]
     plan: Plan
+    notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
 
 
 def prepare(scenario_path: Path, *, inventory_path: Path | None, hosts: str | None, faults: tuple[str, ...]) -> Asked:
     """Read and check every file, then plan; raises ConfigError with all problems before anything else happens."""
     scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
-    return Asked(scenario, inventory, _baselines(scenario, inventory), plan_scenario(scenario, inventory))
-
-
-def _baselines(scenario: Scenario, inventory: Inventory) -> dict[str, Baseline]:
     override = scenario.judge.baseline
     used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
-    source = Path(inventory.source)
-    return {name: load_baseline(baseline_path(name, source)) for name in sorted({override} if override else used)}
+    baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
+    notes = baseline_notes(scenario, inventory, baselines)
+    return Asked(scenario, inventory, baselines, plan_scenario(scenario, inventory), notes)
 
 
 def run(

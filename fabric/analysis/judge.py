@@ -45,7 +45,7 @@ class Judge:
         if limit is None:
             reason = f"{value:.1f} Gb/s, no baseline for {_key_text(probe, size_bytes)}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
-        least = limit.at_least_gbps * (len(platform.rnics) if limit.per_rnic else 1)
+        least = limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
         if value < least:
             reason = f"{value:.1f} Gb/s, at least {least:g} required ({value / least - 1:+.0%})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
@@ -66,9 +66,12 @@ class Judge:
 
 def _most_specific(limits: Iterable[Limit], key: _Key) -> Limit | None:
     _, kind, *wanted = key
+    size_bytes = key[3] if isinstance(key[3], int) else 0
     best: tuple[int, Limit] | None = None
     for limit in limits:
         asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
+        if size_bytes < limit.min_size_bytes:
+            continue
         if limit.kind != kind or any(a is not None and a != w for a, w in zip(asked, wanted, strict=True)):
             continue
         weight = sum(a is not None for a in asked)

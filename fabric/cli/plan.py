@@ -23,9 +23,9 @@ def command(
 
     asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
     if as_json:
-        print_json(plan_document(asked.plan, asked.scenario))
+        print_json(plan_document(asked.plan, asked.scenario, notes=asked.notes))
     else:
-        print_plan(asked.plan, scenario=asked.scenario)
+        print_plan(asked.plan, scenario=asked.scenario, notes=asked.notes)
     return 0
 
 

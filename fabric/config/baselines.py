@@ -29,6 +29,9 @@ class LimitEntry(Entry):
         None, description="The PCIe distance, for loopback."
     )
     size: Annotated[int, Size(1, 1 << 40)] | None = Field(None, description="The message size.")
+    min_size: Annotated[int, Size(1, 1 << 40)] | None = Field(
+        None, description="The limit says nothing of smaller messages."
+    )
     ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks take part.")
     algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
     at_least_gbps: Annotated[float, Decimal(0.001, 1_000_000)] = Field(description="The limit, in decimal Gb/s.")
@@ -71,6 +74,7 @@ def load_baseline(path: Path) -> Baseline:
                 ranks=entry.ranks,
                 algorithm=entry.algorithm,
                 per_rnic=entry.per_rnic,
+                min_size_bytes=entry.min_size or 0,
             )
         )
     name = tree.get("name")

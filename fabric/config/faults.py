@@ -53,6 +53,8 @@ def component_problem(component: str, kind: str, topology: Topology) -> str | No
     host = topology.hosts.get(name)
     if kind == "garbage" and (slash or host is None):
         return f"only a host can print garbage, got {quoted(component)}"
+    if kind == "absent" and component.endswith(":nvlink"):
+        return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
     if not slash:
         switch = topology.switches.get(name)
         if switch is not None and switch.tier != "leaf":

@@ -14,7 +14,8 @@ class Limit:
     The least that is acceptable for a key, with the source of the number.
 
     A field that is None matches anything; the most specific matching limit is the one that counts. With *per_rnic* the
-    number is for one RNIC, and is multiplied by how many the host has.
+    number is for one RNIC, and is multiplied by how many the host has that a GPU can drive (at most one a GPU).
+    *min_size_bytes*: the limit says nothing of smaller messages.
     """
 
     kind: str
@@ -25,6 +26,7 @@ class Limit:
     ranks: int | None = None
     algorithm: str | None = None
     per_rnic: bool = False
+    min_size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
-from fabric.probes.kinds import expand_phase, unpaired
+from fabric.probes.kinds import expand_phase, left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,4 @@ def plan_scenario(scenario: Scenario, inventory: Inventory) -> Plan:
 
 def _plan_phase(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
-    notes = tuple(
-        f"{host} has no neighbour under its ToR among the hosts of this run: not measured with one"
-        for host in unpaired(phase, inventory.topology, scenario.hosts)
-    )
-    return PhasePlan(phase, schedule(probes), notes)
+    return PhasePlan(phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes)))

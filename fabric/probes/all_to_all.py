@@ -17,6 +17,7 @@ from fabric.probes.collective import argv, environment, expected_s, read_busbw, 
 from fabric.probes.intra_host import HostProbe, repeated, spread
 
 KIND = "all_to_all"
+NEEDS = "two GPUs"
 
 
 def expand(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
 from fabric.model.command import CommandResult
+from fabric.model.names import fold
 from fabric.model.probe import Probe, ProbeCommands, Reading
 from fabric.model.scenario import (
     AllToAllSpec,
@@ -27,6 +28,7 @@ class Kind(Protocol):
     """What one kind of probe can do; each is a module of this package."""
 
     KIND: str
+    NEEDS: str
 
     def expand(
         self,
@@ -79,8 +81,11 @@ def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list
     ]
 
 
-def unpaired(phase: Phase, topology: Topology, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Hosts for which the phase asks for a neighbour test and there is no neighbour."""
-    if not any(isinstance(spec, TorAllReduceSpec) for spec in phase.probes):
-        return ()
-    return tor_all_reduce.without_neighbour(topology, hosts)
+def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe]) -> list[str]:
+    """A note for each kind that the phase asks for and that cannot be measured on some host, and what it needs."""
+    measured: dict[str, set[str]] = {}
+    for probe in probes:
+        measured.setdefault(probe.kind, set()).update(probe.hosts)
+    kinds = {kind_of(spec).KIND: kind_of(spec) for spec in phase.probes}
+    missing = {name: [host for host in hosts if host not in measured.get(name, ())] for name in kinds}
+    return [f"no {name} on {fold(alone)}: it needs {kinds[name].NEEDS}" for name, alone in missing.items() if alone]

@@ -17,6 +17,7 @@ from fabric.probes.intra_host import HostProbe, both_ways, repeated, spread
 from fabric.probes.perftest_pair import SETUP_S, command, read_bandwidth
 
 KIND = "loopback"
+NEEDS = "an RNIC"
 
 
 def expand(

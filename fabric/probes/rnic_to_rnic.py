@@ -16,6 +16,7 @@ from fabric.probes.intra_host import HostProbe, repeated, spread
 from fabric.probes.perftest_pair import SETUP_S, command, read_bandwidth
 
 KIND = "rnic_to_rnic"
+NEEDS = "two RNICs"
 
 
 def expand(

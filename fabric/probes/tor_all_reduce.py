@@ -18,6 +18,7 @@ from fabric.probes.intra_host import repeated
 from fabric.tools import launch
 
 KIND = "tor_all_reduce"
+NEEDS = "GPUs, and a neighbour of its make under its ToR that takes part"
 
 LAUNCH_S = 10.0
 """Expected time for the launcher and NCCL's own start over several hosts (seconds; for the plan only)."""
@@ -26,7 +27,7 @@ LAUNCH_S = 10.0
 def expand(
     spec: TorAllReduceSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
 ) -> Iterator[Probe]:
-    """Ring neighbours of every ToR group; a host alone under its ToR has none (see ``without_neighbour``)."""
+    """Ring neighbours of every ToR group; a host alone under its ToR has none."""
     del ports
     wanted = set(hosts)
     for group in topology.tor_groups:
@@ -56,6 +57,8 @@ def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
     """Ring pairs of hosts that one command line fits: n pairs for n > 2 hosts, one pair for two, none for one."""
     by_fit: dict[tuple[object, ...], list[Host]] = {}
     for host in members:
+        if not host.platform.gpus:
+            continue
         by_fit.setdefault(_fit(host.platform), []).append(host)
     for alike in by_fit.values():
         for position in range(len(alike) if len(alike) > 2 else len(alike) - 1):
@@ -66,18 +69,6 @@ def _fit(platform: Platform) -> tuple[object, ...]:
     """What both hosts of a pair must have in common: ranks, RNICs by name, the environment and the program."""
     rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
     return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
-
-
-def without_neighbour(topology: Topology, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Hosts that have nobody to be measured with under their ToR."""
-    wanted = set(hosts)
-    paired = {
-        host.name
-        for group in topology.tor_groups
-        for pair in neighbours([topology.hosts[name] for name in group if name in wanted])
-        for host in pair
-    }
-    return tuple(name for name in hosts if name not in paired)
 
 
 def _claims(host: Host) -> tuple[str, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from io import StringIO
+
 from rich.console import Console
 from rich.text import Text
 
@@ -39,22 +43,23 @@ _MOST_SUSPECTS = 20
 
 def print_verdict(judged: JudgedRun) -> None:
     """Print it; colour only on a terminal."""
-    console = _console()
-    with console.capture() as captured:
-        show_verdict(judged, console)
-    say(captured.get())
+    console, buffer = _console()
+    show_verdict(judged, console)
+    say(buffer.getvalue())
 
 
-def print_plan(plan: Plan, *, scenario: Scenario) -> None:
-    """Print what would run."""
-    console = _console()
-    with console.capture() as captured:
-        show_plan(plan, console, scenario=scenario)
-    say(captured.get())
+def print_plan(plan: Plan, *, scenario: Scenario, notes: Sequence[str] = ()) -> None:
+    """Print what would run; *notes* say what the limits do not fit."""
+    console, buffer = _console()
+    show_plan(plan, console, scenario=scenario, notes=notes)
+    say(buffer.getvalue())
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+def _console() -> tuple[Console, StringIO]:
+    """A console that writes to memory, so that only ``say`` has to care about what is at the other end."""
+    buffer = StringIO()
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(file=buffer, force_terminal=terminal, highlight=False, soft_wrap=True), buffer
 
 
 def show_verdict(judged: JudgedRun, out: Console) -> None:
@@ -109,7 +114,7 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
         out.print(Text(f"     and {len(suspects) - _MOST_SUSPECTS} more: see verdict.json"))
 
 
-def show_plan(plan: Plan, out: Console, *, scenario: Scenario) -> None:
+def show_plan(plan: Plan, out: Console, *, scenario: Scenario, notes: Sequence[str] = ()) -> None:
     """Phases, probes, rounds, the busiest host, and the expected duration."""
     out.print(Text(f"{scenario.name} on {_hosts(scenario)}"))
     for phase in plan.phases:
@@ -130,4 +135,6 @@ def show_plan(plan: Plan, out: Console, *, scenario: Scenario) -> None:
             out.print(Text(f"    busiest host: {host}, {probes} probes, {duration_text(work_s)} if run one by one"))
         for note in phase.notes:
             out.print(Text(f"    note: {note}"))
+    for note in notes:
+        out.print(Text(f"\n  note: {visible(note)}"))
     out.print(Text(f"\n  {plan.probes:,} probes, expected on hardware: {duration_text(plan.duration_s)}"))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fabric.model.scenario import Scenario
 from fabric.plan.plan import Plan
 
 
-def plan_document(plan: Plan, scenario: Scenario) -> dict[str, Any]:
+def plan_document(plan: Plan, scenario: Scenario, *, notes: Sequence[str] = ()) -> dict[str, Any]:
     """JSON-able: phases with counts, rounds, expected and least possible duration; seconds."""
     return {
         "scenario": scenario.name,
         "hosts": list(scenario.hosts),
+        "notes": list(notes),
         "probes": plan.probes,
         "duration_s": plan.duration_s,
         "lower_bound_s": plan.lower_bound_s,

@@ -10,7 +10,7 @@ from fabric.model.command import Command
 from fabric.model.probe import Probe
 from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
 from fabric.model.topology import Platform, Topology
-from fabric.probes.kinds import KINDS, expand_phase, unpaired
+from fabric.probes.kinds import KINDS, expand_phase, left_out
 from tests.conftest import dgx_platform, rack_topology
 
 PATHS = {
@@ -113,8 +113,9 @@ def test_hosts_that_no_one_command_line_fits_are_no_neighbours(other: Platform) 
     topology = rack(SITE)
     mixed = replace(topology, hosts={**topology.hosts, "gpu003": replace(topology.hosts["gpu003"], platform=other)})
     phase = Phase("p", (TorAllReduceSpec(),))
-    assert [probe.hosts for probe in expand_phase(phase, mixed, tuple(mixed.hosts))] == [("gpu001", "gpu002")]
-    assert unpaired(phase, mixed, tuple(mixed.hosts)) == ("gpu003",)
+    probes = expand_phase(phase, mixed, tuple(mixed.hosts))
+    assert [probe.hosts for probe in probes] == [("gpu001", "gpu002")]
+    assert left_out(phase, tuple(mixed.hosts), probes)[0].startswith("no tor_all_reduce on gpu003: it needs")
 
 
 @pytest.mark.parametrize("bad", ["mpi run", "-mpirun", "", "bin/mpirun", "/opt/mpi;ls", "/opt/mpi\n", "A=b"])

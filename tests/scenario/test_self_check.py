@@ -176,7 +176,7 @@ def test_a_host_without_neighbour_is_not_a_pass(tmp_path: Path) -> None:
     """What was asked for and could not be planned is SKIPPED, exit code 3."""
     document = verdict("--inventory", HEALTHY, "--hosts", "gpu001", cwd=tmp_path)
     assert (document["outcome"], document["exit_code"]) == ("skipped", 3)
-    assert any("no neighbour under its ToR" in reason for reason in document["reasons"])
+    assert "SKIPPED: no tor_all_reduce on gpu001: it needs GPUs, and a neighbour" in str(document["reasons"])
 
 
 def test_report_names_the_run_and_changes_nothing(tmp_path: Path) -> None:
