@@ -77,8 +77,12 @@ def run(
 ) -> JudgedRun:
     """Run the plan, then judge it from what was written down."""
     scenario, inventory = asked.scenario, asked.inventory
-    directory = RunDirectory.create(results, scenario.name, _run_document(asked, backend=backend, seed=seed))
     executor = make_executor(inventory, seed)
+    try:
+        directory = RunDirectory.create(results, scenario.name, _run_document(asked, backend=backend, seed=seed))
+    except StoreError:
+        executor.close()
+        raise
     judge = _judge(scenario, inventory, asked.baselines)
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:

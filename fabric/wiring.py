@@ -20,8 +20,13 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
 
 def _ssh(inventory: Inventory, seed: int) -> Executor:
     del seed
+    from fabric.errors import ConfigError, Problem
     from fabric.executors.ssh import SshExecutor
+    from fabric.executors.ssh_keys import key_problem
 
+    problem = key_problem(inventory.ssh)
+    if problem is not None:
+        raise ConfigError([Problem(inventory.source, 0, f"ssh: {problem}")])
     return SshExecutor(inventory.ssh, {host.name: host.address for host in inventory.topology.hosts.values()})
 
 

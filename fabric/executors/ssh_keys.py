@@ -45,6 +45,18 @@ def user_keys(settings: SshSettings) -> tuple[tuple[str, paramiko.PKey], ...]:
     return tuple(found[:_MOST])
 
 
+def key_problem(settings: SshSettings) -> str | None:
+    """Why nobody could log in with these settings, before any host is asked; None when there is a key to offer."""
+    try:
+        keys = user_keys(settings)
+    except HostUnreachable as exc:
+        return exc.cause
+    for _, key in keys:
+        if isinstance(key, _AgentKey) and isinstance(key.agent, paramiko.Agent):
+            key.agent.close()
+    return None
+
+
 class _AgentKey(paramiko.AgentKey):
     """A key in the agent; one signature at a time, because paramiko shares one unlocked socket among all threads."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -136,3 +137,15 @@ def test_report_of_a_read_only_run(run: Path) -> None:
     (run / "measurements.parquet").unlink()
     (run / "measurements.parquet").mkdir()
     assert shell(f"fabric report {run}", run.parent).returncode == 0
+
+
+def test_missing_ssh_key_is_found_before_anything_runs(tmp_path: Path) -> None:
+    """A key file that is not there is a mistake of the file: exit code 2, one line, no run directory."""
+    inventory = tmp_path / "inventory"
+    inventory.mkdir()
+    (inventory / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+    text = HEALTHY.read_text().replace("backend: mock", "backend: ssh", 1)
+    (inventory / "mine.yaml").write_text(re.sub(r"key_file: \S+", "key_file: /nowhere/key", text, count=1))
+    done = shell(f"fabric run {SCENARIO} --inventory inventory/mine.yaml", tmp_path)
+    assert (done.returncode, "ssh: /nowhere/key does not exist" in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "results").exists()
