@@ -76,7 +76,13 @@ def test_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     """A run that is ended keeps what it measured: the report is inconclusive and says that it was interrupted."""
     argv = [sys.executable, "-c", "from fabric.cli.main import run; run()", "run", str(SCENARIO), f"--inventory={HALL}"]
     child = subprocess.Popen(
-        [*argv, "--hosts=gpu[0001-0256]"], cwd=tmp_path, env=ENV, stderr=subprocess.PIPE, text=True
+        [*argv, "--hosts=gpu[0001-0256]"],
+        cwd=tmp_path,
+        env=ENV,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts background jobs with SIGINT ignored, and children inherit that; a terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     events = tmp_path / "results/self-check/latest/events.jsonl"
     while child.poll() is None and not (events.exists() and events.stat().st_size > 200_000):
