@@ -110,8 +110,14 @@ def run(
     finally:
         executor.close()
         directory.close()
-    judged = JudgedRun(
-        scenario=scenario,
+    judged = _judged(asked, verdict, directory, elapsed_s=elapsed_s, backend=backend)
+    _write_derived(judged, by_id)
+    return judged
+
+
+def _judged(asked: Asked, verdict: Verdict, directory: RunDirectory, *, elapsed_s: float, backend: str) -> JudgedRun:
+    return JudgedRun(
+        scenario=asked.scenario,
         verdict=verdict,
         path=str(directory.path),
         run_id=directory.path.name,
@@ -120,8 +126,6 @@ def run(
         judged_by=_named(asked.baselines),
         again=f"fabric report {directory.path}",
     )
-    _write_derived(judged, by_id)
-    return judged
 
 
 def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
