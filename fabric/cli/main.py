@@ -16,6 +16,7 @@ _COMMANDS = {
     "analyze": ("fabric.cli.analyze", "Judge an old run again, with today's code or another baseline."),
     "report": ("fabric.cli.report", "Show the verdict of a run."),
     "parse": ("fabric.cli.parse", "Read the output of nccl-tests or perftest."),
+    "simulate": ("fabric.cli.simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
     "inventory": ("fabric.cli.inventory", "Show an inventory, or the schema of its file."),
 }
 

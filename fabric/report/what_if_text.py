@@ -1,0 +1,212 @@
+"""The answer of ``fabric simulate`` as text and as a JSON document; both say that it is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fabric.model.names import fold
+from fabric.sim.link_fault import LinkFault
+from fabric.sim.named_clos import NamedClos
+from fabric.sim.phy import LinkQuality
+from fabric.sim.what_if import AR_ALPHA, AR_ETA, PER_JOB, BusyLink, EngineResult, Question, Shares, WhatIf
+
+_WIDTH = 120
+_NAMES_MOST = 8
+
+
+def what_if_text(answer: WhatIf) -> str:
+    """What was asked, a table of shares by routing engine, the busiest links, and what the model assumes."""
+    buffer = StringIO()
+    out = Console(file=buffer, width=_WIDTH, highlight=False, color_system=None, soft_wrap=True)
+    for line in (*_asked(answer), *_faults(answer), ""):
+        out.print(Text(line))
+    per = _per(answer.question)
+    out.print(
+        Text(f"simulated share of line rate, per {per} ({answer.engines[0].shares.count:,} {per}s over all seeds)")
+    )
+    out.print(_table(answer))
+    out.print(Text("\nbusiest links: load if nothing held a flow back, in the worst seed / capacity"))
+    for result in answer.engines:
+        for number, busy in enumerate(result.busiest):
+            out.print(Text(f"  {result.engine if number == 0 else '':<10}  {_busy(busy)}"))
+    out.print(Text("\nthe model"))
+    for line in _assumptions(answer.question):
+        out.print(Text(f"  {line}"))
+    return buffer.getvalue()
+
+
+def what_if_document(answer: WhatIf) -> dict[str, Any]:
+    """The same as plain JSON values, with every link that is at fault by name."""
+    question = answer.question
+    spec = question.net.clos.spec
+    return {
+        "simulated": True,
+        "inventory": question.inventory,
+        "traffic": question.pattern,
+        "order": question.order,
+        "hosts": fold(_host_names(question)),
+        "host_count": len(question.hosts),
+        "qps": question.qps,
+        "seeds": question.seeds,
+        "seed": question.seed,
+        "network": {
+            "levels": spec.levels,
+            "leaves": question.net.clos.leaves,
+            "rnics_per_leaf": spec.down,
+            "uplinks_per_leaf": spec.up,
+            "rails": spec.rails,
+            "line_rate_gbps": spec.line_rate_gbps,
+            "uplink_gbps": spec.uplink_gbps,
+            "link_layer": question.link_layer,
+            "fullest_leaf_rnics": _fill(question)[1],
+            "emptiest_leaf_rnics": _fill(question)[0],
+        },
+        "faults": [_fault_document(fault, answer) for fault in question.faults],
+        "per": _per(question),
+        "engines": [_engine_document(result) for result in answer.engines],
+        "model": list(_assumptions(question)),
+    }
+
+
+def _engine_document(result: EngineResult) -> dict[str, Any]:
+    return {
+        "routing": result.engine,
+        "share_of_line_rate": _shares_document(result.shares),
+        "healthy": None if result.healthy is None else _shares_document(result.healthy),
+        "busiest": [{**asdict(busy), "ratio": busy.ratio} for busy in result.busiest],
+    }
+
+
+def _shares_document(shares: Shares) -> dict[str, Any]:
+    document = asdict(shares)
+    return {"min" if key == "least" else key: value for key, value in document.items()}
+
+
+def _fault_document(fault: LinkFault, answer: WhatIf) -> dict[str, Any]:
+    found = _quality(fault, answer)
+    return {
+        "fault": fault.text,
+        "kind": fault.kind,
+        "value": fault.value if fault.kind != "down" else None,
+        "links": [answer.question.net.link_name(link) for link in fault.links],
+        "capacity_factor": None if found is None else found.capacity_factor,
+        "loss": None if found is None else found.loss,
+    }
+
+
+def _asked(answer: WhatIf) -> Iterator[str]:
+    question = answer.question
+    spec, clos = question.net.clos.spec, question.net.clos
+    seeds = "1 seed" if question.seeds == 1 else f"{question.seeds:,} seeds from {question.seed}"
+    qps = "" if question.qps == 1 else f", {question.qps} queue pairs a flow"
+    hosts = f"{len(question.hosts):,} hosts ({fold(_host_names(question))})"
+    yield f"simulated: {question.pattern} on {question.inventory}, {hosts}, {question.order} order, {seeds}{qps}"
+    least, most = _fill(question)
+    fill = f"{most}" if least == most else f"{least} to {most}"
+    yield (
+        f"  {spec.levels} levels, {clos.leaves:,} leaves of {spec.down} RNICs ({spec.line_rate_gbps:g} Gb/s) and "
+        f"{spec.up} uplinks ({spec.uplink_gbps:g} Gb/s), {question.link_layer}; "
+        f"RNICs that take part: {fill} a leaf"
+    )
+
+
+def _faults(answer: WhatIf) -> Iterator[str]:
+    for fault in answer.question.faults:
+        found = _quality(fault, answer)
+        effect = (
+            "" if found is None else f" -> {found.capacity_factor:.1%} of the capacity, packet loss {found.loss:.2g}"
+        )
+        yield f"  fault {fault.text}{effect}"
+        yield f"    {_links(fault, answer.question.net)}"
+
+
+def _links(fault: LinkFault, net: NamedClos) -> str:
+    """The links of a fault; a cable whose two directions are both at fault is written once, with ``--``."""
+    left, names = set(fault.links), []
+    for forth, back in zip(fault.links, (*fault.links[1:], -1), strict=True):
+        if forth in left:
+            left.discard(forth)
+            one, other = net.link_name(forth), net.link_name(back) if back in left else ""
+            both = "->".join(reversed(other.split("->"))) == one
+            names.append(one.replace("->", "--") if both else one)
+            left -= {back} if both else set()
+    more = f" and {len(names) - _NAMES_MOST:,} more" if len(names) > _NAMES_MOST else ""
+    return ", ".join(names[:_NAMES_MOST]) + more
+
+
+def _quality(fault: LinkFault, answer: WhatIf) -> LinkQuality | None:
+    return next((found for one, found in answer.state.quality if one is fault), None)
+
+
+def _table(answer: WhatIf) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column("routing")
+    faulty = any(result.healthy for result in answer.engines)
+    stalled = any(result.shares.stalled for result in answer.engines)
+    for name in ("mean", "median", "p5", "min", "CV", *(["healthy mean", "kept"] if faulty else [])):
+        table.add_column(name, justify="right")
+    if stalled:
+        table.add_column("got nothing", justify="right")
+    for result in answer.engines:
+        table.add_row(*_row(result, faulty=faulty, stalled=stalled))
+    return table
+
+
+def _row(result: EngineResult, *, faulty: bool, stalled: bool) -> Sequence[str]:
+    shares = result.shares
+    cells = [f"{value:.3f}" for value in (shares.mean, shares.median, shares.p5, shares.least)]
+    cells.append("-" if shares.cv is None else f"{shares.cv:.2f}")
+    if faulty and result.healthy is not None:
+        kept = f"{shares.mean / result.healthy.mean:.0%}" if result.healthy.mean else "-"
+        cells += [f"{result.healthy.mean:.3f}", kept]
+    if stalled:
+        cells.append(f"{shares.stalled:,}")
+    return [result.engine, *cells]
+
+
+def _busy(busy: BusyLink) -> str:
+    ratio = ": carries nothing" if busy.ratio is None else f" = {busy.ratio:.2f}"
+    return f"{busy.name:<32}  {busy.load_gbps:,.0f} / {busy.capacity_gbps:,.0f} Gb/s{ratio}"
+
+
+def _assumptions(question: Question) -> Iterator[str]:
+    """What a reader has to know before a number is used."""
+    yield "steady flows that share links max-min fairly; no latency, start-up or small messages"
+    yield "flows that collide do 16 to 20 % worse still in packet-level simulators (head-of-line blocking, PFC)"
+    if question.pattern in PER_JOB:
+        yield "a job runs at the rate of its slowest edge"
+    if "ar" in question.engines:
+        knows = AR_ALPHA[question.link_layer] > 0
+        far = (
+            "knows how full the far side is" if knows else "does not know the far side: a slow link to a leaf slows all"
+        )
+        yield f"ar: reaches {AR_ETA:g} of a trunk; a switch on {question.link_layer} {far}"
+    if any(fault.kind == "down" for fault in question.faults):
+        yield "links that are down: after the routes around them are in place, not while they are missing"
+    yield "docs/simulate.md: how to read this, and where it does not apply"
+
+
+def _per(question: Question) -> str:
+    return "job" if question.pattern in PER_JOB else "flow"
+
+
+def _host_names(question: Question) -> list[str]:
+    return [name for host in question.hosts if (name := question.net.hosts[host]) is not None]
+
+
+def _fill(question: Question) -> tuple[int, int]:
+    """The least and the most RNICs that take part under a leaf that has any."""
+    clos = question.net.clos
+    counts: dict[int, int] = {}
+    for host in question.hosts:
+        for rail in range(clos.spec.rails):
+            leaf = int(clos.leaf_of(clos.nic(host, rail)))
+            counts[leaf] = counts.get(leaf, 0) + 1
+    return min(counts.values()), max(counts.values())

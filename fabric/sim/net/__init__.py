@@ -1,0 +1,1 @@
+"""A cluster network as max-min fair flows on directed links: topology, routes, rates."""

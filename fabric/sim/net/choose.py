@@ -1,0 +1,76 @@
+"""Which spine, and which core, each way of routing sends a flow through: numbers, not yet taken modulo the choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabric.sim.net.arrays import Ints, Words
+from fabric.sim.net.clos import Clos
+from fabric.sim.net.mix import mixed
+
+DEALT = ("ftree", "updn", "minhop")  # OpenSM's: uplinks dealt out in turn
+STATIC = (*DEALT, "lft_random", "ecmp")
+_LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """From where to where each sub-flow goes, as arrays of one length."""
+
+    src: Ints  # RNICs
+    dst: Ints
+    pair: Ints  # which queue pair of its flow
+    plane: Ints
+    src_leaf: Ints
+    dst_leaf: Ints
+    src_pod: Ints
+    dst_pod: Ints
+
+
+def trips(clos: Clos, src: Ints, dst: Ints, *, pair: Ints, plane: Ints) -> Trips:
+    """The leaves and pods that go with RNICs."""
+    src_leaf, dst_leaf = clos.leaf_of(src), clos.leaf_of(dst)
+    return Trips(src, dst, pair, plane, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
+
+
+def spine_keys(clos: Clos, trip: Trips, *, engine: str, salt: int) -> Words:
+    """What a leaf goes by to choose an uplink."""
+    if engine == "ecmp":
+        return mixed(salt ^ _LEAF_SALT, trip.src, trip.dst, trip.pair, trip.plane)
+    if engine == "lft_random":
+        return mixed(salt ^ _LEAF_SALT, trip.src_leaf, trip.dst, trip.plane)
+    # OpenSM 3.3.23: ftree starts anew with each leaf it routes to; updn and minhop deal uplinks out in turn to all
+    # that is not on the leaf itself. Both are D-mod-K when leaves have as many uplinks as RNICs, and differ otherwise.
+    return (clos.port_of(trip.dst) if engine == "ftree" else leaf_turn(clos, trip)).astype(np.uint64)
+
+
+def leaf_turn(clos: Clos, trip: Trips) -> Ints:
+    """Where a destination comes among those that are not on the source's leaf."""
+    own = clos.first_place(trip.src_leaf + 1) - clos.first_place(trip.src_leaf)
+    return clos.place(trip.dst) - np.where(trip.dst_leaf > trip.src_leaf, own, 0)
+
+
+def _pod_turn(clos: Clos, trip: Trips) -> Ints:
+    width = clos.leaves_per_pod
+    own = clos.first_place((trip.src_pod + 1) * width) - clos.first_place(trip.src_pod * width)
+    return clos.place(trip.dst) - np.where(trip.dst_pod > trip.src_pod, own, 0)
+
+
+def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int, same_salt: bool) -> Words:
+    """What the spine (counted in its pod) goes by to choose a core."""
+    if engine == "ecmp":
+        own = salt ^ (_LEAF_SALT if same_salt else _SPINE_SALT)
+        return mixed(own, trip.src, trip.dst, trip.pair, trip.plane)
+    if engine == "lft_random":
+        return mixed(salt ^ _SPINE_SALT, trip.src_pod * clos.spec.up + spine, trip.dst, trip.plane)
+    # updn and minhop deal a spine's cores out in turn to all that is not in the pod, used by this spine or not: when
+    # leaves did the same, spine s only ever uses cores s % C of its own. Seen with OpenSM 3.3.23 on three levels.
+    if engine != "ftree":
+        return _pod_turn(clos, trip).astype(np.uint64)
+    # ftree deals them out to what the spine gets, starting anew with each pod.
+    row, healthy = np.divmod(clos.port_of(trip.dst), clos.spec.up)
+    of_leaf = -((healthy - clos.spec.down) // clos.spec.up)  # ports of a leaf that come to this spine
+    turn: Ints = trip.dst_leaf % clos.leaves_per_pod * of_leaf + row
+    return turn.astype(np.uint64)

@@ -1,0 +1,153 @@
+"""A Clos network of two or three levels as numbered links: every id is arithmetic, nothing is looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabric.sim.net import link_names
+from fabric.sim.net.arrays import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class ClosSpec:
+    """What a network is built of; two levels are leaf and spine, three add pods and cores."""
+
+    hosts: int
+    rails: int  # RNICs of a host
+    down: int  # RNICs of a leaf
+    up: int  # uplinks of a leaf, which is the spines of a pod
+    levels: int  # 2 or 3
+    leaves_per_pod: int  # 0 with two levels: one pod holds every leaf
+    core_up: int  # uplinks of a spine; 0 with two levels
+    rail_optimised: bool  # rail r of a group of hosts on a leaf of its own
+    line_rate_gbps: float  # of a port of an RNIC
+    uplink_gbps: float  # of a link between switches
+    planes: int = 1  # copies of the network; an RNIC has one port in each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clos:
+    """A built network; link ids run plane by plane, in a plane NICs, leaves, spines, each kind up, then down."""
+
+    spec: ClosSpec
+    nics: int
+    leaves: int  # of a plane
+    pods: int  # of a plane
+    plane_links: int  # directed links of a plane
+    links: int  # directed links of all planes; also the id of the dummy link that pads a short path
+    capacity_gbps: Floats  # of each link when healthy; read-only
+
+    @property
+    def cores_up(self) -> int:
+        """Links from a spine to cores."""
+        return self.spec.core_up if self.spec.levels == 3 else 0
+
+    @property
+    def leaves_per_pod(self) -> int:
+        """Leaves of a pod; every leaf with two levels."""
+        return self.spec.leaves_per_pod if self.spec.levels == 3 else self.leaves
+
+    def nic(self, host: Ints | int, rail: Ints | int) -> Ints:
+        """The RNIC of a rail of a host."""
+        return np.asarray(host, dtype=np.int64) * self.spec.rails + rail
+
+    def leaf_of(self, nics: Ints) -> Ints:
+        """The leaf an RNIC is cabled to (the same number in every plane)."""
+        spec = self.spec
+        if spec.rail_optimised:
+            return nics // spec.rails // spec.down * spec.rails + nics % spec.rails
+        return nics // spec.down
+
+    def port_of(self, nics: Ints) -> Ints:
+        """The port of its leaf an RNIC is cabled to."""
+        spec = self.spec
+        return (nics // spec.rails if spec.rail_optimised else nics) % spec.down
+
+    def first_place(self, leaf: Ints | int) -> Ints:
+        """How many RNICs are on the leaves before *leaf* (which may be one past the last)."""
+        spec = self.spec
+        if not spec.rail_optimised:
+            return np.minimum(np.asarray(leaf, dtype=np.int64) * spec.down, self.nics)
+        group, rail = np.divmod(np.asarray(leaf, dtype=np.int64), spec.rails)
+        of_group = np.clip(spec.hosts - group * spec.down, 0, spec.down)
+        place: Ints = np.minimum(group * spec.down, spec.hosts) * spec.rails + rail * of_group
+        return place
+
+    def place(self, nics: Ints) -> Ints:
+        """The order in which a subnet manager that walks leaves, then ports, meets an RNIC."""
+        return self.first_place(self.leaf_of(nics)) + self.port_of(nics)
+
+    def pod_of(self, leaves: Ints) -> Ints:
+        """The pod of a leaf."""
+        return leaves // self.leaves_per_pod
+
+    def nic_up(self, nic: Ints | int, *, plane: Ints | int = 0) -> Ints:
+        """The link from an RNIC to its leaf."""
+        return np.asarray(nic, dtype=np.int64) + plane * self.plane_links
+
+    def nic_dn(self, nic: Ints | int, *, plane: Ints | int = 0) -> Ints:
+        """The link from the leaf to an RNIC."""
+        return self.nic_up(nic, plane=plane) + self.nics
+
+    def leaf_up(self, leaf: Ints | int, spine: Ints | int, *, plane: Ints | int = 0) -> Ints:
+        """The link from a leaf to a spine (counted in its pod)."""
+        return np.asarray(leaf, dtype=np.int64) * self.spec.up + spine + (2 * self.nics + plane * self.plane_links)
+
+    def leaf_dn(self, leaf: Ints | int, spine: Ints | int, *, plane: Ints | int = 0) -> Ints:
+        """The link from a spine (counted in its pod) to a leaf."""
+        return self.leaf_up(leaf, spine, plane=plane) + self.leaves * self.spec.up
+
+    def spine_up(self, pod: Ints | int, spine: Ints | int, core: Ints | int, *, plane: Ints | int = 0) -> Ints:
+        """The link from a spine of a pod to one of the cores it reaches."""
+        first = 2 * (self.nics + self.leaves * self.spec.up)
+        spine_of_all = np.asarray(pod, dtype=np.int64) * self.spec.up + spine
+        return spine_of_all * self.cores_up + core + (first + plane * self.plane_links)
+
+    def spine_dn(self, pod: Ints | int, spine: Ints | int, core: Ints | int, *, plane: Ints | int = 0) -> Ints:
+        """The link from one of its cores to a spine of a pod."""
+        return self.spine_up(pod, spine, core, plane=plane) + self.pods * self.spec.up * self.cores_up
+
+    def link_name(self, link: int) -> str:
+        """What an operator would call a directed link."""
+        return link_names.name(self, link)
+
+    def link_ids(self, ends: str) -> tuple[int, int]:
+        """Both directions, up and down, of the cable *ends* names: ``leaf12-spine3``, ``gpu003/mlx5_2``."""
+        return link_names.ids(self, ends)
+
+
+def build(spec: ClosSpec) -> Clos:
+    """The network a spec describes; ValueError says what cannot be built."""
+    _check(spec)
+    nics = spec.hosts * spec.rails
+    leaves = -(-spec.hosts // spec.down) * spec.rails if spec.rail_optimised else -(-nics // spec.down)
+    pods = -(-leaves // spec.leaves_per_pod) if spec.levels == 3 else 1
+    trunk_links = 2 * leaves * spec.up + (2 * pods * spec.up * spec.core_up if spec.levels == 3 else 0)
+    rates = (spec.line_rate_gbps, spec.uplink_gbps)
+    capacity = np.tile(np.repeat(np.array(rates, dtype=np.float64), (2 * nics, trunk_links)), spec.planes)
+    capacity.flags.writeable = False
+    return Clos(
+        spec=spec,
+        nics=nics,
+        leaves=leaves,
+        pods=pods,
+        plane_links=2 * nics + trunk_links,
+        links=len(capacity),
+        capacity_gbps=capacity,
+    )
+
+
+def _check(spec: ClosSpec) -> None:
+    counts = {"hosts": spec.hosts, "rails": spec.rails, "down": spec.down, "up": spec.up, "planes": spec.planes}
+    if spec.levels not in (2, 3):
+        raise ValueError(f"a Clos network has 2 or 3 levels here, not {spec.levels}")
+    if spec.levels == 3:
+        counts |= {"leaves_per_pod": spec.leaves_per_pod, "core_up": spec.core_up}
+    for what, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{what} is {count}; a network needs at least 1")
+    for what, rate in (("line_rate_gbps", spec.line_rate_gbps), ("uplink_gbps", spec.uplink_gbps)):
+        if not 0 < rate < float("inf"):
+            raise ValueError(f"{what} is {rate}; it must be above 0")

@@ -1,0 +1,202 @@
+"""Routes are OpenSM's where OpenSM has them, and never cross what is down while there is another way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabric.sim.hashing import word
+from fabric.sim.net.clos import ClosSpec, build
+from fabric.sim.net.mix import mixed
+from fabric.sim.net.route import ENGINES, cut, routes
+from fabric.sim.net.traffic import bisection
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "opensm"
+TWO = ClosSpec(512, 1, 16, 16, 2, 0, 0, False, 400.0, 400.0)
+THREE = ClosSpec(128, 1, 4, 4, 3, 4, 4, False, 400.0, 400.0)
+WIDE = ClosSpec(48, 1, 8, 12, 2, 0, 0, False, 400.0, 400.0)
+TAPERED = ClosSpec(72, 1, 6, 4, 3, 3, 3, False, 400.0, 400.0)
+SMALL = ClosSpec(16, 1, 2, 3, 3, 2, 2, False, 400.0, 400.0)
+STATIC = [engine for engine in ENGINES if engine != "ar"]
+
+
+def opensm(name):
+    """(leaf or spine, its number) -> what OpenSM chose for each NIC; a dot where the way leads down."""
+    lines = [line.split() for line in (GOLDEN / f"{name}.txt").read_text().splitlines() if line[0] != "#"]
+    return {(kind, int(number)): choices for kind, number, choices in lines}
+
+
+@pytest.mark.parametrize("engine", ["ftree", "updn", "minhop"])
+@pytest.mark.parametrize(
+    ("size", "spec"),
+    [("2-levels-512", TWO), ("2-levels-48-wide", WIDE), ("3-levels-128", THREE), ("3-levels-72-tapered", TAPERED)],
+)
+def test_routes_are_those_of_opensm(engine, size, spec):
+    """From every leaf to every NIC, the spine and the core a real OpenSM wrote into its forwarding tables."""
+    clos, tables = build(spec), opensm(f"{engine}-{size}")
+    dst, compared = np.arange(clos.nics), 0
+    for leaf in range(clos.leaves):
+        links = routes(clos, np.full(clos.nics, leaf * spec.down), dst, engine=engine).links.astype(np.int64)
+        for nic in np.flatnonzero(links[:, 1] < clos.links):
+            spine = int(tables["leaf", leaf][nic], 36)
+            assert links[nic, 1] == clos.leaf_up(leaf, spine)
+            compared += 1
+            if links[nic, 2] < clos.links:
+                pod = leaf // clos.leaves_per_pod
+                core = int(tables["spine", pod * spec.up + spine][nic], 36)
+                assert links[nic, 2] == clos.spine_up(pod, spine, core)
+    assert compared == clos.leaves * (clos.nics - spec.down)
+
+
+@pytest.mark.parametrize(("engine", "published"), [("ftree", 0.761), ("updn", 0.453), ("lft_random", 0.622)])
+def test_effective_bisection_of_opensm_tables(job_shares, engine, published):
+    """128 nodes on three levels: what traffic over OpenSM's own tables gets, to 0.01."""
+    clos = build(THREE)
+    shares = [job_shares(clos, bisection(clos, seed), engine, salt=seed).mean() for seed in range(200)]
+    assert np.mean(shares) == pytest.approx(published, abs=0.01)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("planes", [1, 2])
+def test_paths_join_their_ends(engine, planes):
+    """Two links under a leaf, four in a pod, six beyond; equal parts of a flow that add up to it."""
+    spec = ClosSpec(16, 1, 2, 3, 3, 2, 2, False, 400.0, 400.0, planes)
+    clos = build(spec)
+    src, dst = np.zeros(16, dtype=np.int64), np.arange(16)
+    paths = routes(clos, src, dst, engine=engine, qps=3)
+    hops = (paths.links < paths.links.max()).sum(axis=1)
+    expected = np.where(dst < 2, 2, np.where(dst < 4, 4, 6))
+    assert hops.tolist() == expected[paths.flow].tolist()
+    np.testing.assert_allclose(np.bincount(paths.flow, paths.weight), 1.0)
+    assert len(paths.flow) == 16 * planes * (3 if engine == "ecmp" else 1)
+
+
+def test_hashes_with_one_salt_polarise():
+    """Told to, both tiers choose alike: a spine then uses one core; with their own salts it uses all."""
+    clos = build(THREE)
+    src = np.repeat(np.arange(64), 64)
+    dst = np.tile(np.arange(64, 128), 64)
+    for same, most in ((True, 1), (False, 4)):
+        links = routes(clos, src, dst, engine="ecmp", same_salt=same).links.astype(np.int64)
+        spine, core = np.divmod(links[:, 2] - int(clos.spine_up(0, 0, 0)), clos.cores_up)
+        assert max(len(set(core[spine == one])) for one in set(spine)) == most
+
+
+@given(st.sets(st.integers(0, build(SMALL).links - 1), max_size=40), st.sampled_from(STATIC), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_no_path_is_down_where_another_is_up(dead, engine, shield):
+    """Where trying all ways finds one whose cables are all up, the path is such a way; else `cut` may find it."""
+    clos = build(SMALL)
+    paths = routes(clos, *PAIRS, engine=engine, down=dead, healing="shield" if shield else "sm")
+    unusable = dead | {OTHER_WAY[link] for link in dead if link >= 2 * clos.nics}
+    lost = cut(paths, dead)
+    for row, (hops, ways) in enumerate(zip(paths.links.tolist(), WAYS, strict=True)):
+        path = frozenset(hops) - {clos.links}
+        assert path in ways
+        assert not path & unusable or all(way & unusable for way in ways)
+        assert lost[row] == bool(path & dead)
+
+
+def ways(clos, src, dst):
+    """Every path between two NICs of the small network, as sets of links."""
+    a, b = (int(clos.leaf_of(np.array([nic]))[0]) for nic in (src, dst))
+    ends = {int(clos.nic_up(src)), int(clos.nic_dn(dst))}
+    if a == b:
+        return {frozenset(ends)}
+    p, q = a // 2, b // 2
+    trunks = [ends | {int(clos.leaf_up(a, s)), int(clos.leaf_dn(b, s))} for s in range(3)]
+    if p == q:
+        return set(map(frozenset, trunks))
+    cores = [(s, c) for s in range(3) for c in range(2)]
+    return {frozenset(trunks[s] | {int(clos.spine_up(p, s, c)), int(clos.spine_dn(q, s, c))}) for s, c in cores}
+
+
+PAIRS = np.divmod(np.arange(256), 16)
+WAYS = [ways(build(SMALL), src, dst) for src, dst in zip(*PAIRS, strict=True)]
+OTHER_WAY = {
+    link: sum(build(SMALL).link_ids(build(SMALL).link_name(link))) - link for link in range(build(SMALL).links)
+}
+
+
+@pytest.mark.parametrize("engine", ["ftree", "minhop"])
+def test_detours_are_those_of_opensm(engine):
+    """A lost cable: every route it touches is OpenSM's; of the rest OpenSM moves one at each other leaf, we none."""
+    clos, tables = build(ClosSpec(64, 1, 8, 8, 2, 0, 0, False, 400.0, 400.0)), opensm(f"{engine}-2-levels-64-lost")
+    src, dst = np.divmod(np.arange(8 * 64), 64)
+    links = routes(clos, src * 8, dst, engine=engine, down=clos.link_ids("leaf2-spine3")).links
+    away = src != dst // 8
+    theirs = np.array([-1 if choice == "." else int(choice) for leaf in range(8) for choice in tables["leaf", leaf]])
+    differs = away & ((links[:, 1] - int(clos.leaf_up(0, 0))) % 8 != theirs)
+    assert not differs[(src == 2) | (dst // 8 == 2)].any()
+    assert np.bincount(src[differs], minlength=8).tolist() == [1, 1, 0, 1, 1, 1, 1, 1]
+
+
+def test_a_dead_plane_takes_only_its_part():
+    """With two planes, what is down in one changes no path of the other; the access link of one plane has no detour."""
+    clos = build(replace(SMALL, planes=2))
+    before = routes(clos, *PAIRS, engine="ftree")
+    dead = {link for cable in ("leaf0-spine1", "spine0-core0") for link in clos.link_ids(f"plane1/{cable}")}
+    after = routes(clos, *PAIRS, engine="ftree", down=dead)
+    moved = (before.links != after.links).any(axis=1)
+    assert moved.any()
+    assert not moved[::2].any()  # rows take planes in turn
+    assert not cut(after, dead).any()
+    access = clos.link_ids("plane1/gpu003/mlx5_0")
+    assert set(np.flatnonzero(cut(routes(clos, *PAIRS, engine="ftree", down=access), access)) % 2) == {1}
+
+
+def test_shield_moves_only_what_it_must():
+    """One of eight uplinks dead: SHIELD moves its routes alone, the subnet manager deals that leaf's out anew."""
+    clos = build(ClosSpec(64, 1, 8, 8, 2, 0, 0, False, 400.0, 400.0))
+    src, dst = np.divmod(np.arange(64 * 64), 64)
+    dead = frozenset(clos.link_ids("leaf2-spine3"))
+    before = routes(clos, src, dst, engine="ftree").links
+    moved = {}
+    for healing in ("sm", "shield"):
+        after = routes(clos, src, dst, engine="ftree", down=dead, healing=healing)
+        assert not cut(after, dead).any()
+        moved[healing] = (after.links != before).any(axis=1)
+        from_leaf = after.links[(src == 16) & (dst // 8 != 2)]
+        per_spine = np.bincount(from_leaf[:, 1] - int(clos.leaf_up(2, 0)), minlength=8).tolist()
+        assert per_spine == ([8, 8, 8, 0, 8, 8, 8, 8] if healing == "sm" else [7, 7, 7, 0, 14, 7, 7, 7])
+    assert moved["shield"].tolist() == np.isin(before, list(dead)).any(axis=1).tolist()
+    assert moved["sm"][(src == 16) & (dst // 8 != 2)].sum() == 49  # as with OpenSM: 49 of 56, where 7 had to
+
+
+def test_hashing_is_the_scalar_mix():
+    """Arrays are scrambled as fabric.sim.hashing scrambles one word."""
+    assert mixed(7, np.arange(5)).tolist() == [word(7, number) for number in range(5)]
+    assert mixed(7, np.arange(5), np.arange(5)).tolist() == [word(word(7, n), n) for n in range(5)]
+
+
+def test_routes_are_a_function_of_the_question():
+    """Bit for bit the same again; another salt is another network."""
+    clos = build(THREE)
+    src, dst, _ = bisection(clos, 3)
+    for engine in ("ecmp", "lft_random"):
+        first = routes(clos, src, dst, engine=engine, salt=1).links.tobytes()
+        assert first == routes(clos, src, dst, engine=engine, salt=1).links.tobytes()
+        assert first != routes(clos, src, dst, engine=engine, salt=2).links.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"engine": "ospf"}, "routing engine"),
+        ({"healing": "hope"}, "healing"),
+        ({"qps": 0}, "queue pairs"),
+        ({"dst": np.array([1])}, "2 sources for 1"),
+        ({"dst": np.array([1, 512])}, "outside"),
+        ({"src": np.array([-1, 0])}, "outside"),
+    ],
+)
+def test_nonsense_is_refused(change, said):
+    """The message names what is wrong."""
+    question = {"src": np.array([0, 1]), "dst": np.array([1, 2]), "engine": "ftree", **change}
+    with pytest.raises(ValueError, match=said):
+        routes(build(TWO), **question)

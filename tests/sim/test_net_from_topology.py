@@ -1,0 +1,172 @@
+"""The simulated network of an inventory: what is regular, and how its links are called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fabric.config import load_inventory
+from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology, Uplinks
+from fabric.sim.net_from_topology import net_from_topology
+from fabric.sim.what_if import Question, what_if
+from fabric.sim.what_if_traffic import traffic
+
+ROOT = Path(__file__).parents[2]
+
+
+def platform(rails: int) -> Platform:
+    """As many RNICs as rails, one GPU each."""
+    return Platform(
+        name=f"p{rails}",
+        gpus=tuple(Gpu(rail, 0, None) for rail in range(rails)),
+        rnics=tuple(Rnic(f"mlx5_{rail}", 1, rail, 0, None, 400.0, (rail,)) for rail in range(rails)),
+        numa_nodes=1,
+        pcie_switches=(),
+        link_layer="infiniband",
+        baseline="none",
+    )
+
+
+def topology(
+    *, units: int = 2, per_unit: int = 4, rails: int = 2, spines: int = 2, count: int = 2, one_leaf: bool = False
+) -> Topology:
+    """Units of hosts under rail leaves (or one leaf), all joined by the same spines."""
+    made = platform(rails)
+    names = [f"h{number}" for number in range(units * per_unit)]
+    leaves = [tuple(f"u{unit}-leaf{0 if one_leaf else rail}" for rail in range(rails)) for unit in range(units)]
+    flat = tuple(dict.fromkeys(leaf for unit in leaves for leaf in unit))
+    upper = tuple(f"spine{number}" for number in range(spines))
+    return Topology(
+        hosts={name: Host(name, made, name, None, leaves[at // per_unit]) for at, name in enumerate(names)},
+        switches={name: Switch(name, "leaf" if name in flat else "spine") for name in (*flat, *upper)},
+        uplinks=(Uplinks(flat, upper, count, 400.0),),
+    )
+
+
+def three_levels() -> Topology:
+    """Two pods of two units; spine 0 of each pod joins cores 0 and 1, spine 1 cores 2 and 3."""
+    base = topology(units=4, per_unit=2, rails=2, spines=1, count=1)
+    leaves = [name for name, switch in base.switches.items() if switch.tier == "leaf"]
+    spines = [("p0-spine0", "p0-spine1"), ("p1-spine1", "p1-spine0")]  # the second pod lists them the other way round
+    cores = {"0": ("core0", "core1"), "1": ("core2", "core3")}
+    up = [Uplinks(tuple(leaves[pod * 4 : pod * 4 + 4]), spines[pod], 1, 400.0) for pod in range(2)]
+    up += [Uplinks((spine,), cores[spine[-1]], 1, 400.0) for pod in spines for spine in pod]
+    names = [*leaves, *(spine for pod in spines for spine in pod), "core0", "core1", "core2", "core3"]
+    return Topology(base.hosts, {name: Switch(name, "any") for name in names}, tuple(up))
+
+
+def test_the_pod_is_two_levels_without_oversubscription() -> None:
+    """64 hosts of 8 rails, 32 leaves of 16 down and 16 up, 512 cables between switches."""
+    pod = net_from_topology(load_inventory(ROOT / "inventory" / "pod-64.yaml").topology)
+    spec = pod.clos.spec
+    assert (spec.hosts, spec.rails, spec.down, spec.up, spec.levels, spec.rail_optimised) == (64, 8, 16, 16, 2, True)
+    assert len(pod.trunks) == 512
+    assert len(set(pod.block)) == 1
+
+
+@pytest.mark.parametrize("made", [topology(), topology(one_leaf=True), three_levels()], ids=["rails", "tor", "pods"])
+def test_every_link_has_one_name_that_leads_back(made: Topology) -> None:
+    """Names are unique, join the right ends, and a cable looked up by its ends has those names."""
+    net = net_from_topology(made)
+    names = [net.link_name(link) for link in range(net.clos.links)]
+    assert len(set(names)) == len(names) == 2 * sum(1 for _ in made.links())
+    joined = {frozenset(end.partition("#")[0] for end in name.split("->")) for name in names}
+    assert joined == {frozenset((link.a, link.b)) for link in made.links()}
+    for link in made.links():
+        if "/" in link.a:
+            cables = (net.access(*link.a.split("/")),)
+        else:
+            cables = net.cables(link.a, link.b)
+            assert tuple((back, forth) for forth, back in net.cables(link.b, link.a)) == cables
+        for forth, back in cables:
+            assert net.link_name(forth).replace("#", "->").split("->")[0] == link.a
+            assert net.link_name(back).split("->")[-1] == link.a
+
+
+def test_parallel_cables_are_numbered() -> None:
+    """Two cables to each of two spines are four uplinks."""
+    net = net_from_topology(topology())
+    assert net.clos.spec.up == 4
+    assert [net.link_name(up) for up, _ in net.cables("u1-leaf1", "spine1")] == [
+        "u1-leaf1->spine1#0",
+        "u1-leaf1->spine1#1",
+    ]
+
+
+def test_three_levels_carry_traffic_between_pods() -> None:
+    """Spines at one position join the same cores whatever order a pod lists them in; 4 cables serve 8 RNICs."""
+    net = net_from_topology(three_levels())
+    assert (net.clos.spec.levels, net.clos.spec.leaves_per_pod, net.clos.spec.core_up) == (3, 4, 2)
+    assert net.spines == (("p0-spine0", "p0-spine1"), ("p1-spine0", "p1-spine1"))
+    question = Question("test", net, "infiniband", "pairs", "sorted", tuple(net.host_ids.values()), ("ar",))
+    assert what_if(question).engines[0].shares.least == pytest.approx(0.95 * 4 / 8)
+
+
+def test_units_that_are_not_full_keep_silent_places() -> None:
+    """Seven hosts on units of four: the eighth place has no name and sends nothing."""
+    full = topology()
+    net = net_from_topology(replace(full, hosts={name: full.hosts[name] for name in list(full.hosts)[:-1]}))
+    assert net.hosts[-2:] == ("h6", None)
+    assert net.link_name(int(net.clos.nic_up(net.clos.nic(7, 1)))) == "host 7 (none)/rail 1->u1-leaf1"
+    src, dst, _ = traffic("permutation", net, hosts=np.array(list(net.host_ids.values())), order="random", seed=0)
+    assert sorted(src) == sorted(dst) == list(range(14))
+
+
+def bare(made: Topology) -> Topology:
+    """The same without uplinks."""
+    return replace(made, uplinks=())
+
+
+def with_uplinks(made: Topology, *uplinks: Uplinks) -> Topology:
+    """The same with other uplinks."""
+    return replace(made, uplinks=uplinks)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (bare(topology()), "leaf u0-leaf0 has no uplinks"),
+        (with_uplinks(topology(), Uplinks(("u0-leaf0", "u0-leaf1"), ("spine0",), 1, 400.0)), "u1-leaf0 has no uplinks"),
+        (
+            with_uplinks(
+                topology(),
+                Uplinks(("u0-leaf0", "u0-leaf1"), ("spine0",), 1, 400.0),
+                Uplinks(("u1-leaf0", "u1-leaf1"), ("spine0",), 2, 400.0),
+            ),
+            "leaf switches differ in their uplinks",
+        ),
+        (
+            with_uplinks(
+                topology(),
+                Uplinks(("u0-leaf0", "u0-leaf1"), ("spine0",), 1, 400.0),
+                Uplinks(("u1-leaf0", "u1-leaf1"), ("spine1",), 1, 400.0),
+            ),
+            "no path from u0-leaf0 to u1-leaf0",
+        ),
+        (
+            with_uplinks(
+                topology(),
+                *topology().uplinks,
+                Uplinks(("u0-leaf0",), ("spine0",), 1, 400.0),
+            ),
+            "u0-leaf0 has 2, 3 cables to different switches above it",
+        ),
+    ],
+)
+def test_what_is_not_regular_is_said(made: Topology, said: str) -> None:
+    """Switches that are no regular Clos are refused with the place where they are not."""
+    with pytest.raises(ValueError, match=said):
+        net_from_topology(made)
+
+
+def test_hosts_that_differ_are_said() -> None:
+    """Different numbers of RNICs, and hosts without leaves, cannot be simulated."""
+    made = topology()
+    last = made.hosts["h7"]
+    with pytest.raises(ValueError, match="different numbers of RNICs: p2 2, p3 3"):
+        net_from_topology(replace(made, hosts={**made.hosts, "h7": replace(last, platform=platform(3))}))
+    with pytest.raises(ValueError, match="h7 without a leaf for each RNIC"):
+        net_from_topology(replace(made, hosts={**made.hosts, "h7": replace(last, leaves=())}))

@@ -1,0 +1,253 @@
+"""Bit errors: the chain from the wire to bandwidth, against the published and tabulated values."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.sim.fec import CODES, FECS, frame_loss, uncorrectable
+from fabric.sim.phy import (
+    MESSAGE_BYTES,
+    ber_text,
+    goodput_factor,
+    link_quality,
+    plr_factor,
+    post_fec,
+    sprayed_loss,
+)
+
+# raw BER -> codeword error, effective BER, packet loss, bandwidth with PLR, goodput without (400 Gb/s, 12 us, 4 KiB);
+# each to the digits it was computed with independently.
+TABLE = [
+    (1e-4, "1.4e-18", "4.0e-21", "1e-17", "1", "1"),
+    (2.4e-4, "8.15e-13", "2.4e-15", "6.1e-12", "1", "1"),
+    (5e-4, "2.8e-8", "8.3e-11", "2.1e-7", "1", "1.000"),
+    (7e-4, "2.3e-6", "6.7e-9", "1.7e-5", "1.000", "0.998"),
+    (1e-3, "1.5e-4", "4.6e-7", "1.1e-3", "0.996", "0.856"),
+    (1.2e-3, "1.1e-3", "3.2e-6", "7.9e-3", "0.975", "0.46"),
+    (1.5e-3, "8.7e-3", "2.7e-5", "6.3e-2", "0.82", "0.09"),
+    (2e-3, "7.9e-2", "2.5e-4", "0.46", "0.32", "0.008"),
+    (3e-3, "0.55", "1.9e-3", "1.0", "0.03", "0"),
+]
+
+bers = st.one_of(
+    st.sampled_from([0.0, 5e-324, 1e-300, 1e-15, 2.4e-4, 1e-3, 0.5]),
+    st.floats(0.0, 0.5),
+    st.floats(-300.0, -0.31).map(lambda power: 10.0**power),
+)
+rates = st.one_of(st.floats(1e-300, 1e308), st.sampled_from([5e-324, 25.0, 400.0, 1.7e308]))
+fecs = st.sampled_from(FECS)
+
+
+def unit(text):
+    """Half of the last printed digit, and a little: two of the values were rounded twice (2.2456 to 2.25 to 2.3)."""
+    mantissa, _, power = text.partition("e")
+    digits = len(mantissa.partition(".")[2])
+    return 0.55 * 10.0 ** (int(power or 0) - digits)
+
+
+def quality(raw_ber, *, fec="kp4", plr=False, rate=400.0):
+    """A link with raw bit errors only."""
+    return link_quality(raw_ber=raw_ber, fec=fec, plr=plr, line_rate_gbps=rate)
+
+
+def where(left, *, fec, plr):
+    """The raw BER that leaves *left* of the bandwidth, by halving."""
+    low, high = 1e-12, 1e-2
+    for _ in range(60):
+        middle = sqrt(low * high)
+        low, high = (middle, high) if quality(middle, fec=fec, plr=plr).goodput_factor > left else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]:g}")
+def test_table(row):
+    """Every step of the chain agrees with the table within the last digit printed there."""
+    raw_ber, *expected = row
+    after = post_fec(raw_ber, fec="kp4")
+    found = (
+        after.codeword_error,
+        after.effective_ber,
+        after.packet_loss,
+        quality(raw_ber, plr=True).goodput_factor,
+        quality(raw_ber).goodput_factor,
+    )
+    for value, text in zip(found, expected, strict=True):
+        assert value == pytest.approx(float(text), rel=0, abs=unit(text))
+
+
+def test_ieee_frame_loss():
+    """RS(544,514), two-way interleaved, at BER 2.4e-4 loses 1.7e-12 of 64-octet frames (IEEE 802.3cm 138.1.1)."""
+    beyond = post_fec(2.4e-4, fec="kp4").codeword_error
+    assert frame_loss(beyond, frame_bits=84 * 8, code=CODES["kp4"], interleave=2) == pytest.approx(1.7e-12, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("fec", "plr", "cliff"),
+    [
+        ("kp4", True, ("1.39e-3", "1.58e-3", "1.81e-3", "2.10e-3")),
+        ("kp4", False, ("9.6e-4", "1.06e-3", "1.18e-3", "1.32e-3")),
+        ("none", False, ("2.3e-8", "6.8e-8", "2.0e-7", "6.1e-7")),
+    ],
+)
+def test_cliff(fec, plr, cliff):
+    """Bandwidth is 0.9, 0.75, 0.5 and 0.25 where the cliff was found: within 2 % or the last digit printed."""
+    for left, text in zip((0.9, 0.75, 0.5, 0.25), cliff, strict=True):
+        allowed = max(0.02 * float(text), unit(text))
+        assert where(left, fec=fec, plr=plr) == pytest.approx(float(text), rel=0, abs=allowed)
+
+
+def test_correctable_errors_are_invisible():
+    """A raw BER of 1e-5 does nothing on a KP4 link, and takes nearly everything from one without FEC."""
+    assert quality(1e-5).goodput_factor == pytest.approx(1.0, abs=1e-9)
+    assert quality(1e-5, plr=True).capacity_factor == pytest.approx(1.0, abs=1e-9)
+    assert quality(1e-5, fec="none").goodput_factor < 0.02
+
+
+@pytest.mark.parametrize(
+    ("effective_ber", "lost"),
+    [(1e-15, 3.3e-11), (1e-12, 3.3e-8), (1e-9, 3.3e-5), (1e-8, 3.3e-4), (1e-7, 3.3e-3), (1e-6, 3.2e-2)],
+)
+def test_errors_behind_the_fec(effective_ber, lost):
+    """Effective BER costs whole 4 KiB packets, whatever the FEC."""
+    seen = link_quality(effective_ber=effective_ber, fec="kp4", plr=False, line_rate_gbps=400.0)
+    assert seen.loss == pytest.approx(lost, rel=0.03)
+    assert seen.effective_ber == seen.symbol_ber == effective_ber
+    assert seen.raw_ber == 0.0
+
+
+def test_slow_and_lossy_are_kept_apart():
+    """With link-level retry a bad link is slow and loses nothing; without, it is as fast as ever and loses."""
+    slow, lossy = quality(1.5e-3, plr=True), quality(1.5e-3)
+    assert slow.capacity_factor < 0.9
+    assert (slow.loss, slow.symbol_ber) == (0.0, 0.0)
+    assert slow.effective_ber == lossy.effective_ber == lossy.symbol_ber > 0
+    assert lossy.capacity_factor == 1.0
+    assert lossy.loss > 0.05
+
+
+def test_roce_collapses_between_a_thousandth_and_a_hundredth():
+    """With timeouts for lost tails, half is left at loss 1.1e-3 and a tenth at 7.9e-3, less than go-back-N alone."""
+    for loss, left in ((1.1e-3, 0.49), (7.9e-3, 0.12)):
+        with_tail = goodput_factor(loss, rate_gbps=400.0, message_bytes=MESSAGE_BYTES)
+        assert with_tail == pytest.approx(left, abs=0.01)
+        assert with_tail < goodput_factor(loss, rate_gbps=400.0)
+    assert goodput_factor(1e-2, rate_gbps=400.0, message_bytes=MESSAGE_BYTES) < 0.1
+    no_tail = goodput_factor(1e-3, rate_gbps=400.0, message_bytes=MESSAGE_BYTES, kappa=0.0)
+    assert no_tail == goodput_factor(1e-3, rate_gbps=400.0)
+
+
+def test_slower_networks_bear_more():
+    """At 40 Gb/s, 10 us and 1 KiB go-back-N keeps 0.67 at 1 % loss; a tail timeout leaves almost nothing."""
+    small = {"rtt_us": 10.0, "rate_gbps": 40.0, "mtu_bytes": 1024}
+    assert goodput_factor(1e-2, **small) == pytest.approx(0.67, abs=0.005)
+    assert goodput_factor(1e-2, **small, message_bytes=64 << 10) < 0.03
+
+
+@pytest.mark.parametrize(("loss", "mapped", "sprayed"), [(1e-2, 0.40, 0.956), (1e-3, 0.872, 0.995)])
+def test_spraying_spreads_the_loss(loss, mapped, sprayed):
+    """Adaptive routing over 32 links turns a lossy one into p/32 for everyone."""
+    assert goodput_factor(loss, rate_gbps=400.0) == pytest.approx(mapped, abs=0.005)
+    assert goodput_factor(sprayed_loss(loss, links=32), rate_gbps=400.0) == pytest.approx(sprayed, abs=0.0006)
+
+
+@pytest.mark.parametrize(
+    ("ber", "beyond", "effective_ber"),
+    [
+        (1e-4, 1.359811064764e-18, 4.009234899925e-21),
+        (2.4e-4, 8.151573399330e-13, 2.412093889556e-15),
+        (1e-3, 1.530258592806e-4, 4.641191599832e-7),
+        (2e-3, 7.939087369613e-2, 2.541103374867e-4),
+        (3e-3, 5.449212504492e-1, 1.926005676351e-3),
+    ],
+)
+def test_tail_is_the_binomials(ber, beyond, effective_ber):
+    """P[Bin(544, p) > 15] and the bits left wrong are exact to eleven digits (summed with 60-digit decimals)."""
+    assert uncorrectable(ber, CODES["kp4"]) == pytest.approx((beyond, effective_ber), rel=1e-11, abs=0.0)
+
+
+def test_bursts_make_it_worse():
+    """The burst multiplier scales codeword errors, and never beyond certainty."""
+    plain, bursty = post_fec(1e-3, fec="kp4"), post_fec(1e-3, fec="kp4", burst=10.0)
+    assert bursty.codeword_error == pytest.approx(10 * plain.codeword_error)
+    assert post_fec(5e-3, fec="kp4", burst=1e9).codeword_error == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ber", "text"),
+    [
+        (0.0, "15E-255"),
+        (1e-260, "15E-255"),
+        (2e-9, "2E-9"),
+        (9.7e-10, "1E-9"),
+        (3e-12, "3E-12"),
+        (1e-4, "1E-4"),
+        (0.5, "5E-1"),
+    ],
+)
+def test_ber_text(ber, text):
+    """A BER is printed as mlxlink does, 15E-255 for none."""
+    assert ber_text(ber) == text
+
+
+@given(bers)
+def test_ber_text_reads_back(ber):
+    """The text is the BER to one digit."""
+    text = ber_text(ber)
+    assert text == "15E-255" if ber < 1e-254 else float(text) == pytest.approx(ber, rel=0.34)
+
+
+@given(bers, fecs, st.booleans(), rates)
+def test_every_link_has_a_quality(ber, fec, plr, rate):
+    """No BER and no rate gives anything but ratios between 0 and 1."""
+    for kind in ("raw_ber", "effective_ber"):
+        seen = link_quality(**{kind: ber}, fec=fec, plr=plr, line_rate_gbps=rate)
+        ratios = (seen.capacity_factor, seen.loss, seen.goodput_factor)
+        assert all(isfinite(ratio) and 0.0 <= ratio <= 1.0 for ratio in ratios)
+        assert all(0.0 <= value <= 0.5 for value in (seen.raw_ber, seen.effective_ber, seen.symbol_ber))
+
+
+@given(bers, bers, fecs, st.booleans(), st.sampled_from([25.0, 100.0, 400.0, 1600.0]))
+def test_more_errors_are_never_better(one, other, fec, plr, rate):
+    """A higher BER never carries more, and never has fewer errors after the FEC."""
+    low, high = (quality(ber, fec=fec, plr=plr, rate=rate) for ber in sorted((one, other)))
+    assert high.goodput_factor <= low.goodput_factor + 1e-12
+    assert high.loss >= low.loss * (1 - 1e-9)
+    assert high.effective_ber >= low.effective_ber * (1 - 1e-9)
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), rates, st.sampled_from([None, 4096, MESSAGE_BYTES]))
+def test_more_loss_is_never_better(one, other, rate, message_bytes):
+    """Goodput falls with the loss, from 1 at none to 0 at all, and is never NaN."""
+    low, high = (goodput_factor(loss, rate_gbps=rate, message_bytes=message_bytes) for loss in sorted((one, other)))
+    assert 0.0 <= high <= low <= 1.0
+    assert not isnan(plr_factor(one, line_rate_gbps=rate))
+    assert goodput_factor(0.0, rate_gbps=rate, message_bytes=message_bytes) == 1.0
+    assert goodput_factor(1.0, rate_gbps=rate, message_bytes=message_bytes) == 0.0
+
+
+@pytest.mark.parametrize("ber", [-1e-9, 0.51, float("nan"), float("inf")])
+def test_what_is_no_ber_is_refused(ber):
+    """A BER outside 0 to 0.5 is an error, never a number."""
+    for attempt in (
+        lambda: post_fec(ber, fec="kp4"),
+        lambda: link_quality(effective_ber=ber, fec="kp4", plr=True, line_rate_gbps=400.0),
+        lambda: ber_text(ber),
+    ):
+        with pytest.raises(ValueError, match="not between"):
+            attempt()
+
+
+def test_what_is_no_link_is_refused():
+    """An unknown FEC, a rate of nothing, a loss above 1 and a trunk of no links are errors."""
+    with pytest.raises(ValueError, match="there is no FEC 'rs'"):
+        post_fec(0.0, fec="rs")
+    with pytest.raises(ValueError, match="line_rate_gbps"):
+        quality(0.0, plr=True, rate=0.0)
+    with pytest.raises(ValueError, match="loss"):
+        goodput_factor(1.5, rate_gbps=400.0)
+    with pytest.raises(ValueError, match="sprayed"):
+        sprayed_loss(0.1, links=0)

@@ -1,0 +1,206 @@
+"""What-if on the simulated network: names, regularity, and shares that agree with what is known of such networks."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.config import load_inventory
+from fabric.sim.link_fault import LinkFault
+from fabric.sim.link_state import link_state
+from fabric.sim.named_clos import NamedClos
+from fabric.sim.net_from_topology import net_from_topology
+from fabric.sim.what_if import EngineResult, Question, what_if
+from fabric.sim.what_if_traffic import PATTERNS, flows_of, traffic
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def pod_64() -> NamedClos:
+    """The shipped pod of 64 hosts."""
+    return net_from_topology(load_inventory(ROOT / "inventory" / "pod-64.yaml").topology)
+
+
+def ask(
+    pattern: str = "pairs",
+    *,
+    order: str = "random",
+    engines: tuple[str, ...] = ("ftree", "ecmp", "ar"),
+    faults: tuple[LinkFault, ...] = (),
+    link_layer: str = "infiniband",
+    qps: int = 1,
+) -> dict[str, EngineResult]:
+    """The answer by engine, for every host of a network."""
+    net = pod_64()
+    question = Question(
+        inventory="test",
+        net=net,
+        link_layer=link_layer,
+        pattern=pattern,
+        order=order,
+        hosts=tuple(net.host_ids.values()),
+        engines=engines,
+        faults=faults,
+        qps=qps,
+    )
+    return {result.engine: result for result in what_if(question).engines}
+
+
+def slow_trunks(count: int = 16, factor: float = 0.25, *, seed: int = 0) -> LinkFault:
+    """Some of the pod's cables between switches, drawn, slow in both directions."""
+    drawn = np.random.default_rng(seed).choice(len(pod_64().trunks), size=count, replace=False)
+    return LinkFault("some", "slow", factor, tuple(int(link) for link in pod_64().trunks[drawn].ravel()))
+
+
+def lossy(loss: float = 1e-2) -> LinkFault:
+    """One cable that drops packets at full speed."""
+    return LinkFault("lossy", "loss", loss, pod_64().cables("su0-leaf3", "spine02")[0])
+
+
+def test_rails_with_spines_of_their_own_are_blocks() -> None:
+    """The hall's rails never meet; a drawn permutation stays on its rail there, and crosses rails in the pod."""
+    hall = net_from_topology(load_inventory(ROOT / "inventory" / "hall-2048.yaml").topology)
+    assert (hall.clos.spec.up, len(hall.spines), hall.block[:9]) == (32, 8, (0, 1, 2, 3, 4, 5, 6, 7, 0))
+    for net, crosses in ((hall, False), (pod_64(), True)):
+        src, dst, _ = traffic("permutation", net, hosts=np.arange(64), order="random", seed=1)
+        assert bool((src % 8 != dst % 8).any()) is crosses
+
+
+@given(
+    pattern=st.sampled_from(PATTERNS),
+    order=st.sampled_from(["sorted", "random"]),
+    hosts=st.sets(st.integers(0, 63), min_size=2, max_size=12),
+    seed=st.integers(0, 99),
+)
+def test_traffic_is_what_it_promises(pattern: str, order: str, hosts: set[int], seed: int) -> None:
+    """As many flows as counted beforehand, never to oneself, only among the hosts asked for, each RNIC alike."""
+    ids = np.array(sorted(hosts))
+    src, dst, job = traffic(pattern, pod_64(), hosts=ids, order=order, seed=seed)
+    assert len(src) == len(dst) == len(job) == flows_of(pattern, hosts=len(ids), rails=8)
+    assert (src != dst).all()
+    assert set(src // 8) | set(dst // 8) <= hosts
+    assert (np.sort(src) == np.sort(dst)).all()
+    if pattern == "pairs":
+        assert all(len(set(src[job == number] // 8)) == 2 for number in set(job))
+
+
+def test_a_static_permutation_keeps_a_little_over_half() -> None:
+    """Random permutations get 0.5 to 0.68 on static routes (Hoefler 2008: 0.55 to 0.60), with ar at least 0.95."""
+    found = ask("permutation", engines=("ftree", "lft_random", "ecmp", "ar"))
+    assert all(0.5 <= found[engine].shares.mean <= 0.68 for engine in ("ftree", "lft_random", "ecmp"))
+    assert found["ar"].shares.mean >= 0.95
+
+
+def test_slow_trunks_cost_static_routes_much_and_adaptive_routing_little() -> None:
+    """16 of 512 cables at a quarter: ar keeps 0.9 of what it had, with a fraction of the spread (sign of Meta 5.2)."""
+    found = ask(faults=(slow_trunks(),))
+    kept = {engine: one.shares.mean / one.healthy.mean for engine, one in found.items() if one.healthy}
+    assert kept["ar"] >= 0.9
+    assert kept["ftree"] <= 0.85
+    assert found["ar"].shares.mean > 1.5 * max(found[engine].shares.mean for engine in ("ftree", "ecmp"))
+    assert found["ecmp"].shares.cv > 5 * found["ar"].shares.cv
+
+
+def test_one_slow_cable_makes_a_whole_ring_slow() -> None:
+    """A sorted ring crosses few cables; where ftree sends it over a slow one it runs at a quarter, with ar in full."""
+    hit = LinkFault("hit", "slow", 0.25, pod_64().cables("su0-leaf0", "spine00")[0])
+    found = ask("ring", order="sorted", faults=(hit,))
+    assert found["ftree"].healthy.mean == 1.0
+    assert found["ftree"].shares.mean == pytest.approx(0.25)
+    assert found["ar"].shares.mean == pytest.approx(1.0)
+
+
+def test_a_lossy_but_fast_link_is_spread_over_everyone() -> None:
+    """Adaptive routing does not see it: the mean falls below static routing's, the worst stays above."""
+    found = ask(order="sorted", faults=(lossy(),), engines=("ftree", "ar"))
+    assert found["ar"].shares.mean < found["ftree"].shares.mean
+    assert found["ar"].shares.least > 2 * found["ftree"].shares.least
+    assert found["ftree"].shares.least == pytest.approx(0.40, abs=0.01)  # go-back-N at 1e-2, 400 Gb/s, 12 us, 4 KiB
+
+
+def test_bit_errors_slow_an_infiniband_link_and_make_an_ethernet_link_lossy() -> None:
+    """With link-level retry capacity goes, without it packets go; below the FEC's cliff nothing does."""
+    links = pod_64().cables("su0-leaf3", "spine02")[0]
+    for ber, link_layer, slow, drops in (
+        (1.5e-3, "infiniband", True, False),
+        (1.5e-3, "ethernet", False, True),
+        (1e-5, "infiniband", False, False),
+        (1e-5, "ethernet", False, False),
+    ):
+        state = link_state(pod_64(), (LinkFault("f", "ber", ber, links),), link_layer=link_layer)
+        assert bool(state.capacity_gbps[links[0]] < 399) is slow
+        assert bool(state.loss[links[0]] > 1e-6) is drops
+        assert state.loss.sum() == pytest.approx(2 * state.loss[links[0]])
+
+
+def test_faults_of_one_link_add_up() -> None:
+    """Half of a quarter is an eighth; two losses are independent; down is nothing."""
+    links = pod_64().cables("su0-leaf3", "spine02")[0]
+    faults = [LinkFault("f", kind, value, links) for kind, value in (("slow", 0.5), ("slow", 0.25), ("loss", 0.5))]
+    state = link_state(pod_64(), [*faults, faults[-1]], link_layer="infiniband")
+    assert state.capacity_gbps[links[0]] == 50.0
+    assert state.loss[links[1]] == 0.75
+    state = link_state(pod_64(), [*faults, LinkFault("f", "down", 0.0, links)], link_layer="infiniband")
+    assert (state.capacity_gbps[links[0]], state.down) == (0.0, tuple(sorted(links)))
+
+
+def test_an_access_link_that_is_down_cannot_be_routed_around() -> None:
+    """No engine helps: the job of that host gets nothing, the others as much as before or more."""
+    down = LinkFault("down", "down", 0.0, pod_64().access("gpu003", "mlx5_2"))
+    for one in ask(faults=(down,), order="sorted").values():
+        assert one.shares.stalled == 10  # one job of each of ten seeds
+        assert one.shares.least == 0.0
+        assert one.healthy.stalled == 0
+        assert one.shares.median >= one.healthy.median
+
+
+def test_a_cable_between_switches_that_is_down_is_routed_around() -> None:
+    """Nothing stalls, and adaptive routing has 15 of 16 uplinks left at that leaf."""
+    down = LinkFault("down", "down", 0.0, pod_64().cables("su0-leaf3", "spine02")[0])
+    found = ask(faults=(down,), order="sorted")
+    assert all(one.shares.stalled == 0 for one in found.values())
+    assert found["ar"].shares.least == pytest.approx(0.95 * 15 / 16)
+
+
+def test_blind_spray_goes_at_the_pace_of_the_slowest_link() -> None:
+    """On Ethernet a switch does not know the far side: one slow cable to a leaf slows all that comes down to it."""
+    slow = LinkFault("slow", "slow", 0.25, pod_64().cables("su0-leaf3", "spine02")[0])
+    knowing = ask(faults=(slow,), order="sorted", engines=("ar",))["ar"].shares.least
+    blind = ask(faults=(slow,), order="sorted", engines=("ar",), link_layer="ethernet")["ar"].shares.least
+    assert knowing == pytest.approx(0.95 * 15.25 / 16)
+    assert blind == pytest.approx(0.95 * 0.25)
+
+
+def test_more_queue_pairs_spread_ecmp() -> None:
+    """One to four queue pairs give 25 to 45 % more (Meta: up to 40 % from E-ECMP with QP scaling)."""
+    one, four = (ask(engines=("ecmp",), qps=qps)["ecmp"].shares.mean for qps in (1, 4))
+    assert 1.25 <= four / one <= 1.45
+
+
+def test_the_busiest_links_are_those_that_hold_flows_back() -> None:
+    """The slow cable comes first, with what it was asked for and what it has; adaptive routing names the trunk."""
+    links = pod_64().cables("su0-leaf3", "spine02")[0]
+    found = ask(faults=(LinkFault("slow", "slow", 0.25, links),), order="sorted", engines=("ftree", "ar"))
+    assert {busy.name for busy in found["ftree"].busiest[:2]} == {"su0-leaf3->spine02", "spine02->su0-leaf3"}
+    top = found["ftree"].busiest[0]
+    assert (top.load_gbps, top.capacity_gbps, top.ratio) == (400.0, 100.0, 4.0)
+    assert {busy.name for busy in found["ar"].busiest[:2]} == {"su0-leaf3->spines", "spines->su0-leaf3"}
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    """Nothing but the question decides, to the last bit."""
+    assert ask(faults=(slow_trunks(),)) == ask(faults=(slow_trunks(),))
+
+
+def test_all_to_all_is_measured_against_its_fair_part() -> None:
+    """Balanced routes give every flow its part of line rate in full."""
+    found = ask("all_to_all", order="sorted", engines=("ftree", "ar"))
+    assert found["ftree"].shares.count == 10 * 64 * 63 * 8
+    assert found["ftree"].shares.least == pytest.approx(1.0)
+    assert found["ar"].shares.least == pytest.approx(1.0)
