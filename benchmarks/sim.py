@@ -1,8 +1,8 @@
 """How fast the simulated network answers: run it, it prints CPU milliseconds, how they grow, and ratios to SimGrid.
 
 One thread, process CPU time, best of several. SimGrid (Debian's libsimgrid-dev, with g++) gets the same flows on the
-same routes in the same run; without it our own times are printed alone. The targets are measured first, while the process
-is young and every large array costs page faults; the same solve takes less than half of that further down.
+same routes in the same run; without it our own times are printed alone. The targets are measured first, while the
+process is young and every large array costs page faults; the same solve takes less than half of that further down.
 """
 
 from __future__ import annotations
