@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 def _mock(inventory: Inventory, seed: int) -> Executor:
     from fabric.executors.mock import MockExecutor
+    from fabric.sim.routing import Routing
     from fabric.sim.world import World
 
     mock = inventory.mock
-    return MockExecutor(World(inventory.topology, faults=mock.faults, seed=seed, noise_cv=mock.noise_cv))
+    routing = Routing(mock.routing, mock.qps, mock.salt)
+    world = World(inventory.topology, faults=mock.faults, seed=seed, noise_cv=mock.noise_cv, routing=routing)
+    return MockExecutor(world)
 
 
 def _ssh(inventory: Inventory, seed: int) -> Executor:

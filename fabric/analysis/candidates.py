@@ -33,6 +33,8 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _all_to_all(probe, topology)
     elif probe.kind == "tor_all_reduce":
         yield from _tor_all_reduce(probe, topology)
+    elif probe.kind in ("group_all_reduce", "concurrent_rings"):
+        yield from _group(probe)
 
 
 def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology) -> Iterator[Component]:
@@ -131,6 +133,19 @@ def _tor_all_reduce(probe: Probe, topology: Topology) -> Iterator[Component]:
     yield Component(fold(leaves), "leaf", f"the leaf switches {fold(leaves)}")
     a, b = probe.hosts
     yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
+
+
+def _group(probe: Probe) -> Iterator[Component]:
+    """Two hosts are told apart by what others say of them; of more, only that it is among them."""
+    first, *others = probe.hosts
+    if len(others) > 1:
+        text = f"some of {fold(probe.hosts)}, or what is between them"
+        yield Component(f"{first}+{len(others)}-more", "group", text)
+        return
+    for host in probe.hosts:
+        text = f"{host} as others see it: its RNICs, cables, leaf ports, or all of it"
+        yield Component(f"{host}:network", "host", text)
+    yield Component("+".join(probe.hosts), "pair", f"{' or '.join(probe.hosts)}, or what is between them")
 
 
 def _switch(host: str, name: str, *, uplink: bool) -> Iterator[Component]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
 from fabric.analysis.together import merged, names, without_mistakes
+from fabric.analysis.unjudged import unjudged
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -79,7 +80,10 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> l
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
         if outcome in (Outcome.SKIPPED, Outcome.INCONCLUSIVE):
-            lines += [f"  {text}" for text in _common_reasons(verdicts[probe.probe_id].reason for probe in members)]
+            measured = unjudged(members, verdicts)
+            told = {id(probe) for group in measured for probe in group.probes}
+            others = (verdicts[probe.probe_id].reason for probe in members if id(probe) not in told)
+            lines += [f"  {text}" for text in (*(group.text for group in measured), *_common_reasons(others))]
     return lines
 
 

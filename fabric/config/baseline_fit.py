@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from fabric.model.inventory import Inventory
 from fabric.model.names import fold
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, ProbeSpec, RnicToRnicSpec, Scenario, TorAllReduceSpec
+from fabric.model.scenario import (
+    AllToAllSpec,
+    ConcurrentRingsSpec,
+    GroupAllReduceSpec,
+    LoopbackSpec,
+    ProbeSpec,
+    RnicToRnicSpec,
+    Scenario,
+    TorAllReduceSpec,
+)
 from fabric.model.topology import Platform
 from fabric.model.verdict import Baseline, Limit
 
@@ -45,8 +54,7 @@ def baseline_notes(
         where = f"platform {platform.name}, baseline {baseline.name}"
         found += (f"{where}: {text}" for text in _beyond_reach(platform, baseline.limits))
         if scenario is not None:
-            specs = [spec for phase in scenario.phases for spec in phase.probes]
-            found += (f"{where}: {text}" for text in _without_limit(platform, baseline.limits, specs))
+            found += (f"{where}: {text}" for text in _without_limit(platform, baseline.limits, scenario))
     return tuple(dict.fromkeys(found))
 
 
@@ -87,19 +95,19 @@ def _what(limit: Limit) -> str:
     return " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part)
 
 
-def _without_limit(platform: Platform, limits: Iterable[Limit], specs: Iterable[ProbeSpec]) -> Iterator[str]:
+def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenario) -> Iterator[str]:
     """What is asked for and has no limit that matches."""
     listed = tuple(limits)
     kinds = {limit.kind for limit in listed}
-    for spec in specs:
-        for asked in _asked(platform, spec):
+    for spec in (spec for phase in scenario.phases for spec in phase.probes):
+        for asked in _asked(platform, spec, hosts=len(scenario.hosts)):
             if any(_matches(limit, asked) for limit in listed):
                 continue
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
 
 
-def _asked(platform: Platform, spec: ProbeSpec) -> Iterator[_Asked]:
+def _asked(platform: Platform, spec: ProbeSpec, *, hosts: int) -> Iterator[_Asked]:
     """What the probes of a spec are looked up by on hosts of the platform; nothing where it has no probes there."""
     gpus = len(platform.gpus)
     if isinstance(spec, LoopbackSpec):
@@ -111,9 +119,20 @@ def _asked(platform: Platform, spec: ProbeSpec) -> Iterator[_Asked]:
     elif isinstance(spec, AllToAllSpec):
         if gpus > 1:
             yield _Asked("all_to_all", size_bytes=spec.sizes_bytes[-1], ranks=gpus)
-    elif isinstance(spec, TorAllReduceSpec):
-        size_bytes = spec.sizes_bytes[-1]
-        yield _Asked("tor_all_reduce", size_bytes=size_bytes, ranks=2 * gpus, algorithm=spec.algorithm)
+    else:
+        yield from _asked_between_hosts(gpus, spec, hosts=hosts)
+
+
+def _asked_between_hosts(
+    gpus: int, spec: TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec, *, hosts: int
+) -> Iterator[_Asked]:
+    if isinstance(spec, TorAllReduceSpec):
+        kind, ranks = "tor_all_reduce", 2 * gpus
+    elif isinstance(spec, GroupAllReduceSpec):
+        kind, ranks = "group_all_reduce", spec.gpus or (spec.hosts or hosts) * gpus
+    else:
+        kind, ranks = "concurrent_rings", spec.groups_of * gpus
+    yield _Asked(kind, size_bytes=spec.sizes_bytes[-1], ranks=ranks, algorithm=spec.algorithm)
 
 
 def _matches(limit: Limit, asked: _Asked) -> bool:

@@ -9,9 +9,11 @@ from pydantic_core import PydanticCustomError
 from fabric.config.inventory_file import COMPONENT, FACTOR, FAULT_KIND, FaultEntry
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scalars import refusal
+from fabric.config.uplink_faults import uplink_problem
 from fabric.config.wording import nearest, quoted
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.uplink_faults import is_above_leaves
 
 _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
 
@@ -56,10 +58,9 @@ def component_problem(component: str, kind: str, topology: Topology) -> str | No
     if kind == "absent" and component.endswith(":nvlink"):
         return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
     if not slash:
-        switch = topology.switches.get(name)
-        if switch is not None and switch.tier != "leaf":
-            return f"the simulated rack has no {switch.tier} switches yet, only leaves, got {quoted(name)}"
-        if host or switch:
+        if is_above_leaves(Fault(component, kind), topology):
+            return uplink_problem(component, kind, topology)
+        if host or name in topology.switches:
             return None
         return f"no host or switch {quoted(name)}{nearest(name, [*topology.hosts, *topology.switches])}"
     if host is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
+from dataclasses import replace
 from pathlib import Path
 
 from fabric.config import topology as parts
@@ -21,6 +22,7 @@ from fabric.config.inventory_file import (
 )
 from fabric.config.platforms import platform
 from fabric.config.problems import Problems
+from fabric.config.uplink_faults import network_problem
 from fabric.config.wording import quoted, shown
 from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings
 from fabric.model.topology import Topology
@@ -49,7 +51,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         backend=file.backend,
         ssh=_ssh(file.ssh),
         process=_process(file.process),
-        mock=MockSettings((*mock.faults, *extra), mock.noise_cv),
+        mock=replace(mock, faults=(*mock.faults, *extra)),
     )
 
 
@@ -103,7 +105,10 @@ def _mock(tree: dict[str, Tree], topology: Topology, problems: Problems, *, whol
         text = component_problem(each.component, each.kind, topology) if whole else None
         if text:
             problems.add((*here, "component"), text)
-    return MockSettings(tuple(faults), entry.noise_cv)
+    irregular = network_problem(topology) if whole and entry.routing is not None else None
+    if irregular:
+        problems.add(("mock", "routing"), irregular)
+    return MockSettings(tuple(faults), entry.noise_cv, entry.routing, entry.qps, entry.salt)
 
 
 def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, *, whole: bool) -> tuple[Fault, ...]:

@@ -23,6 +23,7 @@ PathText = Annotated[str, Line("a path", most=4096)]
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
 FAULT_KIND = Choice(("slow", "broken", "hanging", "absent", "garbage"))
 FACTOR = Decimal(0.001, 0.999)
+ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 
 
 class PcieSwitchEntry(Entry):
@@ -149,7 +150,7 @@ class FaultEntry(Entry):
     """Something the simulated rack does wrong."""
 
     component: Annotated[str, COMPONENT] = Field(
-        description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch."
+        description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
     )
     kind: Annotated[str, FAULT_KIND] = Field(description="slow, broken, hanging, absent or garbage.")
     factor: Annotated[float, FACTOR] | None = Field(
@@ -164,6 +165,15 @@ class MockEntry(Entry):
         0.003, description="Spread of a healthy measurement (sigma / mean)."
     )
     faults: tuple[FaultEntry, ...] = Field((), max_length=1000, description="What is bad in it.")
+    routing: Annotated[str, Choice(ROUTING)] | None = Field(
+        None, description="How paths between leaves are chosen; ftree when left out."
+    )
+    qps: Annotated[int, Whole(1, 1024)] = Field(
+        1, description="With ecmp: the queue pairs of each connection, which are hashed apart."
+    )
+    salt: Annotated[int, Whole(0, 2**32 - 1)] = Field(
+        0, description="With ecmp and lft_random: another number is another draw of paths."
+    )
 
 
 class InventoryFile(Entry):

@@ -8,6 +8,10 @@ from fabric.config.problems import KeyPath, Problems
 from fabric.config.scenario_file import (
     AllToAllEntry,
     AllToAllProbe,
+    ConcurrentRingsEntry,
+    ConcurrentRingsProbe,
+    GroupAllReduceEntry,
+    GroupAllReduceProbe,
     LoopbackEntry,
     LoopbackProbe,
     PhaseEntry,
@@ -17,7 +21,16 @@ from fabric.config.scenario_file import (
     TorAllReduceEntry,
 )
 from fabric.config.wording import nearest, quoted
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import (
+    AllToAllSpec,
+    ConcurrentRingsSpec,
+    GroupAllReduceSpec,
+    LoopbackSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    TorAllReduceSpec,
+)
 
 
 def phases(
@@ -54,12 +67,22 @@ def _probes(entry: PhaseEntry, path: KeyPath, problems: Problems) -> tuple[Probe
     specs = []
     for position, probe in enumerate(entry.probes):
         spec = _spec(probe)
+        if isinstance(spec, GroupAllReduceSpec):
+            _check_group(spec, (*path, "probes", position), problems)
         if spec.name in seen:
             text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
             problems.add((*path, "probes", position), text)
         seen.add(spec.name)
         specs.append(spec)
     return tuple(specs)
+
+
+def _check_group(spec: GroupAllReduceSpec, path: KeyPath, problems: Problems) -> None:
+    """What each key alone cannot say."""
+    if spec.hosts is not None and spec.gpus is not None:
+        problems.add(path, "'hosts' and 'gpus' say the same thing: leave out one")
+    if spec.order != "sorted" and spec.launcher == "srun":
+        problems.add(path, f"order {spec.order} needs launcher mpirun: srun ranks hosts in an order of its own")
 
 
 def _spec(probe: ProbeEntry) -> ProbeSpec:
@@ -70,6 +93,10 @@ def _spec(probe: ProbeEntry) -> ProbeSpec:
         return _rnic_to_rnic(probe.rnic_to_rnic)
     if isinstance(probe, AllToAllProbe):
         return _all_to_all(probe.all_to_all)
+    if isinstance(probe, GroupAllReduceProbe):
+        return _group_all_reduce(probe.group_all_reduce)
+    if isinstance(probe, ConcurrentRingsProbe):
+        return _concurrent_rings(probe.concurrent_rings)
     return _tor_all_reduce(probe.tor_all_reduce)
 
 
@@ -106,6 +133,35 @@ def _all_to_all(entry: AllToAllEntry) -> AllToAllSpec:
 def _tor_all_reduce(entry: TorAllReduceEntry) -> TorAllReduceSpec:
     return TorAllReduceSpec(
         name=entry.name,
+        sizes_bytes=entry.sizes,
+        algorithm=entry.algorithm,
+        launcher=entry.launcher,
+        iterations=entry.iterations,
+        repeat=entry.repeat,
+    )
+
+
+def _group_all_reduce(entry: GroupAllReduceEntry) -> GroupAllReduceSpec:
+    return GroupAllReduceSpec(
+        name=entry.name,
+        hosts=entry.hosts,
+        gpus=entry.gpus,
+        sizes_bytes=entry.sizes,
+        algorithm=entry.algorithm,
+        launcher=entry.launcher,
+        order=entry.order,
+        seed=entry.seed,
+        iterations=entry.iterations,
+        repeat=entry.repeat,
+    )
+
+
+def _concurrent_rings(entry: ConcurrentRingsEntry) -> ConcurrentRingsSpec:
+    return ConcurrentRingsSpec(
+        name=entry.name,
+        groups_of=entry.groups_of,
+        pairing=entry.pairing,
+        seed=entry.seed,
         sizes_bytes=entry.sizes,
         algorithm=entry.algorithm,
         launcher=entry.launcher,

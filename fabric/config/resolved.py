@@ -14,6 +14,8 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.scenario import (
     AllToAllSpec,
+    ConcurrentRingsSpec,
+    GroupAllReduceSpec,
     JudgeSettings,
     LoopbackSpec,
     Phase,
@@ -34,6 +36,8 @@ ProbeRow = (
     | tuple[Literal["rnic_to_rnic"], RnicToRnicSpec]
     | tuple[Literal["all_to_all"], AllToAllSpec]
     | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
+    | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
+    | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
 )
 
 _KINDS: dict[type[ProbeSpec], str] = {
@@ -41,6 +45,8 @@ _KINDS: dict[type[ProbeSpec], str] = {
     RnicToRnicSpec: "rnic_to_rnic",
     AllToAllSpec: "all_to_all",
     TorAllReduceSpec: "tor_all_reduce",
+    GroupAllReduceSpec: "group_all_reduce",
+    ConcurrentRingsSpec: "concurrent_rings",
 }
 
 

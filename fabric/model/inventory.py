@@ -43,7 +43,8 @@ class Fault:
 
     *component*: ``gpu003`` (host), ``gpu003/mlx5_2``, ``gpu003/gpu5``, ``gpu003/gpu5:nvlink``, ``gpu003/numa1``,
     ``gpu003/pcie2``, ``gpu003/mlx5_2->gpu4`` (one path), ``gpu003/mlx5_2->numa1`` (path to that memory node),
-    ``gpu003/mlx5_2->numa1-gpus`` (paths to that node's GPUs), or a switch.
+    ``gpu003/mlx5_2->numa1-gpus`` (paths to that node's GPUs), a switch, ``su0-leaf3--spine2`` (the cables between two
+    switches) or ``su0-leaf3->spine2`` (one direction of them).
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``.
     """
 
@@ -54,10 +55,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class MockSettings:
-    """How the simulated rack behaves; *noise_cv* is the coefficient of variation of a healthy measurement."""
+    """
+    How the simulated rack behaves; *noise_cv* is the coefficient of variation of a healthy measurement.
+
+    *routing* (None: as fat trees usually are), *qps* and *salt* say how paths between leaves are chosen.
+    """
 
     faults: tuple[Fault, ...] = ()
     noise_cv: float = 0.003
+    routing: str | None = None
+    qps: int = 1
+    salt: int = 0
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,48 @@ class TorAllReduceSpec:
     repeat: int = 1
 
 
-ProbeSpec = LoopbackSpec | RnicToRnicSpec | AllToAllSpec | TorAllReduceSpec
+@dataclass(frozen=True, slots=True)
+class GroupAllReduceSpec:
+    """
+    One all-reduce over the first *hosts* hosts of the run, or as many as have *gpus* GPUs; without either, over all.
+
+    *order* ``sorted`` ranks them as they are listed, ``random`` as *seed* shuffles them: the order decides how many
+    connections leave a leaf.
+    """
+
+    name: str = "group_all_reduce"
+    hosts: int | None = None
+    gpus: int | None = None
+    sizes_bytes: tuple[int, ...] = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
+    algorithm: str = "RING"
+    launcher: str = "mpirun"
+    order: str = "sorted"  # "sorted" | "random"
+    seed: int = 0
+    iterations: int = 20
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrentRingsSpec:
+    """
+    All-reduce in disjoint groups of hosts, all groups at once.
+
+    *pairing*: ``across`` takes hosts of a group as far apart in the list as it goes, ``neighbours`` one after the
+    other, ``random`` as *seed* shuffles them.
+    """
+
+    name: str = "concurrent_rings"
+    groups_of: int = 2
+    pairing: str = "across"  # "across" | "neighbours" | "random"
+    seed: int = 0
+    sizes_bytes: tuple[int, ...] = (8 * GIB,)
+    algorithm: str = "RING"
+    launcher: str = "mpirun"
+    iterations: int = 20
+    repeat: int = 1
+
+
+ProbeSpec = LoopbackSpec | RnicToRnicSpec | AllToAllSpec | TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec
 """What one entry of a phase's ``probes:`` asks for."""
 
 

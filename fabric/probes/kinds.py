@@ -11,6 +11,8 @@ from fabric.model.names import fold
 from fabric.model.probe import Probe, ProbeCommands, Reading
 from fabric.model.scenario import (
     AllToAllSpec,
+    ConcurrentRingsSpec,
+    GroupAllReduceSpec,
     LoopbackSpec,
     Phase,
     ProbeSpec,
@@ -18,7 +20,7 @@ from fabric.model.scenario import (
     TorAllReduceSpec,
 )
 from fabric.model.topology import Topology
-from fabric.probes import all_to_all, loopback, rnic_to_rnic, tor_all_reduce
+from fabric.probes import all_to_all, concurrent_rings, group_all_reduce, loopback, rnic_to_rnic, tor_all_reduce
 
 FIRST_PORT = 18600
 """First TCP port given to a probe's server; perftest's default is 18515, ephemeral ports start at 32768."""
@@ -29,6 +31,8 @@ class Kind(Protocol):
 
     KIND: str
     NEEDS: str
+    SOME: bool
+    """Whether it is asked of some of the hosts only: those that it does not measure miss nothing."""
 
     def expand(
         self,
@@ -56,6 +60,8 @@ KINDS: Mapping[str, Kind] = {
     rnic_to_rnic.KIND: rnic_to_rnic,
     all_to_all.KIND: all_to_all,
     tor_all_reduce.KIND: tor_all_reduce,
+    group_all_reduce.KIND: group_all_reduce,
+    concurrent_rings.KIND: concurrent_rings,
 }
 
 _OF_SPEC: Mapping[type, Kind] = {
@@ -63,6 +69,8 @@ _OF_SPEC: Mapping[type, Kind] = {
     RnicToRnicSpec: rnic_to_rnic,
     AllToAllSpec: all_to_all,
     TorAllReduceSpec: tor_all_reduce,
+    GroupAllReduceSpec: group_all_reduce,
+    ConcurrentRingsSpec: concurrent_rings,
 }
 
 
@@ -87,5 +95,8 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe]) -> lis
     for probe in probes:
         measured.setdefault(probe.kind, set()).update(probe.hosts)
     kinds = {kind_of(spec).KIND: kind_of(spec) for spec in phase.probes}
-    missing = {name: [host for host in hosts if host not in measured.get(name, ())] for name in kinds}
+    missing = {
+        name: [] if kind.SOME and name in measured else [host for host in hosts if host not in measured.get(name, ())]
+        for name, kind in kinds.items()
+    }
     return [f"no {name} on {fold(alone)}: it needs {kinds[name].NEEDS}" for name, alone in missing.items() if alone]

@@ -17,6 +17,7 @@ from fabric.probes.perftest_pair import SETUP_S, command, read_bandwidth
 
 KIND = "rnic_to_rnic"
 NEEDS = "two RNICs"
+SOME = False
 
 
 def expand(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from math import log2
+from typing import TYPE_CHECKING
 
 from fabric.model.topology import Gpu, Rnic
 from fabric.sim import collective_text as text
+from fabric.sim.capacity import RNIC_EFFICIENCY
 from fabric.sim.collective_model import Ranks, bus_factor, is_tree, latency_us, nvlink_ratio, rail_weight
 from fabric.sim.collective_options import CollectiveOptions
 from fabric.sim.collective_ranks import Member, TooFewGpus, hangs, members, rails
@@ -13,13 +17,18 @@ from fabric.sim.flows import Flow, Share
 from fabric.sim.hashing import noise_factor, text_hash, word
 from fabric.sim.job import Setting
 from fabric.sim.nvidia import gpu_model, pci_bus
+from fabric.sim.outage import watch
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
 from fabric.sim.site import Site
+from fabric.sim.tuned import Tuning, tuning_of
+
+if TYPE_CHECKING:
+    from fabric.sim.network import Ring
 
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
 START_UP_S = 3.0
-START_UP_PER_HOST_S = 1.0
+START_UP_PER_DOUBLING_S = 1.0  # of the number of hosts: set-up goes by trees
 FAIL_S = 8.0  # after start-up: NCCL gives up when its first transfer fails; choice
 BROKEN_LINK = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
 NETWORK = "remote process exited or there was a network error"
@@ -27,12 +36,18 @@ NETWORK = "remote process exited or there was a network error"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a collective runs over, and how fast it is alone."""
+    """
+    What a collective runs over, and how fast it is alone.
+
+    *ring*: between which hosts it crosses leaves. *tuning*: how NCCL picks its algorithm where that is modelled.
+    """
 
     ranks: Ranks
     shares: tuple[Share, ...]
     bus_gbps: float
     latency_us: float
+    ring: Ring | None = None
+    tuning: Tuning | None = None
 
 
 class Collective:
@@ -51,7 +66,7 @@ class Collective:
         names = self.setting.hosts
         sites = tuple(rack.site(name) for name in names) if names else (process.site,)
         bits = rack.chance(process.site, self.hash)
-        ready_s = at_s + START_UP_S + START_UP_PER_HOST_S * (len(set(sites)) - 1)
+        ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
         try:
             group = members(sites, self.setting.env, per_process=self.options.threads * self.options.gpus)
         except TooFewGpus as few:
@@ -62,14 +77,16 @@ class Collective:
         used = self._rails(group)
         pids = tuple(2 + (word(bits, -2 - number) % 4194300) for number in range(len(sites)))
         listing = self._listing(group, pids)
+        failure = self._failure(group, used, pids)
+        ring = None if failure else self._ring(rack, group, used)
         if hangs(group, [(site, rnic) for site, rnic, _ in used]):
             process.printed = self.marked(listing)
-        elif failure := self._failure(group, used, pids):
+        elif failure := failure or self._cut(rack, ring, used, pids):
             status, said = failure
             stdout = self.marked(listing + said)
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
         else:
-            running = Running(self, rack, process, self._plan(group, used), listing, bits)
+            running = Running(self, rack, process, self._plan(group, used, ring), listing, bits)
             process.work = running
             rack.timeline.at(ready_s, running.start)
 
@@ -123,7 +140,38 @@ class Collective:
                 return 3, said + text.nccl_failure(site.host.name, mine, NETWORK)
         return None
 
-    def _plan(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> Plan:
+    def _weight(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> float:
+        """Bus bandwidth over what one RNIC carries."""
+        ranks = Ranks(len(group), len({member.site for member in group}))
+        tree = is_tree(self.operation, ranks, algorithm=self.setting.env.get("NCCL_ALGO", ""))
+        counts = Counter(site for site, _, _ in used)
+        return rail_weight(self.operation, ranks, rails=min(counts.values()), tree=tree)
+
+    def _ring(self, rack: Rack, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]]) -> Ring | None:
+        """The hosts in rank order on the rails that all of them use; None where all are on the same leaves."""
+        if not used:
+            return None
+        sites = tuple(dict.fromkeys(member.site for member in group))
+        if len({site.host.leaves for site in sites}) == 1:
+            return None
+        rails = [{rnic.rail for site, rnic, _ in used if site is one} for one in sites]
+        common = tuple(sorted(frozenset.intersection(*map(frozenset, rails))))
+        ratio = self._weight(group, used) * RNIC_EFFICIENCY
+        return rack.ring(tuple(site.host.name for site in sites), common, bus_ratio=ratio)
+
+    def _cut(
+        self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
+    ) -> tuple[int, str] | None:
+        """Exit status and text when the network has no way for some edge of the ring."""
+        network = rack.network() if ring is not None else None
+        if ring is None or network is None or not network.is_cut(ring):
+            return None
+        (site, rnic, _), peer = used[0], ring.hosts[1]
+        address = rack.topology.hosts[peer].address
+        said = text.completion_error(site.host.name, pids[0], peer=address, device=rnic.device)
+        return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
+
+    def _plan(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None) -> Plan:
         """The least of NVLink in every host and, between hosts, of every rail."""
         ranks = Ranks(len(group), len({member.site for member in group}))
         algorithm = self.setting.env.get("NCCL_ALGO", "")
@@ -136,18 +184,22 @@ class Collective:
             weight = nvlink_ratio(self.operation, member.site.layout.generation, rings=rings)
             shares.append((member.site, (index,), weight))
             limits.append(member.site.capacities[index] * weight)
-        counts = [sum(1 for site, _, _ in used if site is host) for host in {site for site, _, _ in used}]
+        weight = self._weight(group, used) if used else 0.0
         for site, rnic, gpu in used:
-            weight = rail_weight(self.operation, ranks, rails=min(counts), tree=tree)
             for path in site.layout.for_collective(rnic.device, gpu):
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight)
-        return Plan(ranks, _merged(shares), min(limits), latency_us(self.operation, ranks, tree=tree))
+        layout = group[0].site.layout
+        tuning = tuning_of(self.operation, ranks, generation=layout.generation, algorithm=algorithm)
+        latency = latency_us(self.operation, ranks, tree=tree)
+        return Plan(ranks, _merged(shares), min(limits), latency, ring, tuning)
 
-    def time_us(self, plan: Plan, size_bytes: int) -> float:
-        """One call with this size, alone and without noise."""
+    def time_us(self, plan: Plan, size_bytes: int, bus_gbps: float) -> float:
+        """One call with this size at a bus bandwidth, without noise."""
+        if plan.tuning is not None:
+            return plan.tuning.time_us(size_bytes, bus_gbps)
         share = bus_factor(self.operation, plan.ranks.gpus) or 1.0
-        return plan.latency_us + size_bytes * 8 * share / (plan.bus_gbps * 1000)
+        return plan.latency_us + size_bytes * 8 * share / (bus_gbps * 1000)
 
 
 def _merged(shares: list[Share]) -> tuple[Share, ...]:
@@ -165,7 +217,7 @@ class Running(Flow):
     __slots__ = ("bits", "gone", "job", "listing", "plan", "process", "rack")
 
     def __init__(self, job: Collective, rack: Rack, process: Process, plan: Plan, listing: str, bits: int) -> None:
-        super().__init__(plan.shares, plan.bus_gbps)
+        super().__init__(plan.shares, plan.bus_gbps, ring=plan.ring)
         self.job = job
         self.rack = rack
         self.process = process
@@ -181,8 +233,15 @@ class Running(Flow):
         self.process.printed = self.job.marked(self.listing)
         options = self.job.options
         calls = 2 * (options.warmup + options.iterations * options.agg)
-        busy_s = sum(calls * self.job.time_us(self.plan, size) for size in self.job.sizes_bytes) / 1e6
+        bus_gbps = self.plan.bus_gbps
+        busy_s = sum(calls * self.job.time_us(self.plan, size, bus_gbps) for size in self.job.sizes_bytes) / 1e6
         self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
+        for site in {id(site): site for site, _, _ in self.shares if site.down}.values():
+            self.lost(site, at_s)
+
+    def lost(self, site: Site, at_s: float) -> None:
+        """A port went down: wait for it as long as NCCL does."""
+        watch(self, site, at_s)
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Killed."""
@@ -195,7 +254,7 @@ class Running(Flow):
         """Print the table and end."""
         job, plan = self.job, self.plan
         gpus = plan.ranks.gpus
-        slower = plan.bus_gbps / self.average_gbps()
+        average_gbps = self.average_gbps()
         factor = bus_factor(job.operation, gpus)
         rows = []
         total = 0.0
@@ -203,7 +262,7 @@ class Running(Flow):
             cells = []
             for place in (0, 1):
                 noise = noise_factor(word(self.bits, 2 * number + place), self.rack.noise_cv)
-                time_us = job.time_us(plan, size) * slower / noise
+                time_us = job.time_us(plan, size, average_gbps) / noise
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor

@@ -11,6 +11,8 @@ from fabric.sim.collective_model import OPERATIONS
 from fabric.sim.collective_options import collective_options
 from fabric.sim.job import Job, Setting
 from fabric.sim.options import BadOption, Option, taken_apart
+from fabric.sim.port_tool import Ask
+from fabric.sim.port_tools import TOOLS
 from fabric.sim.process import Process
 from fabric.sim.programs import SAY_S, Say, seconds_of, small_program
 from fabric.sim.rack import Rack
@@ -29,6 +31,7 @@ _NUMACTL = {
     )
     for name in names.split()
 }
+_SUDO = {"-n": Option("flag", "no"), "-E": Option("flag", "no"), "-u": Option("user")}
 _TIMEOUT = {
     name: Option(field, "no" if field == "flag" else "yes")
     for field, names in (
@@ -63,6 +66,8 @@ def _job(name: str, words: list[str], setting: Setting) -> Job:
     job = small_program(name, words, setting)
     if job is not None:
         return job
+    if name in TOOLS:
+        return Ask(TOOLS[name], tuple(words), setting)
     if name in _COLLECTIVES:
         return Collective(_COLLECTIVES[name], collective_options(words), setting)
     if name == "ib_write_bw":
@@ -161,7 +166,14 @@ class Timed:
         rack.timeline.at(at_s + self._limit_s, expire)
 
 
-_PREFIXES = {"env": _env, "numactl": _numactl, "stdbuf": _stdbuf, "timeout": _timeout}
+def _sudo(words: list[str], setting: Setting) -> Job:
+    """``sudo [-n] [-E] PROGRAM``: everybody is root here, and nobody is asked for a password."""
+    fields, rest = taken_apart(words, _SUDO, stop_early=True)
+    del fields
+    return job_of(rest, setting)
+
+
+_PREFIXES = {"sudo": _sudo, "env": _env, "numactl": _numactl, "stdbuf": _stdbuf, "timeout": _timeout}
 
 
 def _refused(name: str, reason: str, setting: Setting) -> Job:

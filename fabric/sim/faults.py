@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.uplink_faults import is_above_leaves
 
 _KINDS = {
     "host": ("slow", "broken", "hanging", "absent", "garbage"),
@@ -14,6 +15,7 @@ _KINDS = {
     "gpu": ("slow", "broken", "hanging", "absent"),
     "part": ("slow", "broken", "hanging", "absent"),  # a part or path that is not there carries nothing: broken
     "leaf": ("slow", "broken", "hanging", "absent"),
+    "switch or cable above the leaves": ("slow", "broken"),
 }
 
 
@@ -44,6 +46,9 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
     for fault in faults:
         if fault.kind == "slow" and not 0.0 < fault.factor <= 1.0:
             raise ValueError(f"{fault.component}: factor {fault.factor} is not above 0 and at most 1")
+        if is_above_leaves(fault, topology):
+            _require(fault, "switch or cable above the leaves")
+            continue  # no host sees it: fabric.sim.network does
         if fault.component in topology.switches:
             _add_switch(found, topology, fault)
             continue
@@ -61,7 +66,7 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
 
 
 def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) -> None:
-    """A leaf's fault is seen by every RNIC on it; a spine's is not seen: the paths of one rack do not depend on it."""
+    """A leaf's fault is seen by every RNIC on it."""
     _require(fault, "leaf")
     for host in topology.hosts.values():
         for device in _devices_on(host, fault.component):

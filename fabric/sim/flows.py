@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
 
 from fabric.sim.site import Site
+
+if TYPE_CHECKING:
+    from fabric.sim.network import Network, Ring
 
 Act = Callable[[float], None]
 """Something to do at a simulated time, which is passed in."""
@@ -17,25 +22,30 @@ class Flow:
     """
     One transfer while it runs.
 
-    It ends at a set time, or with *need_gb* when so much has been carried. Subclasses say what follows (``finish``).
+    It ends at a set time, or with *need_gb* when so much has been carried. With a *ring* it also shares the network
+    between leaves, which leaves it *limit_gbps*. Subclasses say what follows (``finish``).
     """
 
     __slots__ = (
         "began_s",
         "ceiling_gbps",
         "end_s",
+        "limit_gbps",
         "live",
         "need_gb",
         "rate_gbps",
+        "ring",
         "sent_gb",
         "shares",
         "since_s",
         "steady",
     )
 
-    def __init__(self, shares: tuple[Share, ...], ceiling_gbps: float) -> None:
+    def __init__(self, shares: tuple[Share, ...], ceiling_gbps: float, *, ring: Ring | None = None) -> None:
         self.shares = shares
         self.ceiling_gbps = ceiling_gbps
+        self.ring = ring
+        self.limit_gbps = inf
         self.rate_gbps = 0.0
         self.sent_gb = 0.0
         self.began_s = self.since_s = 0.0
@@ -50,6 +60,13 @@ class Flow:
             return self.rate_gbps
         return self.sent_gb / (self.since_s - self.began_s)
 
+    def carried_gb(self, at_s: float) -> float:
+        """What it has carried until now, while it runs."""
+        return self.sent_gb + self.rate_gbps * (at_s - self.since_s)
+
+    def lost(self, site: Site, at_s: float) -> None:
+        """A port on its way, on *site*, went down."""
+
     def finish(self, at_s: float) -> None:
         """It has ended and lets go of its capacities."""
         raise NotImplementedError
@@ -58,11 +75,13 @@ class Flow:
 class Sharing:
     """Who runs where, and how fast; *schedule* is called with a time and what to do then."""
 
-    __slots__ = ("_schedule", "dirty")
+    __slots__ = ("_network_dirty", "_schedule", "dirty", "network")
 
     def __init__(self, schedule: Callable[[float, Act], None]) -> None:
         self._schedule = schedule
         self.dirty: dict[Site, None] = {}  # hosts whose shares must be worked out anew before time passes
+        self.network: Network | None = None  # set before the first flow that has a ring
+        self._network_dirty = False
 
     def begin(self, flow: Flow, at_s: float, *, seconds: float | None = None, need_gb: float | None = None) -> None:
         """Start a flow that lasts *seconds*, or until it has carried *need_gb*."""
@@ -75,9 +94,13 @@ class Sharing:
                 if count > 1:
                     alone = False
             site.flows.append(flow)
-            if not alone:
+            if not alone or site.dents:
                 shared = True
                 self.dirty[site] = None
+        if flow.ring is not None and self.network is not None:
+            self.network.begin(flow, flow.ring)
+            self._stir(flow)
+            shared = True
         flow.live = True
         flow.began_s = flow.since_s = at_s
         flow.need_gb = need_gb
@@ -90,21 +113,42 @@ class Sharing:
 
     def end(self, flow: Flow, at_s: float) -> None:
         """Stop a flow now: count what it carried, let go of its capacities."""
+        carried_gb = flow.sent_gb + flow.rate_gbps * (at_s - flow.since_s)
         if not flow.steady:
             flow.sent_gb += flow.rate_gbps * (at_s - flow.since_s)
         flow.since_s = at_s
         flow.end_s = None
         flow.live = False
-        for site, resources, _ in flow.shares:
+        for site, resources, weight in flow.shares:
+            site.carried[resources] = site.carried.get(resources, 0.0) + carried_gb / weight
             users = site.users
             for index in resources:
                 count = users[index] = users[index] - 1
                 if count:
                     self.dirty[site] = None
             site.flows.remove(flow)
+        if flow.ring is not None and self.network is not None:
+            self.network.end(flow)
+            self._stir(flow)
+
+    def network_changed(self) -> None:
+        """The network routes otherwise, or its links changed: what runs over it goes on at another rate."""
+        for flow in () if self.network is None else self.network.running:
+            self._stir(flow)
+
+    def _stir(self, flow: Flow) -> None:
+        """The network's shares change with this flow; one of its hosts stands for it among the dirty."""
+        self._network_dirty = True
+        self.dirty[flow.shares[0][0]] = None
 
     def settle(self, at_s: float) -> None:
         """Work out the shares of every host where something began or ended at this instant."""
+        if self._network_dirty and self.network is not None:
+            self._network_dirty = False
+            for flow, limit_gbps in self.network.limits_gbps():
+                if limit_gbps != flow.limit_gbps:
+                    flow.limit_gbps = limit_gbps
+                    self.dirty[flow.shares[0][0]] = None
         dirty = self.dirty
         self.dirty = {}
         for site in dirty:
@@ -124,6 +168,9 @@ class Sharing:
 
     def _expect_end(self, flow: Flow, at_s: float) -> None:
         assert flow.need_gb is not None
+        if flow.rate_gbps <= 0:  # the network changed under it and left no way: it waits
+            flow.end_s = None
+            return
         carried_gb = flow.sent_gb + flow.rate_gbps * (at_s - flow.since_s)
         end_s = at_s + max(0.0, flow.need_gb - carried_gb) / flow.rate_gbps
         if flow.end_s is None or abs(end_s - flow.end_s) > 1e-9 * end_s:
@@ -148,10 +195,13 @@ class _Due:
 
 def _rate(flow: Flow) -> float:
     """The least of its shares."""
-    rate_gbps = flow.ceiling_gbps
+    rate_gbps = min(flow.ceiling_gbps, flow.limit_gbps)
     for site, resources, weight in flow.shares:
         users, capacities = site.users, site.capacities
         for index in resources:
             if users[index] > 1:
                 rate_gbps = min(rate_gbps, capacities[index] * weight / users[index])
+        for index in site.dents:
+            if index in resources:
+                rate_gbps = min(rate_gbps, site.dents[index] * weight / users[index])
     return rate_gbps

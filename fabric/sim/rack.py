@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fabric.model.inventory import Fault
 from fabric.model.topology import Platform, Topology
 from fabric.sim.capacity import Layout
 from fabric.sim.faults import faults_by_host
 from fabric.sim.hashing import mix64
+from fabric.sim.ports import Ports
+from fabric.sim.routing import BY_DEFAULT, Routing
 from fabric.sim.site import Site
 from fabric.sim.timeline import Timeline
+
+if TYPE_CHECKING:
+    from fabric.sim.network import Network, Ring
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "localhost.localdomain"})
 
@@ -16,9 +23,20 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "localhost.localdomain
 class Rack:
     """What every simulated program can see of the world around it."""
 
-    def __init__(self, topology: Topology, faults: tuple[Fault, ...], *, seed: int, noise_cv: float) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        faults: tuple[Fault, ...],
+        *,
+        seed: int,
+        noise_cv: float,
+        routing: Routing = BY_DEFAULT,
+    ) -> None:
         self.topology = topology
+        self._given, self._routing = faults, routing
+        self._network_known = False
         self.timeline = Timeline()
+        self.ports = Ports(self)
         self.seed_hash = mix64(seed)
         self.noise_cv = noise_cv
         self._faults = faults_by_host(topology, faults)
@@ -54,6 +72,34 @@ class Rack:
         if layout is None:
             layout = self._layouts[id(platform)] = Layout(platform)
         return layout
+
+    def network(self) -> Network | None:
+        """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
+        if not self._network_known:
+            from fabric.sim.network import network_of  # numpy takes longer to import than a small run
+
+            self.timeline.sharing.network = network_of(self.topology, self._above(), self._routing)
+            self._network_known = True
+        return self.timeline.sharing.network
+
+    def change_network(self, faults: tuple[Fault, ...], routing: Routing) -> None:
+        """From now on these are the faults above the leaves, and paths are chosen like this."""
+        self._given, self._routing = faults, routing
+        if self._network_known and self.timeline.sharing.network is not None:
+            self.timeline.sharing.network.change(self._above(), routing)
+            self.timeline.sharing.network_changed()
+
+    def _above(self) -> tuple[Fault, ...]:
+        return (*self._given, *self.ports.between_switches())
+
+    def ports_changed(self) -> None:
+        """A port between switches is not what it was: neither is the network above the leaves."""
+        self.change_network(self._given, self._routing)
+
+    def ring(self, hosts: tuple[str, ...], rails: tuple[int, ...], *, bus_ratio: float) -> Ring | None:
+        """A ring over these hosts; None where nothing between them is modelled."""
+        network = self.network()
+        return None if network is None or not rails else network.ring(hosts, rails, bus_ratio=bus_ratio)
 
     def reached(self, site: Site, peer: str) -> Site | None:
         """The host that a program on *site* means by *peer*; None when no such host answers."""

@@ -18,8 +18,8 @@ class Site:
     """The state of one host; made when the first command reaches it."""
 
     __slots__ = (
-        "_ceilings", "_troubles", "addresses", "capacities", "faults", "flows", "host",
-        "layout", "name_hash", "servers", "starts", "users",
+        "_ceilings", "_troubles", "addresses", "capacities", "carried", "dents", "down", "faults",
+        "flows", "host", "layout", "name_hash", "servers", "starts", "users",
     )  # fmt: skip
 
     def __init__(self, host: Host, layout: Layout, faults: HostFaults | None) -> None:
@@ -30,6 +30,9 @@ class Site:
         self.capacities = layout.capacities if faults is None else _degraded(layout, faults)
         self.users = [0] * len(layout.capacities)
         self.flows: list[Flow] = []
+        self.carried: dict[tuple[int, ...], float] = {}  # Gb of the flows that ended, by the capacities they used
+        self.down: set[str] = set()  # RNICs whose port was taken down since the start
+        self.dents: dict[int, float] = {}  # capacities that bit errors or a port that is down leave less of, now
         self.servers: dict[int, Server] = {}  # TCP port to who listens, or will
         self.starts: dict[int, int] = {}  # hash of a command to how often it was started here
         self.addresses: dict[str, str] = {}  # what the tools print for an RNIC
@@ -60,16 +63,17 @@ class Site:
     def trouble(self, path: Path) -> str | None:
         """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
         if self.faults is None or not self.faults.troubles:
-            return None
+            return "broken" if self.down.intersection(path.parts) else None
         if path not in self._troubles:
             kinds = {self.faults.troubles.get(part) for part in path.parts}
             worst = "hanging" if "hanging" in kinds else "broken" if kinds & {"broken", "absent"} else None
             self._troubles[path] = worst
-        return self._troubles[path]
+        return self._troubles[path] or ("broken" if self.down.intersection(path.parts) else None)
 
     def trouble_of(self, component: str) -> str | None:
         """What is wrong with one component, None when nothing is or it is merely slow."""
-        return None if self.faults is None else self.faults.troubles.get(component)
+        trouble = None if self.faults is None else self.faults.troubles.get(component)
+        return "broken" if trouble is None and component in self.down else trouble
 
     def started(self, command_hash: int) -> int:
         """Count one more start of a command; returns how many there were before."""

@@ -65,7 +65,7 @@ def stall_s(down_s: float, t: int = NCCL_TIMEOUT, *, adaptive_retx: bool = False
     if adaptive_retx:
         return down_s + ADAPTIVE_DETECT_S
     timeout_s = rc_timeout_s(t)
-    return inf if inf in (timeout_s, down_s) else ceil(down_s / timeout_s) * timeout_s
+    return inf if inf in (timeout_s, down_s) else max(1, ceil(down_s / timeout_s)) * timeout_s
 
 
 def _outage(down_s: float) -> float:

@@ -13,6 +13,7 @@ from fabric.sim.job import Job
 from fabric.sim.process import Process
 from fabric.sim.programs import SAY_S, garbage
 from fabric.sim.rack import Rack
+from fabric.sim.routing import BY_DEFAULT, Routing
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 
@@ -27,8 +28,16 @@ class World:
     and how often that command was started on that host before, and on what runs on the same parts at the same time.
     """
 
-    def __init__(self, topology: Topology, *, faults: tuple[Fault, ...], seed: int, noise_cv: float) -> None:
-        self._rack = Rack(topology, faults, seed=seed, noise_cv=noise_cv)
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        faults: tuple[Fault, ...],
+        seed: int,
+        noise_cv: float,
+        routing: Routing = BY_DEFAULT,
+    ) -> None:
+        self._rack = Rack(topology, faults, seed=seed, noise_cv=noise_cv, routing=routing)
         self._timeline = self._rack.timeline
         self._jobs: dict[object, Job] = {}
         self._last_pid = 0

@@ -12,6 +12,7 @@ from fabric.sim.job import Setting
 from fabric.sim.nvidia import visible_gpus
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
+from fabric.sim.site import Site
 from fabric.sim.write_bw_options import WriteBwOptions
 
 # How long the steps take, seconds. Choice: perftest opens the device and pins its buffer in well under a second.
@@ -84,12 +85,7 @@ class WriteBw:
             return
         site = process.site
         side = self.side(site.layout)
-        refusal = side.refusal
-        if not refusal and site.faults is not None:
-            kind = site.trouble_of(side.device)
-            refusal = {"absent": text.NO_DEVICE % side.device, "broken": text.PORT_DOWN % self.options.ib_port}.get(
-                kind or "", ""
-            )
+        refusal = side.refusal or text.port_refusal(site, side.device, self.options)
         if refusal:
             stdout = text.lead(self.options)
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=stdout, stderr=refusal)
@@ -254,6 +250,13 @@ class Transfer(Flow):
         else:
             other = self.client if process is self.server.process else self.server
             self._fail(other, at_s + REFUSE_S, text.PEER_GONE)
+
+    def lost(self, site: Site, at_s: float) -> None:
+        """A port on its way went down: its queue pairs give up and never come back."""
+        del site
+        if not self.gone:
+            self.abandon(self.server.process, at_s)
+            self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
 
     def finish(self, at_s: float) -> None:
         """The last byte is there: both sides print the same row and end."""

@@ -56,6 +56,14 @@ def lead(options: WriteBwOptions) -> str:
     return (NO_PEAK if options.duration_s is not None else "") + (NO_INLINE if options.cuda is not None else "")
 
 
+def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
+    """The complaint about an RNIC that is not there or whose port is down; "" when all is well."""
+    trouble = site.trouble_of(device)
+    if trouble == "absent":
+        return NO_DEVICE % device
+    return PORT_DOWN % options.ib_port if trouble == "broken" else ""
+
+
 def head(options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
     """From the first rule to the one before the addresses."""
     depth = " TX depth        : 128\n" if options.peer is not None else ""

@@ -24,8 +24,8 @@ BAD = [
     (
         "later probe kind",
         "- rnic_to_rnic",
-        "- concurrent_rings",
-        ["9: 'concurrent_rings' is not available in this version"],
+        "- pairwise",
+        ["9: 'pairwise' is not available in this version"],
     ),
     (
         "later top keys",
@@ -43,7 +43,25 @@ BAD = [
         "two kinds at once",
         "- rnic_to_rnic",
         "- {loopback: {}, rnic_to_rnic: {}}",
-        ["9: expected one probe kind (loopback, rnic_to_rnic, all_to_all or tor_all_reduce) and its settings, got"],
+        ["9: expected one probe kind (loopback, rnic_to_rnic, all_to_all, tor_all_reduce, "],
+    ),
+    (
+        "one thing twice",
+        "- rnic_to_rnic",
+        "- group_all_reduce: {hosts: 4, gpus: 16}",
+        ["9: 'hosts' and 'gpus' say the same thing: leave out one"],
+    ),
+    (
+        "an order that is lost",
+        "- rnic_to_rnic",
+        "- group_all_reduce: {order: random, launcher: srun}",
+        ["9: order random needs launcher mpirun"],
+    ),
+    (
+        "unknown pairing",
+        "- rnic_to_rnic",
+        "- concurrent_rings: {pairing: neighbors}",
+        ["9: expected across, neighbours or random, got 'neighbors'; did you mean 'neighbours'?"],
     ),
     ("kind without settings", "- rnic_to_rnic", "- rnic_to_rnic:", ["9: expected a value, got nothing"]),
     (

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from fabric.config import load_inventory
+from fabric.config.inventory_file import ROUTING
 from fabric.errors import ConfigError
+from fabric.sim.net.route import ENGINES
 
 FOLDER = Path(__file__).resolve().parents[2] / "inventory"
+POD = FOLDER / "pod-64.yaml"
 DEMO = FOLDER / "demo-rack-healthy.yaml"
 
 
@@ -27,10 +30,60 @@ def test_refused(text: str, reason: str) -> None:
     assert caught.value.problems[0].file == "--fault"
 
 
-def test_spines_are_not_simulated_yet() -> None:
-    """A fault that would change nothing is refused."""
-    with pytest.raises(ConfigError, match="no spine switches yet"):
-        load_inventory(FOLDER / "hall-2048.yaml", extra_faults=("rail0-spine00:slow=0.5",))
+@pytest.mark.parametrize(
+    "text", ["spine02:slow=0.5", "spine02:broken", "su0-leaf3--spine02:broken", "spine02->su0-leaf3:slow=0.25"]
+)
+def test_above_the_leaves(text: str) -> None:
+    """Switches and cables above the leaves can be slow or broken, and one direction of a cable slow."""
+    fault = load_inventory(POD, extra_faults=(text,)).mock.faults[0]
+    assert f"{fault.component}:{fault.kind}" == text.partition("=")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("spine02:hanging", "a spine switch can be slow or broken, not hanging"),
+        ("su0-leaf3--spine02:absent", "a cable between switches can be slow or broken, not absent"),
+        ("su0-leaf3->spine02:broken", "a cable breaks in both directions: write su0-leaf3--spine02"),
+        ("su0-leaf3--spin02:broken", "no switch 'spin02'; did you mean 'spine02'"),
+        ("su0-leaf3--su0-leaf4:broken", "no cable between su0-leaf3 and su0-leaf4"),
+        ("spine02--gpu001:slow=0.5", "no switch 'gpu001'"),
+        ("spine99:broken", "no host or switch 'spine99'; did you mean 'spine09'"),
+    ],
+)
+def test_refused_above_the_leaves(text: str, reason: str) -> None:
+    """The message says what is there, or what such a part can be."""
+    with pytest.raises(ConfigError, match=reason):
+        load_inventory(POD, extra_faults=(text,))
+
+
+def irregular(folder: Path, mock: str) -> Path:
+    """A pod of which one leaf has fewer uplinks than the others."""
+    text = POD.read_text().replace("su[0-3]-leaf[0-7]", "su[0-3]-leaf[0-6],su[0-2]-leaf7")
+    text = text.replace(
+        "\nswitches:\n",
+        '\nswitches:\n  - {names: su3-leaf7, tier: leaf, uplinks: {to: "spine[00-07]", line_rate_gbps: 400}}\n',
+    )
+    (folder / "baselines").symlink_to(FOLDER / "baselines")
+    path = folder / "irregular.yaml"
+    path.write_text(text.replace("mock: {noise_cv: 0.003}", mock))
+    return path
+
+
+def test_an_irregular_network_has_no_routing(tmp_path: Path) -> None:
+    """Without a regular network nothing above the leaves is simulated: asking for it is an error."""
+    path = irregular(tmp_path, "mock: {noise_cv: 0.003}")
+    assert load_inventory(path).mock.routing is None
+    with pytest.raises(ConfigError, match="no regular Clos network"):
+        load_inventory(path, extra_faults=("spine02:broken",))
+    path.write_text(path.read_text().replace("noise_cv: 0.003", "routing: ar"))
+    with pytest.raises(ConfigError, match="no regular Clos network"):
+        load_inventory(path)
+
+
+def test_the_routings_are_those_of_the_simulated_network() -> None:
+    """The inventory accepts every engine that there is."""
+    assert set(ROUTING) == set(ENGINES)
 
 
 @pytest.mark.parametrize("text", ["gpu001:garbage", "su0-leaf3:slow=0.5", "gpu001/gpu2:nvlink:slow=0.5"])

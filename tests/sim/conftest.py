@@ -107,6 +107,15 @@ class Kit:
         """By default four healthy hosts without noise."""
         return World(topology_of(hosts, platform or platform_like()), faults=faults, seed=seed, noise_cv=noise_cv)
 
+    @staticmethod
+    def ask(world: World, host: str, text: str, at_s: float) -> Exited:
+        """Run a tool that answers within a second, and let no more time pass than that; what it said."""
+        pid = world.start(host, tuple(text.split()), {}, at_s)
+        for event in world.advance(at_s + 0.1):
+            if isinstance(event, Exited) and event.pid == pid:
+                return event
+        raise AssertionError(f"{text} does not answer")
+
     @classmethod
     def loopback_gbps(cls, device: str, endpoint: str, *faults: Fault) -> float:
         """What a loopback with both buffers on *endpoint* measures when nothing else runs."""

@@ -43,7 +43,7 @@ PIECES += [
     "Got completion from peer",
     "0.00",
 ]
-NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.ASCII)
 MIB = 8 * (1 << 20) / 1e9
 
 

@@ -1,0 +1,104 @@
+"""What all-reduces over several hosts share: which hosts fit together, what they claim, and the launched command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from math import log2
+
+from fabric.model.command import MIB, Command
+from fabric.model.probe import ParamValue, Probe, ProbeCommands
+from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, TorAllReduceSpec
+from fabric.model.topology import Host, Platform, Topology
+from fabric.probes.collective import argv, environment, expected_s, timeout_s
+from fabric.probes.intra_host import repeated
+from fabric.probes.perftest_pair import int_param
+from fabric.tools import launch
+
+LAUNCH_S = 10.0
+"""Expected time for the launcher and NCCL's own start over two hosts (seconds; for the plan and the deadline)."""
+
+LAUNCH_MORE_S = 2.0
+"""And for each doubling of that number; a choice, on the slow side."""
+
+BYTES_PER_RANK = 256
+"""All ranks are listed before the first row, in 93 bytes and the launcher's mark: 16,384 of them take 1.5 MB."""
+
+
+def alike(hosts: Iterable[Host]) -> list[list[Host]]:
+    """Hosts with GPUs in groups that one command line fits, in the order first met."""
+    by_fit: dict[tuple[object, ...], list[Host]] = {}
+    for host in hosts:
+        if host.platform.gpus:
+            by_fit.setdefault(_fit(host.platform), []).append(host)
+    return list(by_fit.values())
+
+
+def _fit(platform: Platform) -> tuple[object, ...]:
+    """What all hosts must have in common: ranks, RNICs by name, the environment and the program."""
+    rnics = tuple((rnic.device, rnic.port) for rnic in platform.rnics)
+    return len(platform.gpus), rnics, platform.gid_index, platform.env, platform.program("all_reduce_perf")
+
+
+def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:
+    """The same hosts in an order that depends on their names and the seed only, on any machine."""
+    return sorted(hosts, key=lambda host: sha256(f"{seed}/{host.name}".encode()).digest())
+
+
+def probes(
+    spec: TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec,
+    hosts: Sequence[Host],
+    *,
+    kind: str,
+    phase: str,
+    label: str,
+    **params: ParamValue,
+) -> Iterator[Probe]:
+    """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which hosts, in its id."""
+    for name, series in repeated(spec.name, spec.repeat):
+        yield Probe(
+            probe_id=f"{phase}/{label}/{name}",
+            kind=kind,
+            phase=phase,
+            hosts=tuple(host.name for host in hosts),
+            claims=tuple(claim for host in hosts for claim in _claims(host)),
+            duration_s=LAUNCH_S
+            + LAUNCH_MORE_S * (log2(len(hosts)) - 1)
+            + expected_s(spec.sizes_bytes, spec.iterations),
+            params={
+                "ranks": sum(len(host.platform.gpus) for host in hosts),
+                "sizes_bytes": spec.sizes_bytes,
+                "iterations": spec.iterations,
+                "algorithm": spec.algorithm,
+                "launcher": spec.launcher,
+                "series": f"{label}/{series}",
+                "name": spec.name,
+                **params,
+            },
+        )
+
+
+def _claims(host: Host) -> tuple[str, ...]:
+    parts = [gpu.name for gpu in host.platform.gpus] + [rnic.device for rnic in host.platform.rnics]
+    return tuple(f"{host.name}/{part}" for part in parts)
+
+
+def commands(probe: Probe, topology: Topology) -> ProbeCommands:
+    """all_reduce_perf, one process a GPU, launched from the first host; hosts know each other by inventory name."""
+    hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
+    platform = topology.hosts[probe.hosts[0]].platform
+    env = environment(
+        platform,
+        NCCL_ALGO=str(probe.params["algorithm"]),
+        # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
+        NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
+    )
+    words = argv(probe, platform, op="all_reduce", gpus_per_process=1)
+    if probe.params["launcher"] == "srun":
+        launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
+    else:
+        mpirun, options = platform.program("mpirun"), platform.mpirun_options
+        launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
+    cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
+    client = Command(host=probe.hosts[0], argv=launched, timeout_s=timeout_s(probe), output_cap_bytes=cap_bytes)
+    return ProbeCommands(servers=(), client=client)

@@ -1,0 +1,101 @@
+"""Which port of the rack is plugged into which, with the numbers the fabric tools know them by: GUIDs and LIDs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fabric.model.topology import Topology
+
+End = tuple[str, int]
+"""A port: the node (``gpu001/mlx5_0`` or a switch) and the port's number on it."""
+
+# Vendor prefixes of real devices (recorded): ConnectX adapters, Quantum switches.
+_ADAPTER_GUID = 0xB8599F0300000000
+_SWITCH_GUID = 0xE41D2D0300000000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One RNIC or switch; *description* is what the tools print for it, *host* None for a switch."""
+
+    name: str
+    description: str
+    guid: int
+    lid: int
+    host: str | None
+    device: str
+    ethernet: bool
+
+
+class Cabling:
+    """All nodes and cables. Leaf ports count hosts in inventory order, then the links to other switches."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.by_lid: dict[int, Node] = {}
+        self.peers: dict[End, End] = {}
+        self.rates_gbps: dict[End, float] = {}
+        self.port_counts: dict[str, int] = {}
+        ethernet = bool(topology.hosts) and all(
+            host.platform.link_layer == "ethernet" for host in topology.hosts.values()
+        )
+        for number, name in enumerate(topology.switches, 1):
+            self._add(Node(name, name, _SWITCH_GUID + (number << 8), number, None, "", ethernet))
+        self._add_adapters(topology)
+        for link in topology.links():
+            a, b = self._plug(link.a), self._plug(link.b)
+            self.peers[a], self.peers[b] = b, a
+            self.rates_gbps[a] = self.rates_gbps[b] = link.line_rate_gbps
+
+    def _add_adapters(self, topology: Topology) -> None:
+        lid = len(topology.switches)
+        for number, host in enumerate(topology.hosts.values(), 1):
+            ethernet = host.platform.link_layer == "ethernet"
+            for place, rnic in enumerate(host.platform.rnics):
+                lid += 1
+                name = f"{host.name}/{rnic.device}"
+                guid = _ADAPTER_GUID + (number << 12) + (place << 4)
+                description = f"{host.name} {rnic.device}"
+                self._add(Node(name, description, guid, lid, host.name, rnic.device, ethernet))
+                self.port_counts[name] = rnic.port
+                self.rates_gbps[name, rnic.port] = rnic.line_rate_gbps
+
+    def _add(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self.by_lid[node.lid] = node
+        self.port_counts.setdefault(node.name, 0)
+
+    def _plug(self, name: str) -> End:
+        """The next free port of a switch, the port of an RNIC."""
+        if self.nodes[name].host is None:
+            self.port_counts[name] += 1
+        return (name, self.port_counts[name])
+
+    def adapter_end(self, host: str, device: str) -> End:
+        """The port of an RNIC."""
+        name = f"{host}/{device}"
+        return (name, self.port_counts[name])
+
+    def ends(self, node: Node) -> list[End]:
+        """All ports of a node that a cable can be in."""
+        count = self.port_counts[node.name]
+        return [(node.name, count)] if node.host is not None else [(node.name, port) for port in range(1, count + 1)]
+
+    def reached(self, start: End, passes: Callable[[End], bool]) -> list[Node]:
+        """Nodes found from a port, itself first, over cables whose ports *passes* lets through; nearest first."""
+        seen = {start[0]}
+        found = deque([self.nodes[start[0]]])
+        order = []
+        while found:
+            node = found.popleft()
+            order.append(node)
+            if node.host is not None and node.name != start[0]:
+                continue  # an adapter forwards nothing
+            for end in self.ends(node):
+                peer = self.peers.get(end)
+                if peer is not None and peer[0] not in seen and passes(end):
+                    seen.add(peer[0])
+                    found.append(self.nodes[peer[0]])
+        return order

@@ -1,0 +1,39 @@
+"""The tools that look at ports and change them, by the name they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from fabric.sim.ethtool import ethtool
+from fabric.sim.iblinkinfo import ibhosts, iblinkinfo, ibnetdiscover, ibswitches, sminfo
+from fabric.sim.ibportstate import ibportstate
+from fabric.sim.ibstat import ibstat
+from fabric.sim.ip_link import ip
+from fabric.sim.mlxlink import mlxlink
+from fabric.sim.mlxreg import mlxreg
+from fabric.sim.nvidia_smi import nvidia_smi
+from fabric.sim.perfquery import perfquery
+from fabric.sim.port_tool import Tool
+from fabric.sim.sysfs import cat
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    {
+        "cat": cat,
+        "ethtool": ethtool,
+        "ibhosts": ibhosts,
+        "iblinkinfo": iblinkinfo,
+        "ibnetdiscover": ibnetdiscover,
+        "ibportstate": ibportstate,
+        "ibstat": ibstat,
+        "ibswitches": ibswitches,
+        "ip": ip,
+        "mlxlink": mlxlink,
+        "mlxreg": mlxreg,
+        "mstlink": mlxlink,
+        "mstreg": mlxreg,
+        "nvidia-smi": nvidia_smi,
+        "perfquery": perfquery,
+        "sminfo": sminfo,
+    }
+)

@@ -1,0 +1,99 @@
+"""``cat`` of the kernel's files about RNICs, below /sys/class/infiniband."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from fabric.model.topology import Rnic
+from fabric.sim.ib_options import subnet_manager
+from fabric.sim.ibstat import rate_text
+from fabric.sim.mlxreg_values import capped, packets, words
+from fabric.sim.port_tool import Asked, Said
+from fabric.sim.ports import PHYSICAL_TEXT, Port
+
+ROOT = "/sys/class/infiniband/"
+_STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
+_QUIET = (
+    "VL15_dropped excessive_buffer_overrun_errors local_link_integrity_errors multicast_rcv_packets "
+    "multicast_xmit_packets port_rcv_constraint_errors port_rcv_remote_physical_errors port_rcv_switch_relay_errors "
+    "port_xmit_constraint_errors port_xmit_discards port_xmit_wait"
+)
+_QUIET_HARDWARE = (
+    "duplicate_request implied_nak_seq_err local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err "
+    "req_cqe_error req_cqe_flush_error resp_cqe_error resp_cqe_flush_error rnr_nak_retry_err roce_adp_retrans "
+    "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
+)
+
+
+def cat(asked: Asked) -> Said:
+    """Print files one after the other; ``*`` stands for what it does in a shell."""
+    stdout, stderr = "", ""
+    for path in asked.words:
+        if path.startswith("-"):
+            continue
+        found = _found(asked, path)
+        stdout += "".join(f"{text}\n" for text in found)
+        stderr += "" if found else f"cat: {path}: No such file or directory\n"
+    return Said(stdout, stderr, int(bool(stderr)))
+
+
+def _found(asked: Asked, path: str) -> list[str]:
+    if not path.startswith(ROOT):
+        return []
+    pattern = path.removeprefix(ROOT)
+    device = pattern.partition("/")[0]
+    rnics = [rnic for rnic in asked.rnics if fnmatchcase(rnic.device, device)]
+    texts = []
+    for rnic in rnics:
+        files = _files(asked, rnic)
+        # A shell's star does not reach across a slash.
+        texts += [
+            files[name]
+            for name in sorted(files)
+            if name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
+        ]
+    return texts
+
+
+def _files(asked: Asked, rnic: Rnic) -> dict[str, str]:
+    """Every file of one RNIC, by its path below the root."""
+    port = asked.port_of(rnic.device)
+    ethernet = port.node.ethernet
+    manager = subnet_manager(asked, port) if port.kernel_up and not ethernet else None
+    guid = f"{port.node.guid:016x}"
+    files = {
+        "board_id": "MT_0000000838",
+        "fw_ver": "28.41.1000",
+        "hca_type": "MT4129",
+        "node_desc": port.node.description,
+        "node_guid": ":".join(guid[at : at + 4] for at in range(0, 16, 4)),
+    }
+    state = {
+        "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
+        "phys_state": f"{port.kernel_physical}: {PHYSICAL_TEXT[port.kernel_physical]}",
+        "rate": rate_text(port),
+        "link_layer": "Ethernet" if ethernet else "InfiniBand",
+        "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
+        "sm_lid": f"0x{manager.lid if manager else 0:x}",
+    }
+    state |= {f"counters/{name}": str(value) for name, value in _counters(asked, port).items()}
+    state |= {f"hw_counters/{name}": "0" for name in _QUIET_HARDWARE.split()} | {"hw_counters/lifespan": "12"}
+    files |= {f"ports/{rnic.port}/{name}": text for name, text in state.items()}
+    return {f"{rnic.device}/{name}": text for name, text in files.items()}
+
+
+def _counters(asked: Asked, port: Port) -> dict[str, int]:
+    """The same counters that perfquery reads, and clears."""
+    counts = asked.ports.counts(port, asked.at_s, view="ib")
+    return dict.fromkeys(_QUIET.split(), 0) | {
+        "link_downed": capped(counts.downed, 8),
+        "link_error_recovery": capped(counts.recovered, 8),
+        "symbol_error": capped(counts.symbol, 16),
+        "port_rcv_errors": capped(counts.symbol, 16),
+        "port_rcv_data": words(counts.received_gb),
+        "port_xmit_data": words(counts.sent_gb),
+        "port_rcv_packets": packets(counts.received_gb),
+        "port_xmit_packets": packets(counts.sent_gb),
+        "unicast_rcv_packets": packets(counts.received_gb),
+        "unicast_xmit_packets": packets(counts.sent_gb),
+    }

@@ -1,0 +1,103 @@
+"""Groups of hosts: who is in which, in what order, and the command that starts them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, Phase, ProbeSpec
+from fabric.model.topology import Topology
+from fabric.plan.schedule import schedule
+from fabric.probes.kinds import KINDS, expand_phase, left_out
+from tests.conftest import rack_topology
+
+
+def expanded(spec: ProbeSpec, hosts: int) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The hosts of each probe on a rack of so many, and the notes on what is left out."""
+    topology = rack_topology(hosts)
+    phase = Phase("p", (spec,))
+    probes = expand_phase(phase, topology, tuple(topology.hosts))
+    return [probe.hosts for probe in probes], left_out(phase, tuple(topology.hosts), probes)
+
+
+@pytest.mark.parametrize(
+    ("spec", "hosts"),
+    [
+        (GroupAllReduceSpec(), 8),
+        (GroupAllReduceSpec(hosts=4), 4),
+        (GroupAllReduceSpec(gpus=24), 3),
+        (GroupAllReduceSpec(hosts=9), 0),
+        (GroupAllReduceSpec(gpus=20), 0),
+        (GroupAllReduceSpec(gpus=8), 0),
+    ],
+)
+def test_a_group_is_the_first_hosts(spec: GroupAllReduceSpec, hosts: int) -> None:
+    """As many as asked for, in the order of the run; too few, half a host or one host are noted, the rest is not."""
+    groups, notes = expanded(spec, 8)
+    assert groups == ([tuple(f"gpu{number:03d}" for number in range(1, hosts + 1))] if hosts else [])
+    assert [note.split(":")[0] for note in notes] == ([] if hosts else ["no group_all_reduce on gpu[001-008]"])
+
+
+def test_a_random_order_is_the_same_everywhere() -> None:
+    """It depends on names and seed alone; another seed is another order of the same hosts."""
+    orders = [expanded(GroupAllReduceSpec(order="random", seed=seed), 8)[0][0] for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] == tuple(f"gpu00{n}" for n in (6, 8, 7, 1, 2, 4, 3, 5)) != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+
+
+@pytest.mark.parametrize(
+    ("pairing", "groups_of", "groups"),
+    [
+        ("across", 2, ["14", "25", "36"]),
+        ("neighbours", 2, ["12", "34", "56"]),
+        ("across", 3, ["135", "246"]),
+        ("neighbours", 3, ["123", "456"]),
+    ],
+)
+def test_pairings(pairing: str, groups_of: int, groups: list[str]) -> None:
+    """Across: as far apart in the list as it goes; neighbours: one after the other."""
+    found, _ = expanded(ConcurrentRingsSpec(pairing=pairing, groups_of=groups_of), 6)
+    assert ["".join(host[-1] for host in group) for group in found] == groups
+
+
+@given(
+    hosts=st.integers(1, 40),
+    groups_of=st.integers(2, 9),
+    pairing=st.sampled_from(["across", "neighbours", "random"]),
+    seed=st.integers(0, 5),
+    repeat=st.integers(1, 3),
+)
+def test_groups_are_disjoint_and_start_together(
+    hosts: int, groups_of: int, pairing: str, seed: int, repeat: int
+) -> None:
+    """No host is in two groups, only what fills no group is left over, and the first of every group starts at once."""
+    topology = rack_topology(hosts)
+    spec = ConcurrentRingsSpec(groups_of=groups_of, pairing=pairing, seed=seed, repeat=repeat)
+    phase = Phase("p", (spec,))
+    probes = expand_phase(phase, topology, tuple(topology.hosts))
+    groups = {probe.hosts for probe in probes}
+    names = [name for group in groups for name in group]
+    assert len(names) == len(set(names)) == hosts - hosts % groups_of
+    assert len(probes) == len(groups) * repeat == len({probe.probe_id for probe in probes})
+    assert {probe.params["group"] for probe in probes} == set(range(len(groups)))
+    starts = [slot.start_s for component in schedule(probes).components for slot in component]
+    assert starts.count(0.0) == len(groups)
+    assert bool(left_out(phase, tuple(topology.hosts), probes)) == (hosts % groups_of > 0)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+def test_one_command_starts_all_ranks(rack: Topology, launcher: str) -> None:
+    """Every host of the group is named in order, eight ranks each, with RING forced; the first host launches."""
+    phase = Phase("p", (GroupAllReduceSpec(launcher=launcher),))
+    probe = expand_phase(phase, rack, tuple(rack.hosts))[0]
+    command = KINDS[probe.kind].commands(probe, rack).client
+    assert command.host == probe.hosts[0] == "gpu001"
+    text = " ".join(command.argv)
+    named = ",".join(f"{host}:8" for host in rack.hosts) if launcher == "mpirun" else ",".join(rack.hosts)
+    assert named in text or "gpu[001-" in text
+    assert f"{8 * len(rack.hosts)}" in command.argv or f"--ntasks={8 * len(rack.hosts)}" in text
+    assert "NCCL_ALGO=RING" in text
+    assert set(probe.claims) == {
+        f"{host}/{part}{n}" for host in rack.hosts for part in ("gpu", "mlx5_") for n in range(8)
+    }

@@ -1,0 +1,108 @@
+"""``cat`` of sysfs, ``ip link``, ``ethtool`` and ``nvidia-smi`` in the simulated rack."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fabric.model.inventory import Fault
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+
+
+def recorded(name):
+    """A recorded output, or a skip."""
+    path = SAMPLES / name
+    if not path.is_file():
+        pytest.skip("the recorded outputs are not here")
+    return path.read_text()
+
+
+def test_sysfs_has_the_recorded_files(kit):
+    """Every file but some hardware counters is there, states and rates in the kernel's words."""
+    world = kit.world()
+    at_s = 0.0
+    for line in recorded("sysfs/01-real-h100-mlx5_0-sysfs.txt").splitlines():
+        name, _, value = line.partition(": ")
+        if "hw_counters" in name:
+            continue
+        at_s += 1.0
+        said = kit.ask(world, "gpu001", f"cat /sys/class/infiniband/{name}", at_s)
+        assert said.exit_status == 0, name
+        if "counters" not in name:
+            assert said.stdout == f"{value}\n"
+
+
+def test_files_that_are_not_there(kit):
+    """``cat`` says so and goes on with the next."""
+    said = kit.ask(kit.world(), "gpu001", "cat /nothing /sys/class/infiniband/mlx5_1/ports/1/rate", 1.0)
+    assert (said.stdout, said.stderr, said.exit_status) == (
+        ("400 Gb/sec (4X NDR)\n", "cat: /nothing: No such file or directory\n", 1)
+    )
+
+
+def test_a_star_stands_for_every_rnic(kit):
+    """As a shell expands it."""
+    said = kit.ask(
+        kit.world(Fault("gpu001/mlx5_2", "broken")), "gpu001", "cat /sys/class/infiniband/*/ports/1/state", 1.0
+    )
+    assert said.stdout.splitlines() == ["4: ACTIVE"] * 2 + ["1: DOWN"] + ["4: ACTIVE"] * 5
+
+
+def test_ip_link_looks_like_the_recorded_one(kit):
+    """The two lines of an interface; a cable that is out shows NO-CARRIER."""
+    platform = kit.platform_like(link_layer="ethernet")
+    world = kit.world(Fault("gpu001/mlx5_1", "broken"), platform=platform)
+    first, second = recorded("ethtool/01-ip-s-link-eth2.txt").splitlines()[:2]
+    form = re.sub(r"\d+: \w+(@\w+)?|mtu \d+|qdisc \w+", "", first)
+    said = kit.ask(world, "gpu001", "ip link show eth1", 1.0).stdout.splitlines()
+    assert re.sub(r"\d+: \w+(@\w+)?|mtu \d+|qdisc \w+", "", said[0]) == form
+    assert re.fullmatch(r"    link/ether ([0-9a-f]{2}:){5}[0-9a-f]{2} brd (ff:){5}ff", said[1])
+    assert second.startswith("    link/ether ")
+    lost = kit.ask(world, "gpu001", "ip link show dev eth2", 2.0).stdout
+    assert "<NO-CARRIER,BROADCAST,MULTICAST,UP>" in lost
+    assert "state DOWN" in lost
+    missing = kit.ask(world, "gpu001", "ip link set eth77 down", 3.0)
+    assert (missing.stderr, missing.exit_status) == ('Cannot find device "eth77"\n', 1)
+
+
+def test_ethtool_counts_corrected_bits_by_lane(kit):
+    """The sum of the lanes is the whole, and what was received shows."""
+    platform = kit.platform_like(link_layer="ethernet")
+    world = kit.world(platform=platform)
+    server, client = kit.pair(0.0, "gpu001", "mlx5_0", port=18600)
+    ended = kit.played(world, [server, (1.0, "gpu002", client[2].replace("localhost", "10.0.0.1"))])
+    said = kit.ask(world, "gpu001", "ethtool -S eth1", 60.0).stdout
+    found = {name: int(value) for name, value in re.findall(r"^     (\w+): (\d+)$", said, re.MULTILINE)}
+    assert found["rx_corrected_bits_phy"] == sum(found[f"rx_err_lane_{lane}_phy"] for lane in range(4)) > 0
+    assert found["rx_crc_errors_phy"] == found["rx_symbol_err_phy"] == 0
+    assert found["rx_bytes_phy"] == pytest.approx(kit.bandwidth_gbps(ended[1].stdout) * 5e9 / 8, rel=1e-3)
+    assert "Speed: 400000Mb/s" in kit.ask(world, "gpu001", "ethtool eth1", 61.0).stdout
+    assert "bus-info: 0000:18:00.0" in kit.ask(world, "gpu001", "ethtool -i eth1", 62.0).stdout
+
+
+def test_topo_shows_the_platform(kit):
+    """A matrix of all GPUs and RNICs that agrees with the recorded form."""
+    said = kit.ask(kit.world(), "gpu001", "nvidia-smi topo -m", 1.0).stdout
+    rows = [line.split("\t") for line in said.replace("\x1b[4m", "").replace("\x1b[0m", "").splitlines()]
+    assert rows[0][-3:] == ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+    assert rows[1][:4] == ["GPU0", " X ", "NV18", "NV18"]
+    assert rows[1][9:13] == ["PIX", "PIX", "NODE", "NODE"]
+    assert rows[9][0] == "NIC0"
+    assert "NIC Legend:" in said
+    assert "  NIC7: mlx5_7" in said
+    tabs = recorded("nvidia-smi-topo/01-h100-dgx-mlx5-columns-tabs.txt").splitlines()[1].split("\t")
+    assert rows[1][:9] == tabs[:9]
+
+
+def test_a_gpu_that_fell_off_the_bus_is_not_listed(kit):
+    """The others move up, as with the real tool."""
+    world = kit.world(Fault("gpu001/gpu2", "absent"))
+    assert kit.ask(world, "gpu001", "nvidia-smi -L", 1.0).stdout.count("GPU ") == 7
+
+
+def test_sudo_is_taken_off(kit):
+    """Everybody is root."""
+    assert kit.ask(kit.world(), "gpu001", "sudo -n ibstat -l", 1.0).stdout.splitlines()[0] == "mlx5_0"

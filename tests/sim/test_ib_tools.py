@@ -1,0 +1,209 @@
+"""The InfiniBand tools of the simulated rack against what the real ones print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Topology, Uplinks
+from fabric.sim.world import World
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+
+
+def recorded(name):
+    """A recorded output without its command and exit status lines, or a skip."""
+    path = SAMPLES / name
+    if not path.is_file():
+        pytest.skip("the recorded outputs are not here")
+    return [line for line in path.read_text().splitlines() if not line.startswith(("$ ", "[exit"))]
+
+
+def loose(lines):
+    """Lines without what differs from rack to rack: numbers, GUIDs and quoted names."""
+    found = []
+    for line in lines:
+        line = re.sub(r'"[^"]*"|\'[^\']*\'', '""', line)
+        line = re.sub(r"0x[0-9a-f]+", "0x", line).replace("Could be 12X ", " ")
+        found.append(
+            re.sub(r"\b\d+(\.\d+)?\b", "9", re.sub(r" +", " ", line)).replace("( )", "()").replace("()", "( )")
+        )
+    return found
+
+
+def keys(lines):
+    """What stands before the dots of every line."""
+    return [line.partition(":.")[0] for line in lines if ":." in line]
+
+
+def test_ibstat_has_the_recorded_rows(kit):
+    """Every row of an active CA, in order."""
+    said = kit.ask(kit.world(), "gpu001", "ibstat mlx5_3", 1.0).stdout
+    names = [line.strip().partition(":")[0] for line in recorded("ibstat/03-cx4-active.txt")[1:]]
+    assert [line.strip().partition(":")[0] for line in said.splitlines()[1:]] == names
+    assert {"State: Active", "Physical state: LinkUp", "Rate: 400"} <= {line.strip() for line in said.splitlines()}
+
+
+def test_ibstat_without_rnics_prints_nothing(kit):
+    """And ends well; one that is not there is missing from the list, and asked for by name an error."""
+    world = kit.world(*(Fault(f"gpu001/mlx5_{number}", "absent") for number in range(8)))
+    said = kit.ask(world, "gpu001", "ibstat", 1.0)
+    assert (said.stdout, said.stderr, said.exit_status) == ("", "", 0)
+    assert kit.ask(world, "gpu001", "ibstat mlx5_0", 2.0).exit_status == 255
+    assert kit.ask(world, "gpu002", "ibstat", 3.0).stdout.count("CA '") == 8
+
+
+def test_ibstat_of_a_port_without_partner(kit):
+    """Down and Polling at the slowest rate, without a LID."""
+    said = kit.ask(kit.world(Fault("gpu001/mlx5_0", "broken")), "gpu001", "ibstat mlx5_0", 1.0).stdout
+    rows = dict(line.strip().split(": ", 1) for line in said.splitlines() if ": " in line)
+    assert [rows[name] for name in ("State", "Physical state", "Rate", "Base lid", "SM lid")] == (
+        ["Down", "Polling", "10", "65535", "0"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "sample"), [("disable", "08-ibportstate-dr-disable"), ("enable", "10-ibportstate-dr-enable")]
+)
+def test_ibportstate_prints_what_the_tool_prints(kit, operation, sample):
+    """The same lines in the same order, by directed route as by LID."""
+    world = kit.world()
+    wanted = [line for line in recorded(f"infiniband-diags/ibsim-{sample}.txt") if line]
+    said = [
+        line for line in kit.ask(world, "gpu001", f"ibportstate -D 0,1 2 {operation}", 1.0).stdout.splitlines() if line
+    ]
+    assert keys(said) == keys(wanted)
+    plain = [line for line in wanted if ":." not in line and not line.startswith("#")]
+    assert [line for line in said if ":." not in line and not line.startswith("#")] == plain
+    assert said[1] == "# Port info: DR path slid 65535; dlid 65535; 0,1 port 2"
+
+
+def test_ibportstate_on_an_adapter_has_its_keys(kit):
+    """``Initial CA/RT PortInfo:`` and the M_Key lines."""
+    said = kit.ask(kit.world(), "gpu001", "ibportstate 18 1 reset", 1.0).stdout.splitlines()
+    wanted = recorded("infiniband-diags/ibsim-13-ibportstate-ca-reset.txt")
+    assert (said[0], keys(said)) == (wanted[0], keys(wanted))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("99 1 query", "smp query nodeinfo failed"), ("1 1 flap", "invalid operation: flap")]
+)
+def test_ibportstate_refuses_with_255(kit, text, complaint):
+    """A LID that nobody has, an operation that is none."""
+    said = kit.ask(kit.world(), "gpu001", f"ibportstate {text}", 1.0)
+    assert said.stderr.splitlines()[-1] == f"ibportstate: iberror: failed: {complaint}"
+    assert said.exit_status == 255
+
+
+def test_on_leaves_an_open_port_alone(kit):
+    """It says so and sets nothing."""
+    said = kit.ask(kit.world(), "gpu001", "ibportstate 1 2 on", 1.0).stdout
+    assert said.endswith("Port is already in enable state\n")
+
+
+def test_closing_ones_own_path_cannot_be_undone(kit):
+    """The leaf is out of reach from the host that cut itself off, and within reach of another."""
+    world = kit.world()
+    kit.ask(world, "gpu001", "ibportstate -C mlx5_0 1 1 disable", 1.0)
+    assert kit.ask(world, "gpu001", "ibportstate -C mlx5_0 1 1 enable", 2.0).exit_status == 255
+    assert kit.ask(world, "gpu002", "ibportstate -C mlx5_0 1 1 enable", 3.0).exit_status == 0
+    assert kit.ask(world, "gpu001", "ibportstate -C mlx5_0 1 1", 10.0).exit_status == 0
+
+
+def test_perfquery_counts_what_transfers_carried_and_resets(kit):
+    """In words of 4 bytes, at both ends of the cable; the recorded rows in their order."""
+    world = kit.world()
+    server, client = kit.pair(0.0, "gpu002", "mlx5_0", port=18600)
+    ended = kit.played(world, [server, (1.0, "gpu001", client[2].replace("localhost", "10.0.0.2"))])
+    plain = kit.ask(world, "gpu001", "perfquery", 50.0).stdout.splitlines()
+    assert keys(plain) == keys(recorded("infiniband-diags/ibsim-16-perfquery.txt"))
+    leaf = kit.ask(world, "gpu001", "perfquery -x 1 1", 51.0).stdout.splitlines()
+    assert keys(leaf) == keys(recorded("infiniband-diags/25-real-perfquery-0x506b4b03005c2740.txt"))
+    counted = {line.partition(":.")[0]: line.rpartition(".")[2] for line in leaf}
+    words = kit.bandwidth_gbps(ended[1].stdout) * 5e9 / 32
+    assert int(counted["PortRcvData"]) == pytest.approx(words, rel=1e-3)
+    assert int(counted["PortXmitData"]) == 0
+    assert "PortXmitData:....................4294967295" in plain  # the narrow counter is full
+    assert kit.ask(world, "gpu001", "perfquery -R 1 1", 52.0).stdout == ""
+    assert "PortRcvData:.....................0" in kit.ask(world, "gpu001", "perfquery -x 1 1", 53.0).stdout
+
+
+def with_spine(kit):
+    """Two hosts, eight leaves and one spine above them."""
+    topology = kit.topology_of(2, kit.platform_like())
+    leaves = tuple(f"leaf{number}" for number in range(8))
+    uplinks = (Uplinks(leaves, ("spine0",), 2, 400.0),)
+    return World(Topology(topology.hosts, topology.switches, uplinks), faults=(), seed=1, noise_cv=0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sample"),
+    [
+        ("", "02-iblinkinfo-up"),
+        ("-l", "03-iblinkinfo-line-up"),
+    ],
+)
+def test_iblinkinfo_lines_look_like_the_recorded_ones(kit, options, sample):
+    """Links between switches and to adapters, and ports without a link, to the column."""
+    world = with_spine(kit)
+    kit.ask(world, "gpu001", "ibportstate 1 2 disable", 1.0)
+    said = kit.ask(world, "gpu001", f"iblinkinfo {options}", 2.0).stdout.splitlines()
+    wanted = recorded(f"infiniband-diags/ibsim-{sample}.txt")
+    known = set(loose(wanted)) | {
+        line.replace("Polling", "Disabled").replace("Down/ ", "Down/") for line in loose(wanted)
+    }
+    known |= {re.sub(r"(Switch|CA): .*", r"\1", line) for line in known}
+    assert {re.sub(r"(Switch|CA): .*", r"\1", line) for line in loose(said)} <= known
+    up = next(line for line in said if "LinkUp" in line and "leaf0" in line)
+    sampled = next(line for line in wanted if "LinkUp" in line and line.index("==(") == up.index("==("))
+    assert [match.start() for match in re.finditer(r"==\(|\)==>", up)] == (
+        [match.start() for match in re.finditer(r"==\(|\)==>", sampled)]
+    )
+    down = next(line for line in said if "Down" in line)
+    assert (
+        down[down.index("==(") :].replace("Disabled", " Polling")
+        == '==(                Down/ Polling)==>             [  ] "" ( )'
+    )
+
+
+def test_ibnetdiscover_lists_links_and_ports_without(kit):
+    """One line a port, in the form of the recorded ones."""
+    world = with_spine(kit)
+    kit.ask(world, "gpu001", "ibportstate 1 2 disable", 1.0)
+    said = kit.ask(world, "gpu001", "ibnetdiscover -p", 2.0).stdout.splitlines()
+    end = r"(CA|SW) {1,5}\d+ [ \d]\d 0x[0-9a-f]{16}"
+    link = rf"{end} 4x \w+ - {end} \( '[^']+' - '[^']+' \)"
+    alone = rf"{end} 4x SDR {{36}}'[^']+'"
+    sample = recorded("infiniband-diags/29-real-ibnetdiscover-p-test.txt")
+    assert all(re.fullmatch(f"{link}|{alone}", line) for line in sample if line and "???" not in line)
+    assert all(re.fullmatch(f"{link}|{alone}", line) for line in said)
+    assert sum("SDR" in line for line in said) == 1
+    assert len([line for line in said if "'spine0'" in line.partition("(")[2].split(" - ")[0]]) == 16
+
+
+def test_sminfo_names_the_master(kit):
+    """In the tool's one line."""
+    said = kit.ask(kit.world(), "gpu001", "sminfo", 100.0).stdout
+    assert loose([said.strip()]) == loose(recorded("infiniband-diags/ibsim-05-sminfo.txt"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "sample", "count"), [("ibswitches", "06-ibswitches", 9), ("ibhosts", "07-ibhosts", 16)]
+)
+def test_switches_and_hosts_are_listed(kit, tool, sample, count):
+    """One line each, as recorded."""
+    said = kit.ask(with_spine(kit), "gpu001", tool, 1.0).stdout.splitlines()
+    assert len(said) == count
+    assert set(loose(said)) == set(loose(recorded(f"infiniband-diags/ibsim-{sample}.txt")))
+
+
+def test_ethernet_hosts_have_no_management_packets(kit):
+    """The tools say that they cannot open a port, each with its status."""
+    world = kit.world(platform=kit.platform_like(link_layer="ethernet"))
+    said = kit.ask(world, "gpu001", "ibportstate 1 1", 1.0)
+    assert "iberror: failed: Failed to open '(null)' port '0'" in said.stderr
+    assert said.exit_status == 255
+    assert kit.ask(world, "gpu001", "iblinkinfo", 2.0).exit_status == 1

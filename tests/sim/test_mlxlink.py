@@ -1,0 +1,112 @@
+"""``mlxlink`` in the simulated rack: the tool's sections, and error ratios that follow from what is injected."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlxlink"
+PTER = "mlxreg -d mlx5_0 --reg_name PTER --indexes local_port=1,error_page=0 --yes --set"
+
+
+def values(text):
+    """Every ``name : value`` of all sections."""
+    return {name: value.strip() for name, value in re.findall(r"^(\S.*?) +: (.*)$", text, re.MULTILINE)}
+
+
+def recorded(name):
+    """A recorded output from its first section on, or a skip."""
+    if not SAMPLES.is_dir():
+        pytest.skip("the recorded outputs are not here")
+    text = (SAMPLES / name).read_text()
+    return text[text.index("Operational Info") :]
+
+
+def shape(text, upto):
+    """Titles, rules and row names with their columns, up to a section."""
+    head = text[text.index("Operational Info") : text.index(upto)]
+    return [re.sub(r" *(\(Ext\.\) *)?: .*", "", line).rstrip() for line in head.splitlines()]
+
+
+def test_a_healthy_port_looks_like_the_recorded_one(kit):
+    """Same sections, same rows, the same column, trailing blanks and all."""
+    said = kit.ask(kit.world(), "gpu001", "mlxlink -d mlx5_0 -c", 60.0).stdout
+    sample = recorded("01-cx7-ndr-show-module-4.35.txt")
+    assert shape(said, "Physical Counters") == shape(sample, "Module Info")
+    lines = [line for line in sample.splitlines() if line.startswith(("State", "Speed", "Width", "Enabled", "Status"))]
+    assert set(lines) <= set(said.splitlines())
+
+
+def test_counters_have_the_recorded_rows(kit):
+    """An Ethernet port has no symbol errors."""
+    platform = kit.platform_like(line_rate_gbps=100.0, link_layer="ethernet")
+    said = kit.ask(kit.world(platform=platform), "gpu001", "mlxlink -d mlx5_0 -c", 60.0).stdout
+    sample = recorded("04-bf3-100g-module-counters-4.30.txt")
+    title = "Physical Counters and BER Info"
+    wanted = {re.sub(r" *:.*", "", line) for line in sample[sample.index(title) :].splitlines()}
+    assert {re.sub(r" *:.*", "", line) for line in said[said.index(title) :].splitlines()} == wanted
+    assert values(said)["Raw Physical BER"] == "15E-255"
+    assert values(said)["Effective Physical BER"] == "15E-255"
+
+
+def test_injected_errors_show_at_the_receiver_by_their_ratio(kit):
+    """The other end of the cable counts them; the sender does not."""
+    world = kit.world()
+    for at_s, text in (
+        (1.0, "mlxlink -d lid-1 -p 1 --pc"),
+        (1.5, f"{PTER} error_type_admin=2,ber_mantissa=3,ber_exp=8,error_injection_time=0xffff"),
+    ):
+        assert kit.ask(world, "gpu001", text, at_s).exit_status == 0
+    there = values(kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 101.0).stdout)
+    here = values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -c", 102.0).stdout)
+    assert there["Effective Physical BER"] == "3E-8"
+    assert here["Effective Physical BER"] == "15E-255"
+    assert there["Symbol BER"] == "15E-255"  # link-level retry takes the errors away, and bandwidth with them
+    assert there["Raw Physical BER"] == "2E-9"
+
+
+def test_a_raw_ber_that_the_fec_corrects_is_seen_and_costs_nothing(kit):
+    """1E-6 before the FEC: counted raw, not effective."""
+    world = kit.world()
+    kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 --pc", 0.5)
+    kit.ask(world, "gpu001", f"{PTER} error_type_admin=1,ber_mantissa=1,ber_exp=6,error_injection_time=0xffff", 1.0)
+    there = values(kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 101.0).stdout)
+    assert (there["Raw Physical BER"], there["Effective Physical BER"]) == ("1E-6", "15E-255")
+
+
+def test_a_port_that_is_down_has_no_counters(kit):
+    """Down by command: N/A everywhere, and the reason; toggled it comes back, and the other end counted both times."""
+    world = kit.world()
+    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --port_state DN", 1.0)
+    said = values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -c", 2.0).stdout)
+    assert [said[name] for name in ("State", "Speed", "FEC", "Raw Physical BER", "Link Down Counter")] == (
+        ["Disable", "N/A", "N/A", "N/A", "N/A"]
+    )
+    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -a UP", 3.0)
+    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -a TG", 10.0)
+    assert values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0", 11.0).stdout)["State"] == "Polling"
+    assert values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0", 20.0).stdout)["State"] == "Active"
+    there = kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 21.0).stdout
+    assert values(there)["Link Down Counter"] == "2"
+
+
+def test_json_says_the_same(kit):
+    """One document with a status; masks are taken apart."""
+    world = kit.world()
+    found = json.loads(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --json", 1.0).stdout)
+    assert found["status"] == {"code": 0, "message": "success"}
+    output = found["result"]["output"]
+    assert output["Operational Info"]["Speed"] == "IB-NDR"
+    assert output["Supported Info"]["Enabled Link Speed"]["mask"] == "0x000000f1"
+    failed = kit.ask(world, "gpu001", "mlxlink -d nothing --json", 2.0)
+    assert (json.loads(failed.stdout)["status"]["code"], failed.exit_status) == (1, 1)
+
+
+def test_a_device_that_is_not_there(kit):
+    """On stderr, status 1."""
+    said = kit.ask(kit.world(), "gpu001", "mlxlink -d 3b:00.0", 1.0)
+    assert said.stderr == '\n-E- Failed to open device: "3b:00.0", No such file or directory\n'
+    assert said.exit_status == 1

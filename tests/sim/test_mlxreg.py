@@ -1,0 +1,203 @@
+"""``mlxreg`` in the simulated rack: the tool's own tables and refusals, and what injected errors do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlxreg"
+INDEXES = "local_port=1,lp_msb=0,pnat=0,plane_ind=0,error_page=0"
+PTER = f"mlxreg -d mlx5_0 --reg_name PTER --indexes {INDEXES}"
+PAOS = "mlxreg -d mlx5_0 --reg_name PAOS --indexes local_port=1,swid=0"
+
+
+def masked(text):
+    """A table without its values and the width that the title line leaves open."""
+    return [re.sub(r"0x[0-9a-f]{8}$", "0x", line).rstrip() for line in text.strip().splitlines()]
+
+
+def recorded(name, command, nth=0):
+    """What the real tool printed on stdout after a command that starts so."""
+    files = sorted(SAMPLES.glob(f"{name}*"))
+    if not files:
+        pytest.skip("the recorded outputs are not here")
+    parts = re.split(r"^\$ ", files[0].read_text(), flags=re.MULTILINE)
+    found = [part for part in parts if command in part.partition("\n")[0]][nth]
+    return found.partition("\n")[2].partition("[rc=")[0]
+
+
+def fields(text):
+    """Field to value of a table, exact names."""
+    return {name: int(value, 16) for name, value in re.findall(r"^(\S+) +\| (0x[0-9a-f]+)$", text, re.MULTILINE)}
+
+
+@pytest.fixture
+def ask(kit):
+    """Ask one world on gpu001."""
+    world = kit.world()
+    return lambda text, at_s, host="gpu001": kit.ask(world, host, text, at_s)
+
+
+def test_get_and_set_of_pter_look_like_the_recorded_ones(ask):
+    """Same lines, same columns, same field order, same prompt."""
+    got = ask(f"{PTER} --get", 1.0)
+    assert masked(got.stdout) == masked(recorded("11", "--get --reg_name PTER"))
+    write = f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=300"
+    said = ask(f"{write} --yes", 2.0)
+    assert masked(said.stdout) == masked(recorded("11", "--set"))
+    assert fields(said.stdout)["error_injection_time"] == 0x12C
+    asked_only = ask(write, 3.0)
+    assert asked_only.stdout.endswith("(y/n) [n] : ")
+    assert masked(asked_only.stdout) == masked(recorded("14", "--set"))
+
+
+@pytest.mark.parametrize("group", ["0x22", "0x12", "0x16", "0x20"])
+def test_counter_groups_have_the_recorded_fields(ask, group):
+    """Every field of every group, in the tool's order and width."""
+    indexes = f"local_port=1,pnat=0,lp_msb=0,grp={group},swid=0,prio_tc=0,plane_ind=0,port_type=0,lp_gl=0,grp_profile=0"
+    got = ask(f"mlxreg -d mlx5_0 --get --reg_name PPCNT --indexes {indexes}", 1.0)
+    assert masked(got.stdout) == masked(recorded("15", f"grp={group}"))
+
+
+@pytest.mark.parametrize("register", ["PTER", "PAOS"])
+def test_layouts_are_the_recorded_ones(ask, register):
+    """``--show_reg`` is the same text, to the letter."""
+    assert ask(f"mlxreg -d mlx5_0 --show_reg {register}", 1.0).stdout.strip() == (
+        recorded("15", f"--show_reg {register}").strip()
+    )
+
+
+def test_roce_accl_looks_like_the_recorded_one_and_keeps_what_is_set(ask):
+    """Adaptive routing can be forced on and off."""
+    get = "mlxreg -d 0000:18:00.0 --get --reg_name ROCE_ACCL"
+    first = ask(get, 1.0)
+    assert masked(first.stdout) == masked(recorded("13", "--get"))
+    assert fields(first.stdout)["adaptive_routing_forced_en"] == 0
+    chosen = "adaptive_routing_forced_en=1,adaptive_routing_forced_en_field_select=1"
+    assert ask(f"mlxreg -d 18:00.0 --set {chosen} --reg_name ROCE_ACCL --yes", 2.0).exit_status == 0
+    assert fields(ask(get, 3.0).stdout)["adaptive_routing_forced_en"] == 1
+
+
+def test_a_set_without_yes_sends_nothing_and_succeeds(ask):
+    """Exit status 0, no "Sending", nothing changed."""
+    said = ask(f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=300", 1.0)
+    assert (said.exit_status, "Sending" in said.stdout) == (0, False)
+    assert fields(ask(f"{PTER} --get", 2.0).stdout)["error_type_oper"] == 0
+
+
+def test_an_injection_is_written_in_10_ms_read_in_ms_and_ends_by_itself(ask):
+    """3 s: 2 s are left after one, nothing after four."""
+    ask(f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=300 -y", 0.0)
+    now = fields(ask(f"{PTER} --get", 1.0).stdout)
+    assert (now["error_type_oper"], now["error_type_admin"], now["error_type_cap"]) == (1, 2, 3)
+    assert now["error_injection_time"] == 2000
+    after = fields(ask(f"{PTER} --get", 4.0).stdout)
+    assert [after[name] for name in ("error_type_oper", "error_type_admin", "ber_exp", "ber_mantissa")] == [0] * 4
+
+
+def test_a_set_reads_first_so_the_time_left_comes_back_tenfold(ask):
+    """Naming only some fields writes milliseconds where units of 10 ms belong."""
+    ask(f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=300 -y", 0.0)
+    ask(f"{PTER} --set ber_exp=7 --yes", 1.0)
+    assert fields(ask(f"{PTER} --get", 2.0).stdout)["error_injection_time"] == 19000
+
+
+def test_an_injection_without_end_ends_when_told(ask):
+    """0xffff stays; type 0 ends it."""
+    ask(f"{PTER} --set error_type_admin=1,ber_mantissa=3,ber_exp=5,error_injection_time=0xffff --yes", 0.0)
+    assert fields(ask(f"{PTER} --get", 5000.0).stdout)["error_injection_time"] == 0xFFFF
+    ask(f"{PTER} --set error_type_admin=0,error_injection_time=0 --yes", 5001.0)
+    assert fields(ask(f"{PTER} --get", 5002.0).stdout)["error_type_oper"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rest", "complaint"),
+    [
+        (f"--reg_name PTER --indexes {INDEXES} --set bogus=1", 'Can\'t find field name: "bogus"'),
+        (f"--reg_name PTER --indexes {INDEXES} --set error_type_oper=1", "Field: error_type_oper is ReadOnly"),
+        (
+            f"--reg_name PTER --indexes {INDEXES} --set ber_mantissa=25",
+            "Value: 0x19 exceeds maximum value for field 'ber_mantissa' (4 bits, max: 0xf)",
+        ),
+        ("--reg_name PTER --indexes local_port=1,bogus_idx=0 --get", 'Can\'t find INDEX name: "bogus_idx"'),
+        ("--reg_name PTER --indexes ber_exp=1 --set ber_exp=6", "Field: ber_exp appears twice."),
+        (f"--reg_name PTER --indexes {INDEXES} --set ber_exp", "Argument: ber_exp is invalid"),
+        (f"--reg_name PTER --indexes {INDEXES} --set ber_exp=abc", "Argument: abc is invalid."),
+        ("--reg_name PTERX --get", "Can't find access register name: PTERX"),
+        ("--reg_name pter --get", "Can't find access register name: pter"),
+    ],
+)
+def test_refusals_are_the_tools_own(ask, rest, complaint):
+    """``-E-`` on stderr, status 1."""
+    said = ask(f"mlxreg -d mlx5_0 {rest} --yes", 1.0)
+    assert (said.stderr, said.exit_status) == (f"-E- {complaint}\n", 1)
+
+
+def test_devices_that_are_not_there(ask, kit):
+    """No device given, one that is none, a LID that nobody has, and a register that switches lack."""
+    assert ask("mlxreg --get --reg_name PTER", 1.0).stderr == "-E- you must provide a device name\n"
+    missing = ask("mlxreg -d 3b:00.0 --get --reg_name PAOS --indexes local_port=1", 2.0)
+    assert missing.stderr == '-E- Failed to open device: "3b:00.0", No such file or directory\n'
+    nobody = ask("mlxreg -d lid-999 --get --reg_name PAOS --indexes local_port=1", 3.0)
+    assert nobody.stdout == "Sending access register...\n\n"
+    assert nobody.stderr == "-E- Failed to send access register: Failed to send MAD\n"
+    assert "Can't find access register name: ROCE_ACCL" in ask("mlxreg -d lid-1 --get --reg_name ROCE_ACCL", 4.0).stderr
+    wrong = ask("mlxreg -d mlx5_0 --get --reg_name PAOS --indexes local_port=2", 5.0)
+    assert wrong.stderr == "-E- Failed to send access register: Register access bad parameter\n"
+
+
+def test_paos_without_its_enable_bit_is_ignored_silently(ask):
+    """Accepted, exit status 0, and the port stays up; with ``ase`` it goes down, and its status shows in PTER."""
+    assert ask(f"{PAOS} --set admin_status=2 --yes", 1.0).exit_status == 0
+    assert fields(ask(f"{PAOS} --get", 2.0).stdout)["oper_status"] == 1
+    ask(f"{PAOS} --set admin_status=2,ase=1 --yes", 3.0)
+    now = fields(ask(f"{PAOS} --get", 4.0).stdout)
+    assert [now[name] for name in ("oper_status", "admin_status", "physical_state_status", "logical_state_status")] == (
+        [2, 2, 3, 1]
+    )
+    assert fields(ask(f"{PTER} --get", 5.0).stdout)["status"] == 3
+
+
+def test_a_ber_that_is_none_is_refused_by_its_status(ask):
+    """More than half of all bits cannot be wrong."""
+    ask(f"{PTER} --set error_type_admin=2,ber_mantissa=9,ber_exp=0,error_injection_time=300 --yes", 1.0)
+    now = fields(ask(f"{PTER} --get", 2.0).stdout)
+    assert (now["status"], now["error_type_oper"]) == (4, 0)
+
+
+def test_a_leaf_port_is_reached_by_its_lid(ask):
+    """Port 2 of leaf 1 is gpu002's: what the leaf sends there can be spoiled from gpu001."""
+    write = "--set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=0xffff --yes"
+    said = ask(f"mlxreg -d lid-1 --reg_name PTER --indexes local_port=2,error_page=0 {write}", 1.0)
+    assert said.exit_status == 0
+    group = "mlxreg -d mlx5_0 --get --reg_name PPCNT --indexes local_port=1,grp=0x16"
+    assert fields(ask(group, 11.0, host="gpu002").stdout)["phy_effective_errors_low"] > 0
+    assert fields(ask(group, 12.0).stdout)["phy_effective_errors_low"] == 0
+
+
+def test_injected_errors_cost_bandwidth_at_once_and_only_while_they_last(kit):
+    """An effective BER of 1e-5 on half of a running transfer: link-level retry leaves less than the whole."""
+    world = kit.world()
+    lines = kit.pair(0.0, "gpu002", "mlx5_0", port=18600)[:1]
+    lines.append((1.0, "gpu001", lines[0][2] + " 10.0.0.2"))
+    inject = f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=5,error_injection_time=250 --yes"
+    spoiled = kit.played(world, [*lines, (2.0, "gpu001", inject)])
+    healthy = kit.played(kit.world(), lines)
+    rate = kit.bandwidth_gbps(spoiled[1].stdout) / kit.bandwidth_gbps(healthy[1].stdout)
+    cell = 1 - (1 - 1e-5) ** (642 * 8)
+    left = (1 - cell) / (1 - cell + cell * (0.3e3 * 400 / (642 * 8) + 1))
+    assert rate == pytest.approx((1 + left) / 2, abs=0.02)
+    again = kit.played(world, [(at_s + 100, host, text) for at_s, host, text in lines])
+    assert kit.bandwidth_gbps(again[1].stdout) == kit.bandwidth_gbps(healthy[1].stdout)
+
+
+def test_only_the_direction_that_is_spoiled_gets_slower(kit):
+    """What the other side sends is as fast as ever."""
+    world = kit.world()
+    inject = f"{PTER} --set error_type_admin=2,ber_mantissa=1,ber_exp=5,error_injection_time=0xffff --yes"
+    kit.ask(world, "gpu001", inject, 0.0)
+    server, client = kit.pair(1.0, "gpu001", "mlx5_0", port=18600)
+    into = kit.played(world, [server, (2.0, "gpu002", client[2].replace("localhost", "10.0.0.1"))])
+    assert kit.bandwidth_gbps(into[1].stdout) == kit.alone_gbps
