@@ -10,6 +10,7 @@ from fabric.executors.ssh_connection import Connection, Refused
 
 CONNECTIONS = 4  # of 8 channels each: a host may need 24 commands at once
 _WAIT_S = 5.0
+_REFUSED_WAIT_S = 0.1
 
 
 class HostConnections:
@@ -54,13 +55,19 @@ class HostConnections:
             self._changed.notify_all()
 
     def full(self, connection: Connection) -> None:
-        """The server takes no more channels on *connection* than are open; gives back the room of the refused one."""
+        """
+        The server takes no more channels on *connection* than are open; gives back the room of the refused one.
+
+        Returns when some room was given back, or after a moment: a server may count a channel for a while after we
+        have closed it.
+        """
+        if not connection.served:
+            self.release(connection)
+            raise HostUnreachable(self._host, "opening a session", "the server refuses any command (MaxSessions?)")
         with self._changed:
             connection.used -= 1
             connection.limit = max(1, min(connection.limit, connection.used))
-            self._changed.notify_all()
-        if not connection.served:
-            raise HostUnreachable(self._host, "opening a session", "the server refuses any command (MaxSessions?)")
+            self._changed.wait(_REFUSED_WAIT_S)
 
     def close(self) -> None:
         """Close all connections; who waits for one is told."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.executors.host_connections import CONNECTIONS, HostConnections
+from fabric.executors.host_connections import HostConnections
 from fabric.executors.pipe import Pipe
-from fabric.executors.ssh_connection import CHANNELS, Connection
+from fabric.executors.ssh_connection import Connection
 from fabric.executors.ssh_connector import SshConnector
 from fabric.executors.threaded import GRACE_S, ThreadedExecutor
 from fabric.model.command import Command
@@ -21,6 +21,7 @@ from fabric.model.inventory import SshSettings
 
 _CHUNK_BYTES = 1 << 20  # reads of 1 KiB are ten times slower than of 128 KiB (measured)
 _STATUS_S = 1.0
+_REFUSALS = 150  # each is followed by a moment's wait for room, see HostConnections.full
 
 
 class SshExecutor(ThreadedExecutor):
@@ -45,7 +46,7 @@ class SshExecutor(ThreadedExecutor):
         if host is None:
             raise HostUnreachable(command.host, "connecting", "no address is known for it")
         timeout_s = min(self._settings.connect_timeout_s, command.timeout_s + GRACE_S)
-        for _ in range(CONNECTIONS * CHANNELS):
+        for _ in range(_REFUSALS):
             connection = host.acquire()
             try:
                 channel = connection.session(timeout_s=timeout_s)
@@ -57,7 +58,8 @@ class SshExecutor(ThreadedExecutor):
             if channel is not None:
                 return _SshPipe(connection, channel, release=host.release)
             host.full(connection)
-        raise HostUnreachable(command.host, "opening a session", "the server refuses more commands at once")
+        cause = f"the server refused one more command {_REFUSALS} times in a row (MaxSessions?)"
+        raise HostUnreachable(command.host, "opening a session", cause)
 
     def _let_go(self) -> None:
         for host in self._hosts.values():
