@@ -8,6 +8,10 @@ Every error this package raises on purpose.
     - CommandTimeout              the deadline passed; carries what was printed until then
   x ToolError                     the tool ran and we cannot use what it said
     - UnreadableOutput            text we do not understand, quoted
+  x ChangeError                   a change of the fabric was not made, or not as asked
+    - Refused                     a guard rail says no; nothing was altered; names what would allow it
+    - NotInForce                  it was applied and cannot be seen in force
+    - MayBeLive                   (exit 4: a change may still be live) says how to undo it by hand
   x StoreError                    the run directory cannot be written or read
   x Interrupted                   somebody stopped the run; what was measured is kept
 
@@ -70,6 +74,26 @@ class ToolError(FabricError):
 
 class UnreadableOutput(ToolError):
     """The tool printed text we do not understand; the message quotes it."""
+
+
+class ChangeError(FabricError):
+    """A change of the fabric was not made, or not as asked."""
+
+
+class Refused(ChangeError):
+    """A guard rail says no, before anything is altered; *allow* is the word that would allow it, None: nothing does."""
+
+    def __init__(self, reason: str, *, allow: str | None = None) -> None:
+        self.reason, self.allow = reason, allow
+        super().__init__(reason if allow is None else f"{reason} (to do it all the same: allow: [{allow}])")
+
+
+class NotInForce(ChangeError):
+    """A change was applied and cannot be seen in force; the message says what was seen instead."""
+
+
+class MayBeLive(ChangeError):
+    """A change may still be live on the fabric; the message says where, and how to undo it by hand."""
 
 
 class StoreError(FabricError):

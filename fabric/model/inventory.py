@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fabric.model.change import ChangeSettings
 from fabric.model.topology import Topology
 
 
@@ -58,7 +59,9 @@ class MockSettings:
     """
     How the simulated rack behaves; *noise_cv* is the coefficient of variation of a healthy measurement.
 
-    *routing* (None: as fat trees usually are), *qps* and *salt* say how paths between leaves are chosen.
+    *routing* (None: as fat trees usually are), *qps* and *salt* say how paths between leaves are chosen. *shield*: the
+    switches reroute around dead ports by themselves. *sm_reroute_s*: how long the subnet manager takes to route anew.
+    *ufm_isolates*: a manager above it isolates ports with many bit errors, and they stay isolated until it is told.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -66,6 +69,9 @@ class MockSettings:
     routing: str | None = None
     qps: int = 1
     salt: int = 0
+    shield: bool = False
+    sm_reroute_s: float = 15.0
+    ufm_isolates: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,3 +85,4 @@ class Inventory:
     ssh: SshSettings
     process: ProcessSettings
     mock: MockSettings
+    changes: ChangeSettings = field(default_factory=ChangeSettings)
