@@ -3,15 +3,18 @@
 One thread, process CPU time, best of several. SimGrid (Debian's libsimgrid-dev, with g++) gets the same flows on the
 same routes in the same run; without it our own times are printed alone. The targets are measured first, while the
 process is young and every large array costs page faults; the same solve takes less than half of that further down.
+With ``--plot FILE.svg`` the growth is measured and drawn (matplotlib, of the dev extra), and nothing else.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -113,9 +116,20 @@ def whole(nics: int) -> None:
     max_min(routes(clos, src, dst, engine="ftree").links, clos.capacity_gbps)
 
 
-def growth() -> None:
+@dataclass(frozen=True)
+class Grown:
+    """CPU milliseconds on a network of so many RNICs."""
+
+    nics: int
+    build_ms: float
+    route_ms: float
+    solve_ms: float
+
+
+def growth() -> list[Grown]:
     """A permutation on ever larger networks."""
     print("\nRNICs    links  build ms  route ms  solve ms  us/flow")
+    rows = []
     for nics in GROWTH:
         clos = build(network(nics))
         src, dst, _ = traffic.permutation(clos, 1)
@@ -126,6 +140,34 @@ def growth() -> None:
             cpu_ms(lambda c=clos, p=paths: max_min(p.links, c.capacity_gbps)),
         )
         print(f"{nics:6d} {clos.links:7d} {took[0]:9.3f} {took[1]:9.3f} {took[2]:9.3f} {sum(took) * 1e3 / nics:8.3f}")
+        rows.append(Grown(nics, *took))
+    return rows
+
+
+def draw(rows: list[Grown], path: Path) -> None:
+    """The growth as a picture, both axes logarithmic: a straight line of slope 1 grows in proportion."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "growth"  # the same numbers give the same file
+    from matplotlib import pyplot as plt
+
+    nics = [row.nics for row in rows]
+    total = [row.build_ms + row.route_ms + row.solve_ms for row in rows]
+    figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+    axes.loglog(nics, total, "o-", color="black", linewidth=2, label="all three")
+    for name, marker in (("solve", "s"), ("route", "^"), ("build", "d")):
+        axes.loglog(nics, [getattr(row, f"{name}_ms") for row in rows], f"{marker}-", label=name)
+    axes.loglog(nics, [total[-1] * n / nics[-1] for n in nics], ":", color="gray", label="in proportion to RNICs")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(nics, [f"{n:,}" for n in nics])
+    axes.minorticks_off()
+    axes.set_xlabel("RNICs in the network, one flow each (permutation)")
+    axes.set_ylabel("CPU time of one thread, ms")
+    axes.set_title("Simulated network: time to build, route and solve")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def beside_simgrid() -> None:
@@ -163,7 +205,13 @@ def compare(program: Path, nics: int, each: int, *, finish: bool) -> None:
 
 
 def main() -> None:
-    """All three tables."""
+    """All three tables, or one picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="measure the growth alone and draw it")
+    path = parser.parse_args().plot
+    if path is not None:
+        draw(growth(), path)
+        return
     ours()
     growth()
     beside_simgrid()

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-import platform
-import sys
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from fabric.analysis.conclude import conclude, failed_hosts
 from fabric.analysis.judge import Judge
+from fabric.changes.blast_radius import blast_problems
+from fabric.changes.kind import Context
 from fabric.config import (
     baseline_notes,
     from_resolved,
     load_baseline,
     load_baselines,
     load_scenario,
-    resolved_document,
 )
+from fabric.engine.held_changes import Changing
 from fabric.engine.phase import Observer
 from fabric.engine.run import run_plan
-from fabric.errors import ConfigError, Interrupted, Problem, StoreError
+from fabric.errors import ConfigError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
-from fabric.model.verdict import Baseline, Limit, Verdict
+from fabric.model.verdict import Baseline, Verdict
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.report.verdict_json import verdict_document
+from fabric.store.change_results import change_results
 from fabric.store.events import read_events
+from fabric.store.journal import FILE as JOURNAL
+from fabric.store.journal import Journal, journals, open_changes
 from fabric.store.measurements import write_measurements
 from fabric.store.raw import raw_entries
 from fabric.store.results import from_events
-from fabric.store.run_directory import RUN_FORMAT, RunDirectory, write_durably
+from fabric.store.run_directory import RunDirectory, write_durably
+from fabric.store.run_document import baselines_from, read_run, run_document
+
+EVENTS = "events.jsonl"
+"""The history of a run, in its directory."""
 
 MakeExecutor = Callable[[Inventory, int], Executor]
 """Builds the executor of the chosen backend."""
@@ -63,7 +69,12 @@ def prepare(scenario_path: Path, *, inventory_path: Path | None, hosts: str | No
     used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
     baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
     notes = baseline_notes(scenario, inventory, baselines)
-    return Asked(scenario, inventory, baselines, plan_scenario(scenario, inventory), notes)
+    plan = plan_scenario(scenario, inventory)
+    changes = [change for phase_plan in plan.phases for change in phase_plan.changes]
+    too_much = blast_problems(changes, inventory.topology, inventory.changes, scenario.allow)
+    if too_much:
+        raise ConfigError(Problem(str(scenario_path), 0, text) for text in too_much)
+    return Asked(scenario, inventory, baselines, plan, notes)
 
 
 def run(
@@ -75,15 +86,23 @@ def run(
     seed: int,
     observer: Observer,
 ) -> JudgedRun:
-    """Run the plan, then judge it from what was written down."""
+    """
+    Run the plan, then judge it from what was written down.
+
+    Raises MayBeLive before anything is done where an earlier run left a change behind, and after an interruption where
+    this one did.
+    """
     scenario, inventory = asked.scenario, asked.inventory
+    _refuse_while_open(results)
+    document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed)
     executor = make_executor(inventory, seed)
     try:
-        directory = RunDirectory.create(results, scenario.name, _run_document(asked, backend=backend, seed=seed))
+        directory = RunDirectory.create(results, scenario.name, document)
     except StoreError:
         executor.close()
         raise
     judge = _judge(scenario, inventory, asked.baselines)
+    changing = _changing(asked, directory)
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
@@ -99,20 +118,58 @@ def run(
             directory=directory,
             observer=observer,
             gate=gate,
+            changing=changing,
         )
         elapsed_s = executor.now() - started_s
         directory.events.append("run_ended", executor.now(), {})
+        directory.flush()
         by_id = {result.probe_id: result for result in finished}
-        verdict = _conclude(asked.plan, by_id, inventory, judge=judge)
+        history = directory.path / EVENTS
+        verdict = _conclude(asked.plan, by_id, scenario, inventory, judge=judge, events=history)
     except KeyboardInterrupt as exc:
         directory.events.append("run_interrupted", executor.now(), {})
+        changing.journal.close()
+        _say_what_is_open(directory.path)
         raise Interrupted(f"interrupted; what was measured until then: fabric report {directory.path}") from exc
     finally:
         executor.close()
+        changing.journal.close()
         directory.close()
     judged = _judged(asked, verdict, directory, elapsed_s=elapsed_s, backend=backend)
     _write_derived(judged, by_id)
     return judged
+
+
+def _refuse_while_open(results: Path) -> None:
+    """Nothing is measured on a fabric that an earlier run may have left altered."""
+    for journal in journals(results):
+        found = open_changes(journal)
+        if found:
+            run = journal.parent
+            names = ", ".join(one.change_id for one in found)
+            text = f"{run} is making changes right now" if found[0].running else f"{run} may have left changes behind"
+            what = "wait for it, or interrupt it" if found[0].running else f"take them back: fabric restore {run}"
+            raise MayBeLive(f"{text} ({names}); {what}")
+
+
+def _say_what_is_open(run: Path) -> None:
+    """Raise MayBeLive when a run that ended early could not take everything back."""
+    found = open_changes(run / JOURNAL) if (run / JOURNAL).exists() else ()
+    if found:
+        names = ", ".join(one.change_id for one in found)
+        raise MayBeLive(f"interrupted, and not seen taken back: {names}; run: fabric restore {run}")
+
+
+def _changing(asked: Asked, directory: RunDirectory) -> Changing:
+    """What this run makes changes with; the journal's file is made with the first of them."""
+    run_id = directory.path.name
+    return Changing(
+        Context(asked.inventory.topology, asked.inventory.changes),
+        Journal(directory.path / JOURNAL),
+        owner=f"{asked.scenario.name}/{run_id}",
+        token=f"{run_id}-{secrets.token_hex(4)}",
+        allow=asked.scenario.allow,
+    )
 
 
 def _judged(asked: Asked, verdict: Verdict, directory: RunDirectory, *, elapsed_s: float, backend: str) -> JudgedRun:
@@ -135,18 +192,20 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
     With *rewrite* what is derived is made again; without, only what is missing.
     """
     path = path.parent / path.readlink() if path.is_symlink() else path
-    document = _read_run(path)
+    document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
-    baselines = _baselines_from(document, path / "run.json")
+    baselines = baselines_from(document, path / "run.json")
     if baseline_path is not None:
         other = load_baseline(baseline_path)
         baselines = {name: other for name in baselines}
     plan = plan_scenario(scenario, inventory)
-    events = list(read_events(path / "events.jsonl"))
+    history = path / EVENTS
+    events = list(read_events(history))
     if events and events[0].get("run_id") != document["run_id"]:
-        raise StoreError(f"{path / 'events.jsonl'}: the history of another run ({events[0].get('run_id')})")
+        raise StoreError(f"{history}: the history of another run ({events[0].get('run_id')})")
     by_id = from_events(events)
-    verdict = _conclude(plan, by_id, inventory, judge=_judge(scenario, inventory, baselines))
+    judge = _judge(scenario, inventory, baselines)
+    verdict = _conclude(plan, by_id, scenario, inventory, judge=judge, events=history)
     if not any(event["event"] == "run_ended" for event in events):
         verdict = replace(
             verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
@@ -174,7 +233,7 @@ def raw_output(path: Path, probe_id: str) -> str:
     """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
     text = raw_entries(path, probe_id)
     if not text:
-        known = from_events(read_events(path / "events.jsonl"))
+        known = from_events(read_events(path / EVENTS))
         near = get_close_matches(probe_id, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError([Problem(str(path), 0, f"nothing was printed by a probe {probe_id!r}{hint}")])
@@ -194,10 +253,29 @@ def _probes(phase_plan: PhasePlan) -> list[Probe]:
     return [slot.probe for component in phase_plan.schedule.components for slot in component]
 
 
-def _conclude(plan: Plan, by_id: Mapping[str, ProbeResult], inventory: Inventory, *, judge: Judge) -> Verdict:
+def _conclude(
+    plan: Plan,
+    by_id: Mapping[str, ProbeResult],
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    judge: Judge,
+    events: Path,
+) -> Verdict:
+    """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
     probes = [probe for phase_plan in plan.phases for probe in _probes(phase_plan)]
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
-    return conclude(probes, by_id, topology=inventory.topology, judge=judge, notes=notes)
+    planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
+    return conclude(
+        probes,
+        by_id,
+        topology=inventory.topology,
+        judge=judge,
+        notes=notes,
+        phases=scenario.phases,
+        expect=scenario.expect,
+        changes=change_results(read_events(events), planned) if planned else (),
+    )
 
 
 def _write_derived(judged: JudgedRun, by_id: Mapping[str, ProbeResult]) -> None:
@@ -209,44 +287,3 @@ def _write_derived(judged: JudgedRun, by_id: Mapping[str, ProbeResult]) -> None:
         write_durably(path / "verdict.json", document)
     except OSError as exc:
         raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc
-
-
-def _run_document(asked: Asked, *, backend: str, seed: int) -> dict[str, Any]:
-    try:
-        own = version("fabric-testbench")
-    except PackageNotFoundError:
-        own = "not installed"
-    return {
-        "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
-        "backend": backend,
-        "seed": seed,
-        "versions": {"fabric-testbench": own, "python": platform.python_version()},
-        "baselines": {name: asdict(baseline) for name, baseline in asked.baselines.items()},
-        "asked": resolved_document(asked.scenario, asked.inventory),
-    }
-
-
-def _read_run(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
-    try:
-        document = orjson.loads(file.read_bytes())
-    except OSError as exc:
-        raise ConfigError([Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}")]) from exc
-    except orjson.JSONDecodeError as exc:
-        raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
-    if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
-        raise ConfigError([Problem(str(file), 0, f"not a run of format {RUN_FORMAT}")])
-    missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
-    if missing:
-        raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])
-    return document
-
-
-def _baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
-    try:
-        return {
-            name: Baseline(name, body["source"], tuple(Limit(**limit) for limit in body["limits"]))
-            for name, body in document["baselines"].items()
-        }
-    except (AttributeError, KeyError, TypeError) as exc:
-        raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc

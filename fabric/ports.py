@@ -38,6 +38,36 @@ class Lost:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """
+    Something to sample: a file pattern, or a tool.
+
+    *path* names files that hold a number, or lines of a name and a number; ``*`` stands for what it does in a shell.
+    *argv* is a tool that prints numbers; *form* says how: "pairs" (``name: 5``) or "csv" (a first row of names).
+    Exactly one of *path* and *argv* is set.
+    """
+
+    path: str = ""
+    argv: tuple[str, ...] = ()
+    form: str = "pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """
+    Some rows of samples: at each of *at_s* (seconds of the executor's clock) the value of each of *names*.
+
+    A value that could not be read is None. *lost* rows of this series so far were dropped, because too many waited.
+    """
+
+    ticket: Ticket
+    names: tuple[str, ...]
+    at_s: tuple[float, ...]
+    rows: tuple[tuple[int | float | None, ...], ...]
+    lost: int = 0
+
+
 Happening = Ready | Ended | Lost
 
 
@@ -66,6 +96,30 @@ class Executor(Protocol):
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
         ...
 
+    def wake(self) -> None:
+        """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
+        ...
+
     def close(self) -> None:
         """End everything that was started and let go of every connection; safe to call twice."""
+        ...
+
+
+class Sampler(Protocol):
+    """What an executor can do beside running commands: read counters on a host again and again."""
+
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+        """
+        Begin to sample, not oftener than every 0.01 s; rows arrive half a second's at once.
+
+        Never blocks and never raises for a host; sampling that cannot go on is Lost, which ``wait`` tells.
+        """
+        ...
+
+    def samples(self) -> Sequence[Sampled]:
+        """All rows that have arrived since the last call, oldest first; ``wait`` returns when some have."""
+        ...
+
+    def stop_sampling(self, ticket: Ticket) -> None:
+        """End it; what was read before still arrives, then nothing more. Unknown tickets are ignored."""
         ...

@@ -12,12 +12,25 @@ if TYPE_CHECKING:
 
 def _mock(inventory: Inventory, seed: int) -> Executor:
     from fabric.executors.mock import MockExecutor
+    from fabric.sim.life.course import Life
     from fabric.sim.routing import Routing
     from fabric.sim.world import World
 
     mock = inventory.mock
     routing = Routing(mock.routing, mock.qps, mock.salt)
-    world = World(inventory.topology, faults=mock.faults, seed=seed, noise_cv=mock.noise_cv, routing=routing)
+    life = Life(mock.timed_faults, mock.failures_per_host_day, mock.lemon_per_hour)
+    world = World(
+        inventory.topology,
+        faults=mock.faults,
+        seed=seed,
+        noise_cv=mock.noise_cv,
+        routing=routing,
+        shield=mock.shield,
+        sm_reroute_s=mock.sm_reroute_s,
+        ufm_isolates=mock.ufm_isolates,
+        subnet_managers=inventory.changes.subnet_managers,
+        life=life,
+    )
     return MockExecutor(world)
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
+from fabric.analysis.altered import alterations, as_altered, unblamed
+from fabric.analysis.as_asked import said
+from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
 from fabric.analysis.together import merged, names, without_mistakes
 from fabric.analysis.unjudged import unjudged
+from fabric.model.change import ChangeResult
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Expectation, Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 
 NOT_REACHED = "not reached: the run ended before it"
 
@@ -27,30 +33,79 @@ def conclude(
     topology: Topology,
     judge: Judge,
     notes: Sequence[str] = (),
+    phases: Sequence[Phase] = (),
+    expect: Sequence[Expectation] = (),
+    changes: Sequence[ChangeResult] = (),
 ) -> Verdict:
     """
     Judge everything that was planned.
 
     A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
-    says what was asked for and could not be planned: that is SKIPPED, and no pass either.
+    says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
+    *phases*; how the probes of altered phases count, ``altered.py`` says. A change that was not made as asked, or may
+    still be live, is an ERROR of the whole.
     """
+    verdicts = without_mistakes(probes, _judged(probes, results, judge), topology)
+    altered = alterations(changes)
+    untold = unblamed(probes, verdicts, altered)
+    telling = [probe for probe in probes if probe.probe_id not in untold]
+    named: list[Suspect] = []
+    for outcome in (Outcome.FAIL, Outcome.ERROR):
+        named += merged(suspects(telling, verdicts, topology=topology, outcome=outcome))
+    # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
+    of_parts = verdicts | {name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}
+    components = _components(probes, of_parts, named)
+    verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
+    expectations = judge_expectations(expect, phases, probes, results, changes)
+    outcomes = [verdict.outcome for verdict in verdicts.values()] + [found.outcome for found in expectations]
+    outcomes += [Outcome.SKIPPED for _ in notes]
+    outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
+    reasons = [
+        *_change_reasons(changes),
+        *_expectation_reasons(expectations),
+        *_reasons(probes, verdicts, untold),
+        *(f"SKIPPED: {note}" for note in notes),
+    ]
+    return Verdict(
+        outcome=Outcome.worst(outcomes),
+        reasons=tuple(reasons),
+        suspects=tuple(named),
+        components=tuple(components),
+        probes=tuple(verdicts[probe.probe_id] for probe in probes),
+        expectations=expectations,
+        changes=tuple(changes),
+    )
+
+
+def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
+    """Each probe against its limit, by id."""
     judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
     verdicts = {verdict.probe_id: verdict for verdict in judged}
     for probe in probes:
         if probe.probe_id not in verdicts:
             verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED)
-    verdicts = without_mistakes(probes, verdicts, topology)
-    named: list[Suspect] = []
-    for outcome in (Outcome.FAIL, Outcome.ERROR):
-        named += merged(suspects(probes, verdicts, topology=topology, outcome=outcome))
-    unplanned = [Outcome.SKIPPED for _ in notes]
-    return Verdict(
-        outcome=Outcome.worst([verdict.outcome for verdict in verdicts.values()] + unplanned),
-        reasons=(*_reasons(probes, verdicts), *(f"SKIPPED: {note}" for note in notes)),
-        suspects=tuple(named),
-        components=tuple(_components(probes, verdicts, named)),
-        probes=tuple(verdicts[probe.probe_id] for probe in probes),
+    return verdicts
+
+
+def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
+    """What may still be live first of all, then what was not made as asked."""
+    still = [f"a change may still be live: {said(result)}" for result in changes if result.state == "open"]
+    others = [result for result in changes if result.state not in ("open", "reverted")]
+    return still + [f"{Outcome.ERROR.name}: change {said(result)}" for result in others]
+
+
+def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str]:
+    missed = sorted(
+        (found for found in expectations if found.outcome is not Outcome.PASS), key=lambda found: -found.outcome.rank
     )
+    return [f"{found.outcome.name}: expected {found.text}: {_number(found)}{found.reason}" for found in missed]
+
+
+def _number(found: ExpectationVerdict) -> str:
+    """A ratio with its interval; a time is in the reason."""
+    if found.value is None or found.low is None or found.high is None:
+        return ""
+    return f"{found.value:.3g} (95 % interval {found.low:.3g} to {found.high:.3g}), "
 
 
 def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
@@ -67,8 +122,12 @@ def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *,
     }
 
 
-def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> list[str]:
-    """One line per kind and outcome that is not a pass, with the hosts folded."""
+def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], untold: AbstractSet[str]) -> list[str]:
+    """
+    One line per kind and outcome that is not a pass, with the hosts folded.
+
+    What no suspect speaks for is explained below it: nothing measured, or probes of which none is made (*untold*).
+    """
     groups: dict[tuple[int, str, Outcome], list[Probe]] = {}
     for probe in probes:
         outcome = verdicts[probe.probe_id].outcome
@@ -84,6 +143,9 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict]) -> l
             told = {id(probe) for group in measured for probe in group.probes}
             others = (verdicts[probe.probe_id].reason for probe in members if id(probe) not in told)
             lines += [f"  {text}" for text in (*(group.text for group in measured), *_common_reasons(others))]
+        else:
+            alone = [verdicts[probe.probe_id].reason for probe in members if probe.probe_id in untold]
+            lines += [f"  {text}" for text in _common_reasons(alone)]
     return lines
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fabric.changes.procedure import Procedure
+from fabric.changes.procedure import Procedure, pause
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.topology import Topology
 
@@ -41,3 +41,15 @@ class Kind(Protocol):
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
         """What the receivers at the ends of the link have counted so far; empty where there is nothing to count."""
         ...
+
+    def recovered(
+        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
+    ) -> Procedure[float]:
+        """
+        After the undo: wait until the link carries traffic again; returns the time at which it was seen to.
+
+        Raises MayBeLive when it does not by *until_s* (executor's seconds). Where there is nothing to wait for it
+        returns at once.
+        """
+        del change, alterations, context, until_s
+        return (yield from pause(0.0))

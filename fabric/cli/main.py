@@ -1,4 +1,8 @@
-"""``fabric``: click parses, the app does; exit 0 good, 1 the fabric failed, 2 your input, 3 not measured."""
+"""
+``fabric``: click parses, the app does.
+
+Exit 0 good, 1 the fabric failed, 2 your input is wrong, 3 not measured, 4 a change may still be live.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ from typing import Any
 import click
 
 _COMMANDS = {
+    "check": ("fabric.cli.check", "Look before you measure: does every host have what a scenario needs?"),
     "run": ("fabric.cli.run", "Run a scenario and judge it."),
     "plan": ("fabric.cli.plan", "Show what a scenario would run, and for how long."),
     "analyze": ("fabric.cli.analyze", "Judge an old run again, with today's code or another baseline."),
     "report": ("fabric.cli.report", "Show the verdict of a run."),
     "parse": ("fabric.cli.parse", "Read the output of nccl-tests or perftest."),
     "simulate": ("fabric.cli.simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
+    "restore": ("fabric.cli.restore", "Take back every change that a run left behind."),
     "inventory": ("fabric.cli.inventory", "Show an inventory, or the schema of its file."),
 }
 
@@ -84,7 +90,7 @@ def run() -> None:
 
 def _explain(exc: BaseException) -> int:
     """Say what went wrong, on stderr and for who asked for JSON on stdout; returns the exit code."""
-    from fabric.errors import ConfigError, FabricError
+    from fabric.errors import ConfigError, FabricError, MayBeLive
     from fabric.report.output import warn
     from fabric.report.visible import visible
 
@@ -96,6 +102,8 @@ def _explain(exc: BaseException) -> int:
         code, text = 2, f"{exc.format_message()} (see 'fabric --help')"
     elif isinstance(exc, click.Abort | KeyboardInterrupt):
         code, text = 3, "interrupted"
+    elif isinstance(exc, MayBeLive):
+        code, text = 4, f"A CHANGE MAY STILL BE LIVE: {exc}"
     elif isinstance(exc, FabricError):
         code, text = 3, f"error: {exc}"
     else:

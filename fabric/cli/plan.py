@@ -22,10 +22,11 @@ def command(
     from fabric.report.plan_json import plan_document
 
     asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
+    settings = asked.inventory.changes
     if as_json:
-        print_json(plan_document(asked.plan, asked.scenario, notes=asked.notes))
+        print_json(plan_document(asked.plan, asked.scenario, notes=asked.notes, settings=settings))
     else:
-        print_plan(asked.plan, scenario=asked.scenario, notes=asked.notes)
+        print_plan(asked.plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
     return 0
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fabric.cli.options import json_option, scenario_options
 from fabric.cli.report import show
+
+if TYPE_CHECKING:
+    from fabric.app import Asked
 
 
 @click.command("run")
@@ -19,6 +24,7 @@ from fabric.cli.report import show
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise."
 )
+@click.option("--yes", is_flag=True, help="Alter a real fabric without asking.")
 @json_option
 def command(
     scenario: Path,
@@ -29,6 +35,7 @@ def command(
     results: Path,
     seed: int,
     *,
+    yes: bool,
     as_json: bool,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
@@ -45,6 +52,8 @@ def command(
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
     if faults and name != "mock":
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
+    if name != "mock":
+        _agree(asked, yes=yes)
     # The plan lives as long as the run: without this the collector walks through it again and again (measured: 25 to
     # 30 % of the CPU of a run over 512 hosts).
     gc.collect()
@@ -55,3 +64,18 @@ def command(
             asked, backend=name, make_executor=BACKENDS[name], results=results, seed=seed, observer=progress
         )
     return show(judged, as_json=as_json)
+
+
+def _agree(asked: Asked, *, yes: bool) -> None:
+    """Nobody alters a real fabric by accident: a person says yes, or the command line does."""
+    from fabric.errors import ConfigError, Problem
+    from fabric.report.visible import visible
+
+    changes = [change for phase_plan in asked.plan.phases for change in phase_plan.changes]
+    if not changes or yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError([Problem("--yes", 0, f"{len(changes)} changes would alter a real fabric: say --yes")])
+    for change in changes:
+        click.echo(visible(f"{change.phase}: {change.kind} on {change.component} ({change.scope})"), err=True)
+    click.confirm("Alter the fabric like this?", abort=True, err=True)

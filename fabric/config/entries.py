@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -17,8 +17,8 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    later: ClassVar[frozenset[str]] = frozenset()
-    """Keys that a later version knows."""
+    why: ClassVar[Mapping[str, str]] = {}
+    """Of a required key: what to say after "is required here"."""
 
 
 AnEntry = TypeVar("AnEntry", bound=Entry)
@@ -66,7 +66,7 @@ def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
     """Where an error is and how it is said."""
     kind, path = error["type"], tuple(error["loc"])
     if kind == "missing":
-        return path[:-1], f"{quoted(str(path[-1]))} is required here"
+        return path[:-1], _missing(model, path)
     if kind == "extra_forbidden":
         return path, _unknown_key(model, path)
     if kind in ("too_short", "too_long"):
@@ -81,13 +81,18 @@ def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
     return path, error["msg"]
 
 
+def _missing(model: type[Entry], path: KeyPath) -> str:
+    """What to say about a key that must be there."""
+    key = str(path[-1])
+    why = next((one.why[key] for one in _models_at(model, path) if key in one.why), "")
+    return f"{quoted(key)} is required here" + (f": {why}" if why else "")
+
+
 def _unknown_key(model: type[Entry], path: KeyPath) -> str:
     """What to say about a key that the mapping does not have."""
     key = str(path[-1])
     around = _models_at(model, path)
-    if any(key in one.later for one in around):
-        return f"{quoted(key)} is not available in this version"
-    known = [name for one in around for name in one.model_fields]
+    known = [field.alias or name for one in around for name, field in one.model_fields.items()]
     return f"unknown key {quoted(key)}{nearest(key, known)}"
 
 
@@ -99,7 +104,8 @@ def _models_at(model: type[Entry], path: KeyPath) -> list[type[Entry]]:
         for one in here:
             field = one.model_fields.get(step) if isinstance(step, str) else None
             inner += _models_in(field.annotation) if field else []
-        here = inner or here  # list positions, names of a mapping and tags of a union are no fields
+        chosen = [one for one in here if step in one.model_fields]  # the tag of a union is a key that only one has
+        here = inner or chosen or here  # list positions and names of a mapping are no fields
     return here
 
 

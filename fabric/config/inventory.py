@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
+from fabric.config.change_settings import change_settings
 from fabric.config.document import Tree, read_document
 from fabric.config.entries import report, valid, valid_items
 from fabric.config.faults import component_problem, fault, fault_from_text
@@ -41,6 +42,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     topology, whole = _topology(tree, problems)
     _baselines_exist(tree, path, problems)
     mock = _mock(tree, topology, problems, whole=whole)
+    changes = change_settings(tree.get("changes", {}), topology.hosts, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     file = InventoryFile.model_validate(tree)
@@ -52,6 +54,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         ssh=_ssh(file.ssh),
         process=_process(file.process),
         mock=replace(mock, faults=(*mock.faults, *extra)),
+        changes=changes,
     )
 
 
@@ -108,7 +111,16 @@ def _mock(tree: dict[str, Tree], topology: Topology, problems: Problems, *, whol
     irregular = network_problem(topology) if whole and entry.routing is not None else None
     if irregular:
         problems.add(("mock", "routing"), irregular)
-    return MockSettings(tuple(faults), entry.noise_cv, entry.routing, entry.qps, entry.salt)
+    return MockSettings(
+        faults=tuple(faults),
+        noise_cv=entry.noise_cv,
+        routing=entry.routing,
+        qps=entry.qps,
+        salt=entry.salt,
+        shield=entry.shield,
+        sm_reroute_s=entry.sm_reroute,
+        ufm_isolates=entry.ufm_isolates,
+    )
 
 
 def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, *, whole: bool) -> tuple[Fault, ...]:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fabric.config.change_settings_file import ChangesEntry
 from fabric.config.entries import Entry
 from fabric.config.folded import Folded, FoldedNames
-from fabric.config.quantities import Duration, Indexes
+from fabric.config.quantities import Duration, Indexes, Span
 from fabric.config.scalars import ADDRESS, BASELINE_NAME, DEVICE, SAFE_NAME, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.config.templates import Template, TemplateOrList, TemplateText
 from fabric.config.tool_settings import Env, OptionWords, ToolsEntry
@@ -174,6 +175,15 @@ class MockEntry(Entry):
     salt: Annotated[int, Whole(0, 2**32 - 1)] = Field(
         0, description="With ecmp and lft_random: another number is another draw of paths."
     )
+    shield: Annotated[bool, Flag()] = Field(
+        False, description="Whether the switches reroute around dead ports by themselves (SHIELD)."
+    )
+    sm_reroute: Annotated[float, Span(0, 600)] = Field(
+        15.0, description="How long the subnet manager takes to route around a dead port."
+    )
+    ufm_isolates: Annotated[bool, Flag()] = Field(
+        False, description="Whether UFM isolates ports with many bit errors; they stay so until it is told."
+    )
 
 
 class InventoryFile(Entry):
@@ -188,4 +198,7 @@ class InventoryFile(Entry):
     switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
     ssh: SshEntry = Field(SshEntry(), description="With backend ssh: how hosts are reached.")
     process: ProcessEntry = Field(ProcessEntry(), description="With backend process: what carries a command to a host.")
+    changes: ChangesEntry = Field(
+        ChangesEntry(), description="How changes are made on this fabric, and how many at once."
+    )
     mock: MockEntry = Field(MockEntry(), description="With backend mock: how the simulated rack behaves.")

@@ -3,56 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from fabric.config.changes import Fabric, change_specs
+from fabric.config.document import Tree
+from fabric.config.entries import valid, valid_items
+from fabric.config.matrix import suffix
+from fabric.config.probe_specs import probe_specs
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import (
-    AllToAllEntry,
-    AllToAllProbe,
-    ConcurrentRingsEntry,
-    ConcurrentRingsProbe,
-    GroupAllReduceEntry,
-    GroupAllReduceProbe,
-    LoopbackEntry,
-    LoopbackProbe,
-    PhaseEntry,
-    ProbeEntry,
-    RnicToRnicEntry,
-    RnicToRnicProbe,
-    TorAllReduceEntry,
-)
+from fabric.config.scenario_file import PhaseEntry
+from fabric.config.tool_settings import env_problems
 from fabric.config.wording import nearest, quoted
-from fabric.model.scenario import (
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    TorAllReduceSpec,
-)
+from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
+from fabric.model.scenario import LoopbackSpec, Phase, RnicToRnicSpec, Where
+
+NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
+PHASES_MOST = 2000
+
+_AR, _SL = "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_SL"
 
 
-def phases(
-    entries: Iterable[tuple[KeyPath, PhaseEntry]], written: Iterable[object], problems: Problems
-) -> tuple[Phase, ...]:
-    """The phases in order; *written* are the names of all that the file has, also of those that are wrong."""
-    names = [name for name in written if isinstance(name, str)]
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Makes the phases of one combination after the other; *fabric* is None when it is itself wrong."""
+
+    fabric: Fabric | None
+    problems: Problems
+
+    def phases(self, raw: Tree | None, where: Where) -> tuple[Phase, ...]:
+        """The phases as they are written, those that can be read."""
+        found = []
+        for position, item in enumerate(raw if isinstance(raw, list) else []):
+            path: KeyPath = ("phases", position)
+            written = item.get("changes") if isinstance(item, dict) else None
+            changes = change_specs(written, self.fabric, (*path, "changes"), self.problems)
+            entry = valid(PhaseEntry, item)
+            if entry is not None:
+                found.append(self._phase(entry, changes, path, where))
+        return tuple(found)
+
+    def _phase(self, entry: PhaseEntry, changes: tuple[ChangeSpec, ...], path: KeyPath, where: Where) -> Phase:
+        probes = probe_specs(entry.probes, (*path, "probes"), self.problems)
+        env_problems(entry.env, (*path, "env"), self.problems)
+        env = self._env(entry, changes, path)
+        if env and all(isinstance(spec, LoopbackSpec | RnicToRnicSpec) for spec in probes):
+            at = (*path, "env") if entry.env else (*path, "changes")
+            self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
+        return Phase(entry.name, probes, entry.needs, changes, env, where=where)
+
+    def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
+        """The variables of the phase: its own, and what adaptive routing for the job alone asks NCCL for."""
+        env = dict(entry.env)
+        for change in changes:
+            if not isinstance(change, AdaptiveRoutingSpec) or change.scope != "job":
+                continue
+            if _AR in env:
+                text = f"{quoted(_AR)} is set by adaptive_routing with scope job: leave out one"
+                self.problems.add((*path, "env", _AR), text)
+            env[_AR] = "1" if change.on else "0"
+            level = self.fabric.inventory.changes.adaptive_sl if self.fabric else None
+            if change.on and level is not None:
+                env.setdefault(_SL, str(level))
+        return tuple(env.items())
+
+
+def written_names(raw: Tree | None) -> list[str]:
+    """The names of all phases in the file, right or wrong, in order."""
+    written = [item.get("name") for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+    return [name for name in written if isinstance(name, str)]
+
+
+def check_names(raw: Tree | None, problems: Problems) -> None:
+    """Names are there once; a phase needs phases that come before it."""
+    names = written_names(raw)
     seen: set[str] = set()
-    found = []
-    for path, entry in entries:
+    for path, entry in valid_items(PhaseEntry, raw, ("phases",)):
         if entry.name in seen:
             problems.add((*path, "name"), f"phase {quoted(entry.name)} is there twice")
         earlier = names[: names.index(entry.name)]
         for position, need in enumerate(entry.needs):
             _need(need, earlier, names, (*path, "needs", position), problems)
         seen.add(entry.name)
-        found.append(Phase(entry.name, _probes(entry, path, problems), entry.needs))
-    return tuple(found)
 
 
 def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, problems: Problems) -> None:
-    """A phase needs phases that come before it."""
     if need in earlier:
         return
     if need in names:
@@ -61,110 +95,29 @@ def _need(need: str, earlier: list[str], names: list[str], path: KeyPath, proble
         problems.add(path, f"no phase {quoted(need)}{nearest(need, earlier)}")
 
 
-def _probes(entry: PhaseEntry, path: KeyPath, problems: Problems) -> tuple[ProbeSpec, ...]:
-    """The probes; each has a name of its own within its phase."""
-    seen: set[str] = set()
-    specs = []
-    for position, probe in enumerate(entry.probes):
-        spec = _spec(probe)
-        if isinstance(spec, GroupAllReduceSpec):
-            _check_group(spec, (*path, "probes", position), problems)
-        if spec.name in seen:
-            text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
-            problems.add((*path, "probes", position), text)
-        seen.add(spec.name)
-        specs.append(spec)
-    return tuple(specs)
-
-
-def _check_group(spec: GroupAllReduceSpec, path: KeyPath, problems: Problems) -> None:
-    """What each key alone cannot say."""
-    if spec.hosts is not None and spec.gpus is not None:
-        problems.add(path, "'hosts' and 'gpus' say the same thing: leave out one")
-    if spec.order != "sorted" and spec.launcher == "srun":
-        problems.add(path, f"order {spec.order} needs launcher mpirun: srun ranks hosts in an order of its own")
-
-
-def _spec(probe: ProbeEntry) -> ProbeSpec:
-    """What one probe asks for."""
-    if isinstance(probe, LoopbackProbe):
-        return _loopback(probe.loopback)
-    if isinstance(probe, RnicToRnicProbe):
-        return _rnic_to_rnic(probe.rnic_to_rnic)
-    if isinstance(probe, AllToAllProbe):
-        return _all_to_all(probe.all_to_all)
-    if isinstance(probe, GroupAllReduceProbe):
-        return _group_all_reduce(probe.group_all_reduce)
-    if isinstance(probe, ConcurrentRingsProbe):
-        return _concurrent_rings(probe.concurrent_rings)
-    return _tor_all_reduce(probe.tor_all_reduce)
-
-
-def _loopback(entry: LoopbackEntry) -> LoopbackSpec:
-    return LoopbackSpec(
-        name=entry.name,
-        size_bytes=entry.size,
-        duration_s=entry.duration,
-        queue_pairs=entry.queue_pairs,
-        repeat=entry.repeat,
-    )
-
-
-def _rnic_to_rnic(entry: RnicToRnicEntry) -> RnicToRnicSpec:
-    return RnicToRnicSpec(
-        name=entry.name,
-        size_bytes=entry.size,
-        duration_s=entry.duration,
-        queue_pairs=entry.queue_pairs,
-        repeat=entry.repeat,
-    )
-
-
-def _all_to_all(entry: AllToAllEntry) -> AllToAllSpec:
-    return AllToAllSpec(
-        name=entry.name,
-        sizes_bytes=entry.sizes,
-        halves=entry.halves,
-        iterations=entry.iterations,
-        repeat=entry.repeat,
-    )
-
-
-def _tor_all_reduce(entry: TorAllReduceEntry) -> TorAllReduceSpec:
-    return TorAllReduceSpec(
-        name=entry.name,
-        sizes_bytes=entry.sizes,
-        algorithm=entry.algorithm,
-        launcher=entry.launcher,
-        iterations=entry.iterations,
-        repeat=entry.repeat,
-    )
-
-
-def _group_all_reduce(entry: GroupAllReduceEntry) -> GroupAllReduceSpec:
-    return GroupAllReduceSpec(
-        name=entry.name,
-        hosts=entry.hosts,
-        gpus=entry.gpus,
-        sizes_bytes=entry.sizes,
-        algorithm=entry.algorithm,
-        launcher=entry.launcher,
-        order=entry.order,
-        seed=entry.seed,
-        iterations=entry.iterations,
-        repeat=entry.repeat,
-    )
-
-
-def _concurrent_rings(entry: ConcurrentRingsEntry) -> ConcurrentRingsSpec:
-    return ConcurrentRingsSpec(
-        name=entry.name,
-        groups_of=entry.groups_of,
-        pairing=entry.pairing,
-        seed=entry.seed,
-        sizes_bytes=entry.sizes,
-        algorithm=entry.algorithm,
-        launcher=entry.launcher,
-        iterations=entry.iterations,
-        repeat=entry.repeat,
-    )
+def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: Problems) -> tuple[Phase, ...]:
+    """The phases of every round and combination, in the order they run, under names of their own."""
+    found: dict[str, Phase] = {}
+    for number, phases in by_combination:
+        for phase in phases:
+            ending = suffix(phase.where, number)
+            made = Phase(
+                name=phase.name + ending,
+                probes=phase.probes,
+                needs=tuple(need + ending for need in phase.needs),
+                changes=phase.changes,
+                env=phase.env,
+                label=phase.name,
+                where=phase.where,
+                round=number,
+            )
+            if len(made.name) > NAME_MOST:
+                text = (
+                    f"phase {quoted(phase.name)} gets a name of more than {NAME_MOST} characters: {quoted(made.name)}"
+                )
+                problems.add(("matrix",), text)
+            if made.name in found:
+                text = f"two phases would be called {quoted(made.name)}: only letters, digits, '.', '_' and '-' count"
+                problems.add(("matrix",), text)
+            found[made.name] = made
+    return tuple(found.values())

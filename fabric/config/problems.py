@@ -24,6 +24,7 @@ class Problems:
         self.lines: dict[KeyPath, int] = {}
         self._found: dict[Problem, None] = {}  # in order, each once
         self._spoiled: set[KeyPath] = set()
+        self._stands_for: dict[KeyPath, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -33,11 +34,20 @@ class Problems:
         where = self._known(path)
         if where in self._spoiled:
             return
-        self.at_line(self.lines.get(where, 0), text)
+        said = f"{text} (that is {self._stands_for[where]})" if where in self._stands_for else text
+        self.at_line(self.lines.get(where, 0), said)
+
+    def stands_for(self, path: KeyPath, written: str) -> None:
+        """What is read at *path* is not what stands there: problems quote the latter too."""
+        self._stands_for[path] = written
 
     def spoil(self, path: KeyPath, text: str) -> None:
         """Something is so wrong at *path* that whatever else is said about it would mislead."""
         self.add(path, text)
+        self._spoiled.add(path)
+
+    def silence(self, path: KeyPath) -> None:
+        """What is at *path* follows from something that is wrong elsewhere: nothing is said about it."""
         self._spoiled.add(path)
 
     def at_line(self, line: int, text: str) -> None:

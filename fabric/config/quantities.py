@@ -16,6 +16,8 @@ _SIZE = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")
 _STEPS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
+_SPAN = re.compile(r"(0|[1-9][0-9]{0,8})(\.[0-9]{1,3})?(ms|s|m|h)")
+_SPAN_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INDEXES = re.compile(r"(0|[1-9][0-9]?)(?:-(0|[1-9][0-9]?))?")
 
 
@@ -59,6 +61,27 @@ class Duration(Scalar):
     def json_schema(self) -> JsonSchemaValue:
         """Text such as 5s."""
         return {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
+
+
+@dataclass(frozen=True)
+class Span(Scalar):
+    """A stretch of time to the millisecond; also fractions of its unit."""
+
+    least_s: float
+    most_s: float
+
+    def parse(self, value: object) -> float:
+        """``0.5s``, ``500ms``, ``2m``, ``1.5h`` in seconds; a number without its unit is refused."""
+        match = _SPAN.fullmatch(value) if isinstance(value, str) else None
+        seconds = float(match[1] + (match[2] or "")) * _SPAN_SECONDS[match[3]] if match else -1.0
+        if not match or not self.least_s <= seconds <= self.most_s:
+            expected = f"a duration from {self.least_s:g}s to {self.most_s:g}s such as 0.5s, 500ms, 20s or 2m"
+            raise refusal(expected, value)
+        return round(seconds, 6)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text such as 0.5s."""
+        return {"type": "string", "pattern": f"^{_SPAN.pattern}$"}
 
 
 @dataclass(frozen=True)

@@ -3,69 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from fabric.config.resolved_scenario import ScenarioDocument, scenario_document, scenario_of
 from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
+from fabric.model.change import ChangeSettings
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
-from fabric.model.scenario import (
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    GroupAllReduceSpec,
-    JudgeSettings,
-    LoopbackSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    Scenario,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Platform, Switch, Topology, Uplinks
 
 FORMAT: Literal[1] = 1
 
 HostRow = tuple[str, int, str, str | None, int]
 """Name, number of its platform, address, rack, number of its leaf set."""
-
-ProbeRow = (
-    tuple[Literal["loopback"], LoopbackSpec]
-    | tuple[Literal["rnic_to_rnic"], RnicToRnicSpec]
-    | tuple[Literal["all_to_all"], AllToAllSpec]
-    | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
-    | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
-    | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
-)
-
-_KINDS: dict[type[ProbeSpec], str] = {
-    LoopbackSpec: "loopback",
-    RnicToRnicSpec: "rnic_to_rnic",
-    AllToAllSpec: "all_to_all",
-    TorAllReduceSpec: "tor_all_reduce",
-    GroupAllReduceSpec: "group_all_reduce",
-    ConcurrentRingsSpec: "concurrent_rings",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _PhaseDocument:
-    name: str
-    probes: tuple[ProbeRow, ...]
-    needs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _ScenarioDocument:
-    name: str
-    description: str
-    source: str
-    inventory: str
-    hosts: tuple[str, ...]
-    phases: tuple[_PhaseDocument, ...]
-    judge: JudgeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +38,19 @@ class _InventoryDocument:
     hosts: tuple[HostRow, ...]
     switches: tuple[tuple[str, tuple[str, ...]], ...]
     uplinks: tuple[Uplinks, ...]
+    changes: ChangeSettings = field(default_factory=ChangeSettings)  # runs before changes have none
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
     format: Literal[1]
-    scenario: _ScenarioDocument
+    scenario: ScenarioDocument
     inventory: _InventoryDocument
 
 
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
-    document = _Document(FORMAT, _scenario_document(scenario), _inventory_document(inventory))
+    document = _Document(FORMAT, scenario_document(scenario), _inventory_document(inventory))
     return asdict(document)
 
 
@@ -102,7 +58,7 @@ def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     try:
         document = TypeAdapter(_Document).validate_json(json.dumps(doc), strict=True)
-        return _scenario(document.scenario), _inventory(document.inventory)
+        return scenario_of(document.scenario), _inventory(document.inventory)
     except ValidationError as exc:
         raise ConfigError(
             Problem("run.json", 0, shown(f"{'.'.join(str(step) for step in error['loc'])}: {error['msg']}", most=300))
@@ -110,34 +66,6 @@ def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
         ) from exc
     except (IndexError, TypeError, ValueError, RecursionError) as exc:
         raise ConfigError([Problem("run.json", 0, f"not a resolved run: {shown(str(exc), most=200)}")]) from exc
-
-
-def _scenario_document(scenario: Scenario) -> _ScenarioDocument:
-    phases: Any = tuple(
-        _PhaseDocument(phase.name, tuple((_KINDS[type(spec)], spec) for spec in phase.probes), phase.needs)  # type: ignore[misc]
-        for phase in scenario.phases
-    )
-    return _ScenarioDocument(
-        name=scenario.name,
-        description=scenario.description,
-        source=scenario.source,
-        inventory=scenario.inventory,
-        hosts=scenario.hosts,
-        phases=phases,
-        judge=scenario.judge,
-    )
-
-
-def _scenario(document: _ScenarioDocument) -> Scenario:
-    return Scenario(
-        name=document.name,
-        description=document.description,
-        source=document.source,
-        inventory=document.inventory,
-        hosts=document.hosts,
-        phases=tuple(Phase(each.name, tuple(spec for _, spec in each.probes), each.needs) for each in document.phases),
-        judge=document.judge,
-    )
 
 
 def _inventory_document(inventory: Inventory) -> _InventoryDocument:
@@ -161,6 +89,7 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         hosts=tuple(rows),
         switches=tuple((tier, tuple(switch.name for switch in run)) for tier, run in runs),
         uplinks=topology.uplinks,
+        changes=inventory.changes,
     )
 
 
@@ -179,4 +108,5 @@ def _inventory(document: _InventoryDocument) -> Inventory:
         ssh=document.ssh,
         process=document.process,
         mock=document.mock,
+        changes=document.changes,
     )

@@ -114,6 +114,23 @@ class Flag(Scalar):
 
 
 @dataclass(frozen=True)
+class OnOff(Scalar):
+    """on or off, and nothing else."""
+
+    def parse(self, value: object) -> bool:
+        """The words of a switch; ``true`` and its like are refused, so that files read alike."""
+        if value in ("on", "off"):
+            return value == "on"
+        meant = _BOOLEANS.get(value.lower(), value.lower()) if isinstance(value, str) else None
+        hint = {"true": "; write on", "false": "; write off"}.get(meant or "", "")
+        raise refusal("on or off", value, hint=hint)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """The words, or what YAML 1.1 makes of them."""
+        return {"enum": ["on", "off", True, False]}
+
+
+@dataclass(frozen=True)
 class Choice(Scalar):
     """One of a few words."""
 

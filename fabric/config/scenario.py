@@ -8,12 +8,14 @@ from pathlib import Path
 from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
+from fabric.config.changes import Fabric
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import report, valid, valid_items
+from fabric.config.entries import valid
 from fabric.config.inventory import load_inventory
-from fabric.config.phases import phases
+from fabric.config.links import Links
 from fabric.config.problems import Problems
-from fabric.config.scenario_file import JudgeEntry, PhaseEntry, ScenarioFile
+from fabric.config.scenario_body import Body, read_body
+from fabric.config.scenario_file import JudgeEntry
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
@@ -32,13 +34,6 @@ def load_scenario(
     """
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
     tree = read_document(path, problems)
-    if tree or not problems:
-        report(ScenarioFile, tree, problems)
-        found = phases(
-            valid_items(PhaseEntry, tree.get("phases"), ("phases",)), _phase_names(tree.get("phases")), problems
-        )
-    else:
-        found = ()
     where = inventory_path or _inventory_path(tree, path, problems)
     inventory, others = _inventory(where, faults)
     wanted = _hosts_option(hosts, command_line) if hosts is not None else _hosts_key(tree)
@@ -50,29 +45,28 @@ def load_scenario(
             else lambda text: problems.add(("hosts",), text)
         )
         names = selected(wanted, inventory.topology, say)
+    fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
+    body = read_body(tree, fabric, problems) if tree or not problems else Body(None)
     judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
     problems.raise_if_any((*others, *command_line.all()))
-    if inventory is None:  # its problems were raised above
-        raise ConfigError([Problem(str(path), 0, "no inventory")])
-    file = ScenarioFile.model_validate(tree)
+    file = body.file
+    if inventory is None or file is None:  # what is wrong with them was raised above
+        raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
         source=str(path),
         inventory=inventory.source,
         hosts=names,
-        phases=found,
+        phases=body.phases,
         judge=JudgeSettings(judge.baseline, judge.marginal),
+        expect=body.expect,
+        allow=file.allow,
     )
     return scenario, inventory
-
-
-def _phase_names(raw: Tree | None) -> list[object]:
-    """The names of all phases in the file, right or wrong, in order."""
-    return [item.get("name") for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
 
 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:

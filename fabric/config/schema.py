@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -9,7 +11,9 @@ from pydantic_core import core_schema
 
 from fabric.config.entries import Entry
 from fabric.config.inventory_file import InventoryFile
-from fabric.config.scenario_file import PROBE_KINDS, ScenarioFile
+from fabric.config.matrix import FIXED_KEYS, REFERENCE
+from fabric.config.probe_file import PROBE_KINDS
+from fabric.config.scenario_file import ScenarioFile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,7 +28,42 @@ def scenario_schema() -> dict[str, Any]:
     schema = _schema(ScenarioFile)
     probes = schema["$defs"]["PhaseEntry"]["properties"]["probes"]
     probes["items"]["oneOf"].append({"enum": list(PROBE_KINDS)})  # the bare word: a probe with default settings
+    for name in sorted(_used_by("PhaseEntry", schema["$defs"])):
+        properties = schema["$defs"][name]["properties"]
+        for key in properties:
+            if name != "PhaseEntry" or key not in FIXED_KEYS:
+                properties[key] = _or_reference(properties[key])
     return schema
+
+
+def _used_by(name: str, definitions: dict[str, Any]) -> set[str]:
+    """The definitions that one of them speaks of, itself among them."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.add(here)
+            waiting += re.findall(r"#/\$defs/(\w+)", json.dumps(definitions[here]))
+    return found
+
+
+def _or_reference(part: dict[str, Any]) -> dict[str, Any]:
+    """The same, and ``$name`` in place of every single value."""
+    if "$ref" in part:
+        return part
+    if "oneOf" in part:
+        return {**part, "oneOf": [_or_reference(each) for each in part["oneOf"]]}
+    if part.get("type") == "array":
+        return {**part, "items": _or_reference(part["items"])}
+    if part.get("type") == "object":
+        return {
+            **part,
+            "patternProperties": {key: _or_reference(each) for key, each in part["patternProperties"].items()},
+        }
+    told: dict[str, Any] = {key: part[key] for key in ("title", "description", "default") if key in part}
+    checked = {key: value for key, value in part.items() if key not in told}
+    return {**told, "anyOf": [checked, {"type": "string", "pattern": f"^{REFERENCE.pattern}$"}]}
 
 
 def _schema(model: type[Entry]) -> dict[str, Any]:

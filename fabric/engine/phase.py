@@ -6,7 +6,9 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from fabric.engine.held_changes import ChangeObserver, HeldChanges
 from fabric.engine.host_health import HostHealth
+from fabric.engine.interruption import Interruption
 from fabric.engine.probe_run import ProbeRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -18,7 +20,7 @@ from fabric.store.run_directory import RunDirectory
 _IDLE_WAIT_S = 60.0
 
 
-class Observer(Protocol):
+class Observer(ChangeObserver, Protocol):
     """Somebody who watches a run: the console, a test."""
 
     def phase_started(self, plan: PhasePlan) -> None:
@@ -31,6 +33,10 @@ class Observer(Protocol):
 
     def out_of_run(self, component: str, reason: str) -> None:
         """A host, or a part of one, stopped answering; its remaining probes are errors."""
+        ...
+
+    def interrupted(self, open_changes: int, again: int) -> None:
+        """Somebody wants to stop (*again*: for how many times now); so many changes are being taken back first."""
         ...
 
 
@@ -47,7 +53,12 @@ class PhaseRun:
         observer: Observer,
         health: HostHealth,
         excluded: Mapping[str, str],
+        interruption: Interruption,
+        changes: HeldChanges | None = None,
     ) -> None:
+        self._changes, self._interruption = changes, interruption
+        self._given_up = ""
+        self._heeded = 0
         self._topology, self._executor, self._directory = topology, executor, directory
         self._observer, self._health, self._excluded = observer, health, excluded
         self._waiting: list[list[Probe]] = [[slot.probe for slot in slots] for slots in plan.schedule.components]
@@ -60,18 +71,65 @@ class PhaseRun:
         self._results: list[ProbeResult] = []
 
     def run(self) -> list[ProbeResult]:
-        """Until no probe is waiting or running."""
+        """Until no probe is waiting or running, and every change is taken back."""
+        if self._changes is not None:
+            self._changes.begin()
+            while not self._changes.ready:
+                self._step()
+            self._give_up_if_in_trouble()
+            self._changes.begin_time_line(self._executor.now())
         self._dispatch(range(len(self._waiting)))
         while self._alive:
             self._step()
+        self._take_back()
         return self._results
 
+    def _take_back(self) -> None:
+        """Every change, whatever happened; ends only when each is back or is known to be open."""
+        if self._changes is not None:
+            self._changes.stop()
+            while self._changes.busy:
+                self._step()
+            self._directory.flush()
+
+    def _give_up_if_in_trouble(self) -> None:
+        """A phase whose changes are not in force as asked measures nothing more."""
+        trouble = "" if self._changes is None else self._changes.trouble
+        if trouble:
+            self._give_up(f"not measured: {trouble}")
+
+    def _give_up(self, reason: str) -> None:
+        """Start nothing more, end what runs, take back what was changed."""
+        if self._given_up:
+            return
+        self._given_up = reason
+        for run in {id(run): run for run in self._running.values()}.values():
+            if not run.done:
+                run.abandon(run.probe.hosts[0], reason)
+        if self._changes is not None:
+            self._changes.stop()
+
+    def _heed(self) -> None:
+        """Somebody wants to stop: in order the first time; from the second on nothing is waited for but the undo."""
+        if self._interruption.times == self._heeded:
+            return
+        self._heeded = self._interruption.times
+        still_open = 0 if self._changes is None else self._changes.open
+        self._observer.interrupted(still_open, self._heeded)
+        if self._heeded > 1 and not still_open:
+            raise KeyboardInterrupt
+        self._give_up("the run was interrupted")
+        if self._changes is not None and self._heeded > 1:
+            self._changes.stop(hurry=True)
+
     def _step(self) -> None:
-        until_s = self._timers[0][0] if self._timers else self._executor.now() + _IDLE_WAIT_S
+        self._heed()
         finished, self._unstarted = self._unstarted, []
-        for happening in () if finished else self._executor.wait(until_s):
+        for happening in () if finished else self._executor.wait(self._until_s()):
             run = self._running.get(happening.ticket)
             if run is None:
+                if self._changes is not None:
+                    self._changes.take(happening)
                 continue
             client = run.take(happening)
             if client is not None:
@@ -81,11 +139,19 @@ class PhaseRun:
             self._arm(run)
             if run.done:
                 finished.append(run)
+        if self._changes is not None:
+            self._changes.fire()
+            self._give_up_if_in_trouble()
         finished.extend(self._fire_timers())
         for run in finished:
             self._finish(run)
         if finished:
             self._dispatch({run.component: None for run in finished})
+
+    def _until_s(self) -> float:
+        """When something must be done at the latest."""
+        until_s = self._timers[0][0] if self._timers else self._executor.now() + _IDLE_WAIT_S
+        return until_s if self._changes is None else min(until_s, self._changes.next_s)
 
     def _arm(self, run: ProbeRun) -> None:
         if run.deadline_s is not None:
@@ -124,6 +190,8 @@ class PhaseRun:
         reason = self._health.reason(name)
         self._directory.events.append("out", self._executor.now(), {"component": name, "reason": reason})
         self._observer.out_of_run(name, reason)
+        if self._changes is not None and self._changes.open and "/" not in name:
+            self._give_up(f"not measured: {name} stopped answering while a change was in force: {reason}")
         for run in {id(run): run for run in self._running.values()}.values():
             if not run.done and (name in run.probe.hosts or name in run.probe.claims):
                 run.abandon(name.split("/")[0], reason)
@@ -151,7 +219,7 @@ class PhaseRun:
         begun: list[ProbeRun] = []
         kept: list[Probe] = []
         held = self._held
-        all_welcome = not self._excluded and not self._health.any_out
+        all_welcome = not self._excluded and not self._health.any_out and not self._given_up
         for probe in self._waiting[component]:
             if not all_welcome and self._turned_away(probe):
                 continue
@@ -164,7 +232,10 @@ class PhaseRun:
         return begun
 
     def _turned_away(self, probe: Probe) -> bool:
-        """Probes of excluded or silent hosts are answered without being run."""
+        """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
+        if self._given_up:
+            self._answer(probe, Outcome.ERROR, self._given_up, None)
+            return True
         for host in probe.hosts:
             if host in self._excluded:
                 self._answer(probe, Outcome.SKIPPED, f"{host}: {self._excluded[host]}", None)

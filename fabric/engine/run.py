@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.host_health import HostHealth
+from fabric.engine.interruption import listening
 from fabric.engine.phase import Observer, PhaseRun
 from fabric.model.probe import ProbeResult
 from fabric.model.topology import Topology
@@ -24,39 +26,64 @@ def run_plan(
     directory: RunDirectory,
     observer: Observer,
     gate: Gate,
+    changing: Changing | None = None,
 ) -> list[ProbeResult]:
     """
     Every probe's result, in order of finishing.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
+    *changing* is needed where a phase has changes. Raises KeyboardInterrupt after SIGINT or SIGTERM, once everything
+    that ran is ended and every change is taken back.
     """
     needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
     failed: dict[str, Mapping[str, str]] = {}
     health = HostHealth()
     results: list[ProbeResult] = []
-    for phase_plan in plan.phases:
-        phase = phase_plan.phase
-        excluded = {
-            host: f"did not pass {name}: {why}" for name in phase.needs for host, why in failed.get(name, {}).items()
-        }
-        directory.events.append(
-            "phase_started",
-            executor.now(),
-            {"phase": phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded},
-        )
-        observer.phase_started(phase_plan)
-        phase_results = PhaseRun(
-            phase_plan,
-            topology=topology,
-            executor=executor,
-            directory=directory,
-            observer=observer,
-            health=health,
-            excluded=excluded,
-        ).run()
-        results.extend(phase_results)
-        if phase.name in needed:
-            failed[phase.name] = gate(phase_plan, phase_results)
-        directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
-        directory.flush()
+    with listening(executor.wake) as interruption:
+        for number, phase_plan in enumerate(plan.phases):
+            phase = phase_plan.phase
+            excluded = {
+                host: f"did not pass {need}: {why}"
+                for need in phase.needs
+                for host, why in failed.get(need, {}).items()
+            }
+            fields = {"phase": phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded}
+            directory.events.append("phase_started", executor.now(), fields)
+            observer.phase_started(phase_plan)
+            phase_results = PhaseRun(
+                phase_plan,
+                topology=topology,
+                executor=executor,
+                directory=directory,
+                observer=observer,
+                health=health,
+                excluded=excluded,
+                interruption=interruption,
+                changes=_held(phase_plan, number, changing, executor, directory, observer),
+            ).run()
+            directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
+            directory.flush()
+            if interruption.times:
+                raise KeyboardInterrupt
+            results.extend(phase_results)
+            if phase.name in needed:
+                failed[phase.name] = gate(phase_plan, phase_results)
     return results
+
+
+def _held(
+    phase_plan: PhasePlan,
+    number: int,
+    changing: Changing | None,
+    executor: Executor,
+    directory: RunDirectory,
+    observer: Observer,
+) -> HeldChanges | None:
+    """The changes of a phase, ready to begin; None when it has none."""
+    if not phase_plan.changes:
+        return None
+    if changing is None:
+        raise ValueError(f"phase {phase_plan.phase.name} has changes, and nothing to make them with")
+    return HeldChanges(
+        phase_plan.changes, changing, phase_number=number, executor=executor, directory=directory, observer=observer
+    )

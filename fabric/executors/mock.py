@@ -95,6 +95,9 @@ class MockExecutor:
             self._step(found)
         return found
 
+    def wake(self) -> None:
+        """Nothing here ever blocks."""
+
     def _next_s(self) -> float:
         limits = self._limits
         while limits and limits[0][1] not in self._open:
@@ -112,6 +115,10 @@ class MockExecutor:
         while starting and starting[0].at_s <= self._now_s:
             run = starting.popleft()
             command = run.command
+            run.reason = self._world.unreachable(command.host)
+            if run.reason is not None:  # it went away in the last moment
+                heappush(self._limits, (self._now_s + self._connect_s, run.ticket))
+                continue
             run.pid = self._world.start(
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
             )

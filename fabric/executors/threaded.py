@@ -37,7 +37,7 @@ class ThreadedExecutor(ABC):
     """An Executor whose commands run under the sh wrapper behind a Pipe; subclasses say how to open one."""
 
     def __init__(self) -> None:
-        self._happenings: queue.Queue[Happening] = queue.Queue()
+        self._happenings: queue.SimpleQueue[Happening | None] = queue.SimpleQueue()  # None: somebody woke us
         self._running: dict[Ticket, _Running] = {}
         self._lock = threading.Lock()
         self._watchdog = Watchdog()
@@ -86,11 +86,17 @@ class ThreadedExecutor(ABC):
         remaining_s = min(max(0.0, until_s - self.now()), threading.TIMEOUT_MAX)
         happened: list[Happening] = []
         try:
-            happened.append(self._happenings.get(timeout=remaining_s))
+            first = self._happenings.get(timeout=remaining_s)
             while True:
-                happened.append(self._happenings.get_nowait())
+                if first is not None:
+                    happened.append(first)
+                first = self._happenings.get_nowait()
         except queue.Empty:
             return happened
+
+    def wake(self) -> None:
+        """Let ``wait`` return; a SimpleQueue may be put to by a signal handler at any time."""
+        self._happenings.put(None)
 
     def close(self) -> None:
         """End every command, wait until the hosts say so or their time is over, then let go of all connections."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 ParamValue = str | int | float
 
@@ -139,7 +139,7 @@ class Alteration:
     what was seen, for people and the journal. *devices*: RDMA devices of *host* that lose traffic by it; a guard
     refuses to apply when one of them carries the session (also behind a bond, VLAN or bridge, or the same PCI
     function). *timer_s*: the device's own timer undoes it after so long, None when it has none; apply is repeated in
-    time.
+    time. *manual*: the undo as a person would type it, where *undo* is too long for that.
     """
 
     host: str
@@ -149,6 +149,7 @@ class Alteration:
     prior: str
     devices: tuple[str, ...] = ()
     timer_s: float | None = None
+    manual: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +209,29 @@ class ChangeSettings:
     adaptive_sl: int | None = None
     ufm_url: str | None = None
     blast_radius: BlastRadius = BlastRadius()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time in which a change was in force, executor's seconds; *ended_s* None: it was never seen ended."""
+
+    began_s: float
+    ended_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """
+    How one change ended.
+
+    *state*: ``reverted`` (as asked, and read back), ``refused`` (a guard rail; nothing was altered), ``failed`` (could
+    not be made, or was not seen in force; taken back), ``lost`` (its guard took it back before its time), ``open`` (it
+    may still be live). *counters*: by how much the receivers' counters grew from just before it was applied until just
+    after it was taken back.
+    """
+
+    change: Change
+    state: str
+    reason: str = ""
+    windows: tuple[Window, ...] = ()
+    counters: Mapping[str, float] = field(default_factory=dict)

@@ -13,7 +13,8 @@ class Command:
     argv on a host with a deadline.
 
     With *ready_port* it is a server: it counts as ready once it listens on that TCP port of its host.
-    Output beyond *output_cap_bytes* (each stream) is cut and marked.
+    Output beyond *output_cap_bytes* (each stream) is cut and marked. A command that prints nothing for *inactivity_s*
+    is ended as if its deadline had passed; None: it may be silent.
     """
 
     host: str
@@ -22,6 +23,7 @@ class Command:
     env: tuple[tuple[str, str], ...] = ()
     ready_port: int | None = None
     output_cap_bytes: int = MIB
+    inactivity_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

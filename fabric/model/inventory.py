@@ -46,12 +46,29 @@ class Fault:
     ``gpu003/pcie2``, ``gpu003/mlx5_2->gpu4`` (one path), ``gpu003/mlx5_2->numa1`` (path to that memory node),
     ``gpu003/mlx5_2->numa1-gpus`` (paths to that node's GPUs), a switch, ``su0-leaf3--spine2`` (the cables between two
     switches) or ``su0-leaf3->spine2`` (one direction of them).
-    *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``.
+    *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
+    host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
+    ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC).
     """
 
     component: str
     kind: str
     factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimedFault:
+    """
+    A fault that comes at *at_s* of simulated time and goes *duration_s* later.
+
+    *cause* is what the operator would write down. A *companion* came with another failure and is not counted as one.
+    """
+
+    at_s: float
+    duration_s: float
+    fault: Fault
+    cause: str = ""
+    companion: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,7 @@ class MockSettings:
     *routing* (None: as fat trees usually are), *qps* and *salt* say how paths between leaves are chosen. *shield*: the
     switches reroute around dead ports by themselves. *sm_reroute_s*: how long the subnet manager takes to route anew.
     *ufm_isolates*: a manager above it isolates ports with many bit errors, and they stay isolated until it is told.
+    *timed_faults* come and go. *failures_per_host_day* makes hosts fail by chance; a lemon errs *lemon_per_hour* times.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -72,6 +90,9 @@ class MockSettings:
     shield: bool = False
     sm_reroute_s: float = 15.0
     ufm_isolates: bool = False
+    timed_faults: tuple[TimedFault, ...] = ()
+    failures_per_host_day: float = 0.0
+    lemon_per_hour: float = 1.0
 
 
 @dataclass(frozen=True)

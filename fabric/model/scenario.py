@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fabric.model.change import ChangeSpec
+
 GIB = 1 << 30
 MIB = 1 << 20
 
@@ -108,13 +110,78 @@ ProbeSpec = LoopbackSpec | RnicToRnicSpec | AllToAllSpec | TorAllReduceSpec | Gr
 """What one entry of a phase's ``probes:`` asks for."""
 
 
+Where = tuple[tuple[str, str], ...]
+"""One combination of a matrix, as texts: ``(("adaptive_routing", "on"),)``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A part of a scenario; runs only for hosts that passed every phase in *needs*."""
+    """
+    A part of a scenario; runs only for hosts that passed every phase in *needs*.
+
+    *changes* are in force while it runs; *env* is given to every collective. A matrix makes several phases of one that
+    is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition.
+    """
 
     name: str
     probes: tuple[ProbeSpec, ...]
     needs: tuple[str, ...] = ()
+    changes: tuple[ChangeSpec, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    label: str = ""
+    where: Where = ()
+    round: int = 1
+
+    @property
+    def written(self) -> str:
+        """Its name in the file."""
+        return self.label or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRef:
+    """The phases that were made of one written phase, in every round; *where* keeps those with these matrix values."""
+
+    label: str
+    where: Where = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRatio:
+    """
+    The bandwidth of one phase over another's, with its confidence interval, is within bounds.
+
+    *at_least* and *at_most* bound it (None: not on that side). Of every probe the same name, size and participants are
+    compared; *probe* and *size_bytes* keep only one name or size.
+    """
+
+    of: PhaseRef
+    over: PhaseRef
+    at_least: float | None = None
+    at_most: float | None = None
+    probe: str | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedEnd:
+    """Every probe of a phase completes (*completes*), or every one is given up by the transport (not *completes*)."""
+
+    phase: PhaseRef
+    completes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRecovery:
+    """After each change of a phase has ended, a sample reaches *fraction* of the median before it *within_s*."""
+
+    phase: PhaseRef
+    within_s: float
+    fraction: float = 0.95
+
+
+Expectation = ExpectedRatio | ExpectedEnd | ExpectedRecovery
+"""What an entry of ``expect:`` asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +203,5 @@ class Scenario:
     hosts: tuple[str, ...]
     phases: tuple[Phase, ...]
     judge: JudgeSettings
+    expect: tuple[Expectation, ...] = ()
+    allow: tuple[str, ...] = ()  # guard rails that are lifted, by the name of the override

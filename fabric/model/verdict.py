@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart
 
@@ -89,6 +90,24 @@ class ComponentVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectationVerdict:
+    """
+    One expectation of a scenario, judged: *text* says it in words, *reason* what was found.
+
+    *value* is the ratio or the time (seconds) that was found, *low* and *high* bound its 95 % confidence interval, *n*
+    counts the samples it rests on; None where there is no such number.
+    """
+
+    text: str
+    outcome: Outcome
+    reason: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Outcome + reasons + what they rest on, for a whole run."""
 
@@ -97,3 +116,5 @@ class Verdict:
     suspects: tuple[Suspect, ...]
     components: tuple[ComponentVerdict, ...]
     probes: tuple[ProbeVerdict, ...]
+    expectations: tuple[ExpectationVerdict, ...] = ()
+    changes: tuple[ChangeResult, ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from fabric.changes.expand import expand_changes
+from fabric.model.change import Change
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
@@ -13,11 +15,12 @@ from fabric.probes.kinds import expand_phase, left_out
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan:
-    """One phase with its schedule; *notes* say what was asked and could not be planned."""
+    """One phase with its schedule and its changes; *notes* say what was asked and could not be planned."""
 
     phase: Phase
     schedule: Schedule
     notes: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
 
     @property
     def probes_by_kind(self) -> dict[str, int]:
@@ -69,4 +72,5 @@ def plan_scenario(scenario: Scenario, inventory: Inventory) -> Plan:
 
 def _plan_phase(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
-    return PhasePlan(phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes)))
+    changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
+    return PhasePlan(phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes)), changes)

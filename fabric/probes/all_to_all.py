@@ -71,7 +71,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
         host=probe.hosts[0],
         argv=argv(probe, platform, op="alltoall", gpus_per_process=len(gpus)),
         timeout_s=timeout_s(probe),
-        env=tuple(environment(platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
+        env=tuple(environment(probe, platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
     )
     return ProbeCommands(servers=(), client=client)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
@@ -10,7 +11,7 @@ from fabric.model.probe import Measurement, Probe, Reading
 from fabric.model.topology import Platform
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl_tests
-from fabric.tools.argument import program
+from fabric.tools.argument import program, setting
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
@@ -37,10 +38,18 @@ def timeout_s(probe: Probe) -> float:
     return 60.0 + 5 * probe.duration_s
 
 
-def environment(platform: Platform, **chosen: str) -> dict[str, str]:
-    """What a collective is given on hosts of a platform; *chosen* by the probe wins over the site's own."""
+def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:
+    """The probe with the variables of its phase, as ``NAME=VALUE`` lines; the very probe when there are none."""
+    if not env:
+        return probe
+    return replace(probe, params={**probe.params, "env": "\n".join(setting(name, value) for name, value in env)})
+
+
+def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, str]:
+    """What a collective is given on hosts of a platform: *chosen* wins over the phase's own, that over the site's."""
     gid = {} if platform.gid_index is None else {"NCCL_IB_GID_INDEX": str(platform.gid_index)}
-    return {**dict(platform.env), **gid, **chosen}
+    pairs = (line.partition("=") for line in str(probe.params.get("env", "")).split("\n") if line)
+    return {**dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
 def argv(probe: Probe, platform: Platform, *, op: str, gpus_per_process: int) -> tuple[str, ...]:

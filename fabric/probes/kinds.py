@@ -21,6 +21,7 @@ from fabric.model.scenario import (
 )
 from fabric.model.topology import Topology
 from fabric.probes import all_to_all, concurrent_rings, group_all_reduce, loopback, rnic_to_rnic, tor_all_reduce
+from fabric.probes.collective import with_env
 
 FIRST_PORT = 18600
 """First TCP port given to a probe's server; perftest's default is 18515, ephemeral ports start at 32768."""
@@ -64,6 +65,9 @@ KINDS: Mapping[str, Kind] = {
     concurrent_rings.KIND: concurrent_rings,
 }
 
+COLLECTIVES = frozenset({all_to_all.KIND, tor_all_reduce.KIND, group_all_reduce.KIND, concurrent_rings.KIND})
+"""The kinds that run NCCL, and so are given the variables of their phase."""
+
 _OF_SPEC: Mapping[type, Kind] = {
     LoopbackSpec: loopback,
     RnicToRnicSpec: rnic_to_rnic,
@@ -80,10 +84,10 @@ def kind_of(spec: ProbeSpec) -> Kind:
 
 
 def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Probe]:
-    """Every probe of a phase; each server has a TCP port of its own on its host."""
+    """Every probe of a phase; each server has a TCP port of its own on its host, collectives have the phase's env."""
     ports = count(FIRST_PORT)
     return [
-        probe
+        with_env(probe, phase.env) if probe.kind in COLLECTIVES else probe
         for spec in phase.probes
         for probe in kind_of(spec).expand(spec, phase=phase.name, topology=topology, hosts=hosts, ports=ports)
     ]

@@ -88,6 +88,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
     platform = topology.hosts[probe.hosts[0]].platform
     env = environment(
+        probe,
         platform,
         NCCL_ALGO=str(probe.params["algorithm"]),
         # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.

@@ -9,14 +9,18 @@ from io import StringIO
 from rich.console import Console
 from rich.text import Text
 
+from fabric.model.change import ChangeSettings
 from fabric.model.judged_run import JudgedRun
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
-from fabric.model.verdict import Suspect
+from fabric.model.verdict import ExpectationVerdict, Suspect
 from fabric.plan.plan import Plan
+from fabric.report.changes_text import change_lines, expectation_rows
+from fabric.report.effect import Effect
 from fabric.report.output import say
+from fabric.report.plan_changes import phase_lines, warning_lines
 from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
 
@@ -41,17 +45,19 @@ _MEANING = {
 _MOST_SUSPECTS = 20
 
 
-def print_verdict(judged: JudgedRun) -> None:
-    """Print it; colour only on a terminal."""
+def print_verdict(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> None:
+    """Print it, with what its changes did (*effects*); colour only on a terminal."""
     console, buffer = _console()
-    show_verdict(judged, console)
+    show_verdict(judged, console, effects=effects)
     say(buffer.getvalue())
 
 
-def print_plan(plan: Plan, *, scenario: Scenario, notes: Sequence[str] = ()) -> None:
-    """Print what would run; *notes* say what the limits do not fit."""
+def print_plan(
+    plan: Plan, *, scenario: Scenario, notes: Sequence[str] = (), settings: ChangeSettings | None = None
+) -> None:
+    """Print what would run; *notes* say what the limits do not fit, *settings* how changes are made there."""
     console, buffer = _console()
-    show_plan(plan, console, scenario=scenario, notes=notes)
+    show_plan(plan, console, scenario=scenario, notes=notes, settings=settings)
     say(buffer.getvalue())
 
 
@@ -62,7 +68,7 @@ def _console() -> tuple[Console, StringIO]:
     return Console(file=buffer, force_terminal=terminal, highlight=False, soft_wrap=True), buffer
 
 
-def show_verdict(judged: JudgedRun, out: Console) -> None:
+def show_verdict(judged: JudgedRun, out: Console, *, effects: Sequence[Effect] = ()) -> None:
     """Write it to a console; names and outputs are never read as markup."""
     verdict, scenario = judged.verdict, judged.scenario
     clock = " of simulated time" if judged.backend == "mock" else ""
@@ -74,6 +80,8 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     )
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
     out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(judged.elapsed_s)}{clock}: {tally}"))
+    _print_expectations(out, verdict.expectations)
+    _print_changes(out, judged, effects)
     _print_suspects(out, verdict.suspects)
     if verdict.reasons:
         out.print(Text("\nWhat did not pass"))
@@ -89,6 +97,24 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
 def _hosts(scenario: Scenario) -> str:
     number = len(scenario.hosts)
     return f"{number} host{'' if number == 1 else 's'} ({fold(scenario.hosts)})"
+
+
+def _print_expectations(out: Console, expectations: tuple[ExpectationVerdict, ...]) -> None:
+    if not expectations:
+        return
+    out.print(Text("\nExpected (ratios with 95 % interval)"))
+    for found, line, reason in expectation_rows(expectations):
+        out.print(Text.assemble("  ", (f"{found.outcome.name:<12}", _STYLE[found.outcome]), f"  {visible(line)}"))
+        if reason:
+            out.print(Text(f"                {visible(reason)}"))
+
+
+def _print_changes(out: Console, judged: JudgedRun, effects: Sequence[Effect]) -> None:
+    if not judged.verdict.changes:
+        return
+    out.print(Text("\nChanges"))
+    for line in change_lines(judged.verdict.changes, effects):
+        out.print(Text(f"  {visible(line)}"))
 
 
 def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
@@ -114,9 +140,18 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
         out.print(Text(f"     and {len(suspects) - _MOST_SUSPECTS} more: see verdict.json"))
 
 
-def show_plan(plan: Plan, out: Console, *, scenario: Scenario, notes: Sequence[str] = ()) -> None:
-    """Phases, probes, rounds, the busiest host, and the expected duration."""
+def show_plan(
+    plan: Plan,
+    out: Console,
+    *,
+    scenario: Scenario,
+    notes: Sequence[str] = (),
+    settings: ChangeSettings | None = None,
+) -> None:
+    """What is altered first of all; then phases, probes, rounds, the busiest host, and the expected duration."""
     out.print(Text(f"{scenario.name} on {_hosts(scenario)}"))
+    for line in warning_lines(plan, settings, scenario.allow):
+        out.print(Text(f"  {visible(line)}", style="bold"))
     for phase in plan.phases:
         planned = phase.schedule
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in phase.probes_by_kind.items())
@@ -133,6 +168,8 @@ def show_plan(plan: Plan, out: Console, *, scenario: Scenario, notes: Sequence[s
         host, probes, work_s = phase.busiest_host
         if host:
             out.print(Text(f"    busiest host: {host}, {probes} probes, {duration_text(work_s)} if run one by one"))
+        for line in phase_lines(phase.changes):
+            out.print(Text(f"    {visible(line)}"))
         for note in phase.notes:
             out.print(Text(f"    note: {note}"))
     for note in notes:

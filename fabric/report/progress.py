@@ -8,14 +8,26 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
+from fabric.report.change_words import what
 from fabric.report.output import warn
 from fabric.report.visible import visible
 
 _LINE_EVERY_S = 15.0
+
+_STATES = {
+    "in_force": "is in force",
+    "reverted": "is taken back",
+    "refused": "was REFUSED, nothing was altered",
+    "failed": "FAILED",
+    "lost": "was LOST",
+    "open": "MAY STILL BE LIVE",
+}
+"""The states of a change that are worth a line; intent, armed and lifted are not."""
 
 
 class ConsoleProgress:
@@ -28,6 +40,7 @@ class ConsoleProgress:
         self._phase = ""
         self._total = self._done = self._bad = 0
         self._line_due_s = 0.0
+        self._in_force: set[str] = set()
 
     def __enter__(self) -> ConsoleProgress:
         if self._console.is_terminal and not self._console.quiet:
@@ -78,8 +91,31 @@ class ConsoleProgress:
         """Say at once that a host or a part stopped answering."""
         self._say(f"{component} is out of the run: {reason}")
 
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """Say when a change comes into force and how it ends; of a flap's many times only the first and the end."""
+        if state == "in_force":
+            if change.change_id in self._in_force:
+                return
+            self._in_force.add(change.change_id)
+        if state in _STATES:
+            because = f": {reason}" if reason else ""
+            self._say(f"{change.phase}: {change.component}: {what(change)} {_STATES[state]}{because}")
+
+    def interrupted(self, open_changes: int, again: int) -> None:
+        """Say what the run still does before it ends, and what another Ctrl-C would leave out."""
+        if not open_changes:
+            self._say("interrupted: ending the run")
+        elif again == 1:
+            self._say(f"interrupted: taking back {_many(open_changes)} first; once more to leave out all but the undo")
+        else:
+            self._say(f"interrupted again: taking back {_many(open_changes)}; that is never left out")
+
     def _say(self, text: str) -> None:
         if self._bar is not None:
             self._console.print(visible(text), markup=False, soft_wrap=True)
         elif not self._console.quiet:
             warn(visible(text))
+
+
+def _many(changes: int) -> str:
+    return "1 change" if changes == 1 else f"{changes} changes"

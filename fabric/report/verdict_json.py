@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from fabric.model.change import ChangeResult
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Verdict
+from fabric.report.effect import Effect
+from fabric.report.plan_changes import change_document
 
 VERDICT_FORMAT = 1
 
@@ -23,8 +27,13 @@ EXIT_CODES = {
 """What a run's outcome means to the shell: 0 good, 1 the fabric failed, 3 not measured (SKIPPED is not measured)."""
 
 
-def verdict_document(judged: JudgedRun) -> dict[str, Any]:
-    """JSON-able; only probes that did not pass are listed, the counts speak of all."""
+def verdict_document(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> dict[str, Any]:
+    """
+    JSON-able; only probes that did not pass are listed, the counts speak of all.
+
+    *expectations* and *changes* came with changes and are empty in a run without; what was there before is as it was,
+    so the format is still 1. *effects* say what each change did to bandwidth.
+    """
     verdict = judged.verdict
     return {
         "format": VERDICT_FORMAT,
@@ -42,6 +51,8 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "components": [
             {"component": c.component, "outcome": c.outcome.value, "reason": c.reason} for c in verdict.components
         ],
+        "expectations": [{**asdict(found), "outcome": found.outcome.value} for found in verdict.expectations],
+        "changes": _changes(verdict.changes, effects),
         "not_passed": [
             {
                 "probe_id": probe.probe_id,
@@ -53,6 +64,39 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
             for probe in verdict.probes
             if probe.outcome is not Outcome.PASS
         ],
+    }
+
+
+def _changes(changes: Sequence[ChangeResult], effects: Sequence[Effect]) -> list[dict[str, Any]]:
+    by_id = {effect.change_id: effect for effect in effects}
+    found = []
+    for result in changes:
+        effect = by_id.get(result.change.change_id)
+        found.append(
+            {
+                **change_document(result.change),
+                "phase": result.change.phase,
+                "state": result.state,
+                "reason": result.reason,
+                "windows": [[window.began_s, window.ended_s] for window in result.windows],
+                "counters": dict(result.counters),
+                "effect": None if effect is None else _effect(effect),
+            }
+        )
+    return found
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {
+        "retained": effect.retained,
+        "reference": effect.reference,
+        "samples": effect.samples,
+        "given_up": effect.given_up,
+        "spacing_s": effect.spacing_s,
+        "detect_s": effect.detect_s,
+        "recover_s": effect.recover_s,
+        "windows": [[window.detect_s, window.recover_s] for window in effect.windows],
+        "note": effect.note,
     }
 
 

@@ -17,9 +17,10 @@ from fabric.sim.flows import Flow, Share
 from fabric.sim.hashing import noise_factor, text_hash, word
 from fabric.sim.job import Setting
 from fabric.sim.nvidia import gpu_model, pci_bus
-from fabric.sim.outage import watch
+from fabric.sim.outage import Outage, patient_rate
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
+from fabric.sim.service_level import may_adapt, service_level
 from fabric.sim.site import Site
 from fabric.sim.tuned import Tuning, tuning_of
 
@@ -157,7 +158,9 @@ class Collective:
         rails = [{rnic.rail for site, rnic, _ in used if site is one} for one in sites]
         common = tuple(sorted(frozenset.intersection(*map(frozenset, rails))))
         ratio = self._weight(group, used) * RNIC_EFFICIENCY
-        return rack.ring(tuple(site.host.name for site in sites), common, bus_ratio=ratio)
+        hosts = tuple(site.host.name for site in sites)
+        adaptive, level = may_adapt(rack, hosts, self.setting.env), service_level(self.setting.env)
+        return rack.ring(hosts, common, bus_ratio=ratio, adaptive=adaptive, service_level=level)
 
     def _cut(
         self, rack: Rack, ring: Ring | None, used: list[tuple[Site, Rnic, Gpu]], pids: tuple[int, ...]
@@ -214,7 +217,7 @@ def _merged(shares: list[Share]) -> tuple[Share, ...]:
 class Running(Flow):
     """A collective test from its start-up to its last row."""
 
-    __slots__ = ("bits", "gone", "job", "listing", "plan", "process", "rack")
+    __slots__ = ("bits", "gone", "job", "listing", "outage", "plan", "process", "rack")
 
     def __init__(self, job: Collective, rack: Rack, process: Process, plan: Plan, listing: str, bits: int) -> None:
         super().__init__(plan.shares, plan.bus_gbps, ring=plan.ring)
@@ -225,6 +228,7 @@ class Running(Flow):
         self.listing = listing
         self.bits = bits
         self.gone = False
+        self.outage: Outage | None = None
 
     def start(self, at_s: float) -> None:
         """Set-up is over: the first size begins."""
@@ -236,12 +240,10 @@ class Running(Flow):
         bus_gbps = self.plan.bus_gbps
         busy_s = sum(calls * self.job.time_us(self.plan, size, bus_gbps) for size in self.job.sizes_bytes) / 1e6
         self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
-        for site in {id(site): site for site, _, _ in self.shares if site.down}.values():
-            self.lost(site, at_s)
 
-    def lost(self, site: Site, at_s: float) -> None:
-        """A port went down: wait for it as long as NCCL does."""
-        watch(self, site, at_s)
+    def heard(self, rate_gbps: float, at_s: float) -> float:
+        """Packets vanish, or have until just now: wait as NCCL does."""
+        return patient_rate(self, rate_gbps, at_s)
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Killed."""

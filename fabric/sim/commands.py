@@ -9,6 +9,9 @@ from fabric.sim import launchers
 from fabric.sim.collective import Collective
 from fabric.sim.collective_model import OPERATIONS
 from fabric.sim.collective_options import collective_options
+from fabric.sim.guard import NAME as GUARD_NAME
+from fabric.sim.guard import GuardCall
+from fabric.sim.host_programs import host_program
 from fabric.sim.job import Job, Setting
 from fabric.sim.options import BadOption, Option, taken_apart
 from fabric.sim.port_tool import Ask
@@ -58,6 +61,9 @@ def job_of(words: Sequence[str], setting: Setting) -> Job:
 
 
 def _job(name: str, words: list[str], setting: Setting) -> Job:
+    asked = host_program(name, words, setting)
+    if asked is not None:
+        return asked
     if name in ("mpirun", "mpiexec", "srun"):
         launch = (launchers.srun if name == "srun" else launchers.mpirun)(words, setting.env)
         return _launched(launch, setting)
@@ -66,6 +72,8 @@ def _job(name: str, words: list[str], setting: Setting) -> Job:
     job = small_program(name, words, setting)
     if job is not None:
         return job
+    if name == "sh" and words[:1] == ["-c"] and words[2:3] == [GUARD_NAME]:
+        return GuardCall(tuple(words[3:]), job_of)
     if name in TOOLS:
         return Ask(TOOLS[name], tuple(words), setting)
     if name in _COLLECTIVES:

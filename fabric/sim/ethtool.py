@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fabric.sim.ip_link import MANAGEMENT, interfaces
 from fabric.sim.mlxreg_values import lanes, packets
+from fabric.sim.port_counters import Counts
 from fabric.sim.port_tool import Asked, Said, pci_address
 from fabric.sim.ports import LINK_UP, Port
 
@@ -47,6 +48,7 @@ def _statistics(asked: Asked, port: Port) -> str:
         "rx_bytes_phy": received,
         "rx_symbol_err_phy": lost,
         "link_down_events_phy": int(counts.downed),
+        **_pauses(port, counts),
         "rx_discards_phy": 0,
         "tx_discards_phy": 0,
         "rx_pcs_symbol_err_phy": lost,
@@ -54,6 +56,20 @@ def _statistics(asked: Asked, port: Port) -> str:
         **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(by_lane)},
     }
     return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())
+
+
+def _pauses(port: Port, counts: Counts) -> dict[str, int]:
+    """PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time."""
+    longest_s = 65535 * 512 / (port.rate_gbps * 1e9)
+    frames = int(counts.waited_s / longest_s)
+    return {
+        "rx_pause_ctrl_phy": frames,
+        "tx_pause_ctrl_phy": 0,
+        "rx_prio3_pause": frames,
+        "rx_prio3_pause_duration": int(counts.waited_s * 1e6),
+        "tx_prio3_pause": 0,
+        "tx_prio3_pause_duration": 0,
+    }
 
 
 def _driver(asked: Asked, port: Port) -> str:

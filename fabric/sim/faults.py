@@ -11,8 +11,8 @@ from fabric.sim.uplink_faults import is_above_leaves
 
 _KINDS = {
     "host": ("slow", "broken", "hanging", "absent", "garbage"),
-    "rnic": ("slow", "broken", "hanging", "absent"),
-    "gpu": ("slow", "broken", "hanging", "absent"),
+    "rnic": ("slow", "broken", "hanging", "absent", "hot", "bit_errors"),
+    "gpu": ("slow", "broken", "hanging", "absent", "hot"),
     "part": ("slow", "broken", "hanging", "absent"),  # a part or path that is not there carries nothing: broken
     "leaf": ("slow", "broken", "hanging", "absent"),
     "switch or cable above the leaves": ("slow", "broken"),
@@ -25,17 +25,29 @@ class HostFaults:
     The faults of one host.
 
     *factors* holds what is slow, *troubles* what is broken, hanging or absent, by component name inside the host;
-    ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host itself is at fault.
+    ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host itself is at fault. *hot*
+    are parts that run hot, *errors* bit error ratios behind the FEC of the cables of RNICs.
     """
 
     factors: dict[str, float] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     host_kind: str | None = None
+    hot: set[str] = field(default_factory=set)
+    errors: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def stuck(self) -> set[str]:
+        """Parts, and ways of parts, through which nothing passes."""
+        return {name for name in self.troubles if "->" not in name}
 
     def add(self, component: str, kind: str, *, factor: float) -> None:
         """Note one fault; of several slow ones on the same component the slowest counts."""
         if kind == "slow":
             self.factors[component] = min(factor, self.factors.get(component, factor))
+        elif kind == "hot":
+            self.hot.add(component)
+        elif kind == "bit_errors":
+            self.errors[component] = max(factor, self.errors.get(component, 0.0))
         else:
             self.troubles[component] = kind
 
@@ -44,7 +56,7 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
     """Host name to what is wrong with it; raises ValueError for a component or kind that the rack cannot have."""
     found: dict[str, HostFaults] = {}
     for fault in faults:
-        if fault.kind == "slow" and not 0.0 < fault.factor <= 1.0:
+        if fault.kind in ("slow", "bit_errors") and not 0.0 < fault.factor <= 1.0:
             raise ValueError(f"{fault.component}: factor {fault.factor} is not above 0 and at most 1")
         if is_above_leaves(fault, topology):
             _require(fault, "switch or cable above the leaves")

@@ -37,6 +37,7 @@ class Flow:
         "ring",
         "sent_gb",
         "shares",
+        "silent",
         "since_s",
         "steady",
     )
@@ -53,6 +54,7 @@ class Flow:
         self.need_gb: float | None = None
         self.steady = True
         self.live = False
+        self.silent = False  # it has lost packets, and its transport has not found out yet that there is a path again
 
     def average_gbps(self) -> float:
         """Mean bandwidth over its life; the rate itself when that never changed."""
@@ -63,6 +65,11 @@ class Flow:
     def carried_gb(self, at_s: float) -> float:
         """What it has carried until now, while it runs."""
         return self.sent_gb + self.rate_gbps * (at_s - self.since_s)
+
+    def heard(self, rate_gbps: float, at_s: float) -> float:
+        """The rate it really goes at, where its path carries nothing or it is *silent*."""
+        del at_s
+        return rate_gbps
 
     def lost(self, site: Site, at_s: float) -> None:
         """A port on its way, on *site*, went down."""
@@ -99,7 +106,7 @@ class Sharing:
                 self.dirty[site] = None
         if flow.ring is not None and self.network is not None:
             self.network.begin(flow, flow.ring)
-            self._stir(flow)
+            self.stir(flow)
             shared = True
         flow.live = True
         flow.began_s = flow.since_s = at_s
@@ -120,7 +127,8 @@ class Sharing:
         flow.end_s = None
         flow.live = False
         for site, resources, weight in flow.shares:
-            site.carried[resources] = site.carried.get(resources, 0.0) + carried_gb / weight
+            most_gbps = flow.ceiling_gbps / weight
+            site.load(resources).add(carried_gb / weight, flow.began_s, at_s, most_gbps=most_gbps)
             users = site.users
             for index in resources:
                 count = users[index] = users[index] - 1
@@ -128,15 +136,15 @@ class Sharing:
                     self.dirty[site] = None
             site.flows.remove(flow)
         if flow.ring is not None and self.network is not None:
-            self.network.end(flow)
-            self._stir(flow)
+            self.network.end(flow, carried_gb)
+            self.stir(flow)
 
     def network_changed(self) -> None:
         """The network routes otherwise, or its links changed: what runs over it goes on at another rate."""
         for flow in () if self.network is None else self.network.running:
-            self._stir(flow)
+            self.stir(flow)
 
-    def _stir(self, flow: Flow) -> None:
+    def stir(self, flow: Flow) -> None:
         """The network's shares change with this flow; one of its hosts stands for it among the dirty."""
         self._network_dirty = True
         self.dirty[flow.shares[0][0]] = None
@@ -154,6 +162,8 @@ class Sharing:
         for site in dirty:
             for flow in site.flows:
                 rate_gbps = _rate(flow)
+                if rate_gbps <= 0.0 or flow.silent:
+                    rate_gbps = flow.heard(rate_gbps, at_s)
                 if rate_gbps != flow.rate_gbps:
                     self._change(flow, rate_gbps, at_s)
                 if flow.need_gb is not None:

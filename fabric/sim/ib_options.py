@@ -64,9 +64,23 @@ def found_by_lid(asked: Asked, own: Port, text: str, what: str) -> Node:
 
 
 def subnet_manager(asked: Asked, port: Port) -> Node | None:
-    """The node whose manager a port listens to: the lowest LID among the switches it reaches; None for none."""
+    """
+    The node whose manager a port listens to; None for none.
+
+    The first RNIC of the master's host; where the inventory names no manager, the lowest LID among the switches.
+    """
+    managers = asked.rack.managers
+    if managers.master is not None:
+        host = managers.master[0].host
+        return next((node for node in sorted(asked.reached(port), key=_lid) if node.host == host), None)
+    if not managers.sweeps:
+        return None
     switches = [node for node in asked.reached(port) if node.host is None]
     return min(switches, key=lambda node: node.lid, default=None)
+
+
+def _lid(node: Node) -> int:
+    return node.lid
 
 
 def failed(tool: str, error: IbError) -> Said:

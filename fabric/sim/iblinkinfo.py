@@ -165,5 +165,7 @@ def sminfo(asked: Asked) -> Said:
     except IbError as error:
         return failed("sminfo", error)
     count = int(asked.at_s / 10)  # it sweeps every ten seconds (opensm's default)
-    about = f"activity count {count} priority 0 state 3 SMINFO_MASTER"
+    master = asked.rack.managers.master
+    priority = 0 if master is None else master[1]
+    about = f"activity count {count} priority {priority} state 3 SMINFO_MASTER"
     return Said(f"sminfo: sm lid {manager.lid} sm guid 0x{manager.guid:016x}, {about}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from fabric.sim.life.module_info import module_rows
 from fabric.sim.mlxreg import Refused, opened
 from fabric.sim.mlxreg_values import AccessRefused, capped, lanes
 from fabric.sim.options import BadOption, Option, taken_apart
@@ -19,6 +20,7 @@ _OPTIONS = {
         ("counters", "no", "-c --show_counters"),
         ("clear", "no", "--pc"),
         ("fec", "no", "--show_fec"),
+        ("module", "no", "-m --show_module"),
         ("state", "yes", "-a --port_state"),
         ("json", "no", "--json"),
         ("yes", "no", "-y --yes"),
@@ -130,6 +132,8 @@ def _sections(asked: Asked, port: Port, fields: dict[str, str]) -> Sections:
             "MFT Version": "4.35.0-159",
         },
     }
+    if "module" in fields:
+        sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
     if "fec" in fields:
         sections["FEC Capability Info"] = {
             f"FEC Capability {port.line.speed.removeprefix('IB-')}": f"0x4 ({port.line.fec_text})" if up else "N/A"

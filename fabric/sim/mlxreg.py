@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fabric.sim.mlxreg_layout import Field
 from fabric.sim.mlxreg_values import BAD_PARAMETER, TOO_LONG, AccessRefused, Register, Values, layout, read, write
 from fabric.sim.options import BadOption, Option, taken_apart
-from fabric.sim.port_tool import Asked, Said, whole_number
+from fabric.sim.port_tool import Asked, Said
 from fabric.sim.ports import Port
 
 _OPTIONS = {
@@ -30,6 +31,10 @@ _OPTIONS = {
     )
     for name in names.split()
 }
+# ``iblid-`` and the files that ``mst ib add`` makes are reached by subnet management packets, like ``lid-`` for GET.
+_INBAND = re.compile(
+    r"(?:(?:ib)?lid-(?P<lid>[0-9]{1,5})(?:,(?P<through>[^,]+(?:,[0-9]+)?))?|/dev/mst/SW_\w+_lid-0x(?P<hex>[0-9A-Fa-f]{1,4}))"
+)
 _NO_SET = (
     "Sending GMP MAD supports only Get() method, and you are trying to send Set() method\n"
     "to a register which is not small enough to send with SMP MAD."
@@ -89,17 +94,17 @@ def _run(asked: Asked, fields: dict[str, str]) -> str:
 
 
 def opened(asked: Asked, name: str) -> Device:
-    """The device of a name: an RNIC of this host, or ``lid-N`` through the fabric."""
-    if not name.startswith("lid-"):
+    """The device of a name: an RNIC of this host; through the fabric ``lid-N``, ``iblid-N`` or a switch's file."""
+    inband = _INBAND.fullmatch(name)
+    if not inband:
         local = asked.local_port(name)
         if local is None:
             raise Refused(f'Failed to open device: "{name}", No such file or directory')
         return Device(lambda number: _only(local, number), switch=False, inband=False)
-    lid, _, through = name.removeprefix("lid-").partition(",")
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
-    via = through.partition(",")[0] or next(iter(adapters), "")
-    number = whole_number(lid)
-    if number is None or via not in adapters:
+    via = (inband["through"] or "").partition(",")[0] or next(iter(adapters), "")
+    number = int(inband["hex"], 16) if inband["hex"] else int(inband["lid"])
+    if via not in adapters:
         raise Refused(f'Failed to open device: "{name}", No such device')
     node = asked.by_lid(asked.port_of(via), number)
     if node is None:

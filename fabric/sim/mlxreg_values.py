@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from fabric.sim.injection import EFFECTIVE, RAW, Injection
 from fabric.sim.mlxreg_layout import (
     ACCL_SELECTS,
     PAOS,
@@ -17,7 +18,8 @@ from fabric.sim.mlxreg_layout import (
 )
 from fabric.sim.phy import ber_text
 from fabric.sim.port_counters import PACKET_BYTES, Counts
-from fabric.sim.ports import ACTIVE, EFFECTIVE, LINK_UP, RAW, Injection, Port, Ports
+from fabric.sim.port_hold import ERRORS
+from fabric.sim.ports import ACTIVE, LINK_UP, Port, Ports
 
 ENDLESS = 0xFFFF
 """The injection time that has no end; others are written in units of 10 ms and read in ms left."""
@@ -115,7 +117,7 @@ def _write_pter(register: Register, values: Values) -> None:
     wanted = Injection(kind, values.get("ber_mantissa", 0), values.get("ber_exp", 0), until_s)
     if not 0.0 < wanted.ber <= 0.5:
         port.registers["PTER status"] = OUT_OF_RANGE
-    elif port.physical == LINK_UP:
+    elif port.physical == LINK_UP or ERRORS in port.held:  # its own errors took the link down: they can be renewed
         ports.inject(port, wanted, at_s)
 
 

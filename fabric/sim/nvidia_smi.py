@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fabric.model.topology import Gpu, Rnic
+from fabric.sim.compute_apps import compute_apps
 from fabric.sim.hashing import mix64, word
+from fabric.sim.life.gpu_query import gpu_query
 from fabric.sim.nvidia import gpu_model
 from fabric.sim.port_tool import Asked, Said
 
@@ -23,7 +25,7 @@ Legend:
 
 
 def nvidia_smi(asked: Asked) -> Said:
-    """One call: ``nvidia-smi topo -m`` or ``nvidia-smi -L``."""
+    """One call: ``nvidia-smi topo -m``, ``nvidia-smi -L``, ``nvidia-smi --query-gpu=...`` and so on."""
     site = asked.site
     gpus = [gpu for gpu in site.layout.platform.gpus if site.trouble_of(gpu.name) != "absent"]
     if not gpus:
@@ -32,14 +34,24 @@ def nvidia_smi(asked: Asked) -> Said:
         return Said(_matrix(asked, gpus))
     if asked.words in (("-L",), ("--list-gpus",)):
         return Said("".join(_listed(asked, number, gpu) for number, gpu in enumerate(gpus)))
-    return Said(stderr="nvidia-smi: simulated rack: only `topo -m` and `-L` are simulated\n", status=2)
+    apps = compute_apps(asked)
+    if apps is not None:
+        return apps
+    queried = gpu_query(asked, [(gpu, _uuid(asked, gpu)) for gpu in gpus])
+    if queried is not None:
+        return queried
+    stderr = "nvidia-smi: simulated rack: only `topo -m`, `-L`, `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    return Said(stderr=stderr, status=2)
 
 
 def _listed(asked: Asked, number: int, gpu: Gpu) -> str:
+    return f"GPU {number}: {gpu_model(asked.site.layout.generation)} (UUID: {_uuid(asked, gpu)})\n"
+
+
+def _uuid(asked: Asked, gpu: Gpu) -> str:
     bits = mix64(asked.site.name_hash ^ gpu.index)
     text = f"{word(bits, 0):016x}{word(bits, 1):016x}"
-    uuid = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-    return f"GPU {number}: {gpu_model(asked.site.layout.generation)} (UUID: GPU-{uuid})\n"
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def _matrix(asked: Asked, gpus: list[Gpu]) -> str:

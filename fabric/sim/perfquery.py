@@ -67,7 +67,7 @@ def _plain(port: Port, counts: Counts) -> str:
     said += "".join(dots(name, 0) for name in _MORE.split()) + dots("QP1Dropped", 0) + dots("VL15Dropped", 0)
     for name, value in _data(counts).items():
         said += dots(name, capped(value, 32))
-    return said + dots("PortXmitWait", 0)
+    return said + dots("PortXmitWait", capped(counts.wait_ticks, 32))
 
 
 def _extended(port: Port, counts: Counts) -> str:
@@ -80,7 +80,7 @@ def _extended(port: Port, counts: Counts) -> str:
     said += dots("CounterSelect2", "0x00000000")
     said += "".join(dots(name, found.get(name, 0)) for name in _ERRORS.split())
     said += "".join(dots(name, 0) for name in _MORE.split())
-    return said + dots("VL15Dropped", 0) + dots("PortXmitWait", 0) + dots("QP1Dropped", 0)
+    return said + dots("VL15Dropped", 0) + dots("PortXmitWait", int(counts.wait_ticks)) + dots("QP1Dropped", 0)
 
 
 def _data(counts: Counts) -> dict[str, int]:

@@ -90,10 +90,14 @@ class Ask:
 
         def answer(now_s: float) -> None:
             if process.pid in rack.timeline.alive:
-                said = self._tool(Asked(rack, site, self._words, now_s, process.pid))
+                said = self.said_on(rack, site, now_s, process.pid)
                 rack.timeline.exit(process, now_s, status=said.status, stdout=said.stdout, stderr=said.stderr)
 
         rack.timeline.at(at_s + ANSWER_S, answer)
+
+    def said_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> Said:
+        """Act at this very instant, and say how that ended."""
+        return self._tool(Asked(rack, site, self._words, at_s, pid))
 
 
 def whole_number(text: str) -> int | None:

@@ -2,117 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from fabric.model.inventory import Fault
-from fabric.sim.cabling import Cabling, End, Node
-from fabric.sim.line_kinds import LineKind, line_kind
-from fabric.sim.phy import LinkQuality, link_quality
-from fabric.sim.port_counters import Counts, Rates, Tally, traffic_gb
-from fabric.sim.uplink_ports import uplink_faults
+from fabric.sim.cabling import Cabling, End
+from fabric.sim.escalation import breaks_link, recoveries_per_s
+from fabric.sim.injection import Injection, Wear, quality_of
+from fabric.sim.port import (
+    ACTIVE,
+    DISABLED,
+    DOWN,
+    INITIALIZING,
+    LINK_UP,
+    PHYSICAL_TEXT,
+    POLLING,
+    RECOVERY,
+    Port,
+)
+from fabric.sim.port_counters import Counts, Rates, Traffic, traffic_of
+from fabric.sim.port_hold import ERRORS
+from fabric.sim.uplink_ports import uplink_effects, uplink_traffic
 
 if TYPE_CHECKING:
+    from fabric.sim.named_clos import NamedClos
     from fabric.sim.rack import Rack
-    from fabric.sim.site import Site
+    from fabric.sim.subnet.link_health import PortEffects
+
+__all__ = [
+    "ACTIVE",
+    "DISABLED",
+    "DOWN",
+    "INITIALIZING",
+    "LINK_UP",
+    "PHYSICAL_TEXT",
+    "POLLING",
+    "RECOVERY",
+    "Port",
+    "Ports",
+]
 
 # How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
 # must sweep before an InfiniBand port is Active.
 TRAIN_S = 2.5
 SWEEP_S = 1.5
-
-POLLING, DISABLED, LINK_UP = 2, 3, 5
-"""Physical states, by the numbers of the InfiniBand specification (and of register PAOS)."""
-DOWN, INITIALIZING, ACTIVE = 1, 2, 4
-"""Logical states, likewise."""
-
-PHYSICAL_TEXT = {POLLING: "Polling", DISABLED: "Disabled", LINK_UP: "LinkUp"}
-
-RAW, EFFECTIVE = 1, 2
-"""Kinds of injected errors that this firmware offers: before and after the FEC."""
-
-
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """Errors that a port puts into what it sends, at *mantissa* x 10^-*exponent*, until *until_s*."""
-
-    kind: int
-    mantissa: int
-    exponent: int
-    until_s: float
-
-    @property
-    def ber(self) -> float:
-        """The bit error ratio."""
-        return self.mantissa * 10.0**-self.exponent
-
-
-@lru_cache(maxsize=1024)
-def _quality(line: LineKind, rate_gbps: float, injected: tuple[int, float] | None) -> LinkQuality:
-    kind, ber = injected or (0, 0.0)
-    return link_quality(
-        raw_ber=min(0.5, line.raw_ber + (ber if kind == RAW else 0.0)),
-        effective_ber=ber if kind == EFFECTIVE else None,
-        fec=line.fec,
-        plr=line.retries,
-        line_rate_gbps=rate_gbps,
-    )
-
-
-class Port:
-    """
-    One port of an RNIC or switch.
-
-    *site* is the host of an RNIC's port. *broken* ones never come up. *interface_up* is the host's own switch, which
-    leaves the cable alone. *turn* counts changes, so that what was planned before the last one is void.
-    """
-
-    __slots__ = (
-        "admin_up", "broken", "end", "injection", "interface_up", "line", "logical", "node", "physical", "rate_gbps",
-        "registers", "site", "tally", "turn",
-    )  # fmt: skip
-
-    def __init__(self, node: Node, end: End, *, rate_gbps: float, site: Site | None, broken: bool) -> None:
-        self.node = node
-        self.end = end
-        self.rate_gbps = rate_gbps
-        self.line = line_kind(rate_gbps, ethernet=node.ethernet)
-        self.site = site
-        self.broken = broken
-        self.admin_up = self.interface_up = True
-        self.physical = POLLING if broken else LINK_UP
-        self.logical = DOWN if broken else ACTIVE
-        self.injection: Injection | None = None
-        self.turn = 0
-        self.registers: dict[str, int] = {}  # what was written into registers that change nothing here
-        self.tally = Tally(Rates())
-
-    @property
-    def active(self) -> bool:
-        """Whether data passes."""
-        return self.logical == ACTIVE and self.interface_up
-
-    @property
-    def kernel_physical(self) -> int:
-        """The physical state that its own host's kernel sees: an interface that is off looks disabled."""
-        return self.physical if self.interface_up else DISABLED
-
-    @property
-    def kernel_logical(self) -> int:
-        """The logical state that the kernel sees."""
-        return self.logical if self.interface_up else DOWN
-
-    @property
-    def kernel_up(self) -> bool:
-        """Whether the kernel sees a link."""
-        return self.kernel_physical == LINK_UP
-
-    def quality(self) -> LinkQuality:
-        """What its errors make of the direction it sends."""
-        now = self.injection
-        return _quality(self.line, self.rate_gbps, None if now is None else (now.kind, now.ber))
 
 
 class Ports:
@@ -168,9 +101,9 @@ class Ports:
         end = self.cabling.peers.get(port.end)
         return None if end is None else self.at(end)
 
-    def between_switches(self) -> tuple[Fault, ...]:
+    def between_switches(self, net: NamedClos) -> PortEffects:
         """What the ports between switches that were asked for take from the network above the leaves."""
-        return () if self._cabling is None else uplink_faults(self._cabling, self._ports.values())
+        return uplink_effects(self.cabling, net, self._ports.values())
 
     def disable(self, port: Port, at_s: float) -> None:
         """Close a port; the other end loses its partner and looks for a new one."""
@@ -201,6 +134,11 @@ class Ports:
         """Let a port send errors; None ends that."""
         port.injection = injection
         self._tell(port, at_s)
+        if breaks_link(port):
+            self.hold(port, ERRORS, at_s)
+        else:
+            self.release(port, ERRORS, at_s)
+        self._rack.ufm.look_at(port, at_s)
         if injection is not None and injection.until_s < inf:
             self._rack.timeline.at(injection.until_s, lambda now_s: self._expire(port, injection, now_s))
 
@@ -216,15 +154,57 @@ class Ports:
         """Start a view's counters at 0."""
         port.tally.clear(at_s, view=view, traffic=self._traffic(port, at_s))
 
-    def _traffic(self, port: Port, at_s: float) -> tuple[float, float]:
-        """Of ports between switches nothing is known: 0."""
+    def _traffic(self, port: Port, at_s: float) -> Traffic:
+        """At a switch: what its partner counts, or what the network above the leaves knows."""
         if port.site is not None:
-            return traffic_gb(port.site, port.node.device, at_s)
+            return traffic_of(port.site, port.node.device, at_s)
         peer = self.peer(port)
-        if peer is None or peer.site is None:
-            return 0.0, 0.0
-        sent_gb, received_gb = traffic_gb(peer.site, peer.node.device, at_s)
-        return received_gb, sent_gb
+        if peer is None:
+            return Traffic()
+        if peer.site is None:
+            network = self._rack.timeline.sharing.network
+            return Traffic() if network is None else uplink_traffic(self.cabling, network, (port.end, peer.end), at_s)
+        return traffic_of(peer.site, peer.node.device, at_s).at_peer
+
+    def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
+        """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
+        port = self.at(end)
+        peer = self.peer(port)
+        ends = (port,) if peer is None else (port, peer)
+        for one in ends:
+            one.wear = wear
+        if broken == port.broken:
+            self._tell(port, at_s)
+            return
+        for one in ends:
+            one.broken = broken
+        if broken:
+            port.tally.counts.downed += port.logical != DOWN
+            self._drop(port, at_s)
+        elif all(one.admin_up for one in ends):
+            self._train(port, at_s)
+
+    def hold(self, port: Port, reason: str, at_s: float) -> None:
+        """Keep a port down for a reason; by errors the link goes down by itself, and its receiver tries to recover."""
+        if reason in port.held:
+            return
+        port.held.add(reason)
+        peer = self.peer(port)
+        failed = reason == ERRORS and port.logical != DOWN
+        if failed:
+            port.tally.counts.downed += 1
+            for one in (port,) if peer is None else (port, peer):
+                one.tally.counts.recovered += 1
+        self._drop(port, at_s)
+        if failed and peer is not None:
+            peer.physical = RECOVERY
+
+    def release(self, port: Port, reason: str, at_s: float) -> None:
+        """The reason is gone: it trains when there is no other."""
+        if reason in port.held:
+            port.held.discard(reason)
+            self._drop(port, at_s)
+            self._train(port, at_s)
 
     def _drop(self, port: Port, at_s: float) -> None:
         """Both ends lose the link; an end that did not close itself counts it."""
@@ -246,8 +226,7 @@ class Ports:
         steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
 
         def advance(now_s: float, *, logical: int) -> None:
-            fit = all(one.admin_up and not one.broken for one in ends)
-            if fit and turns == [one.turn for one in ends]:
+            if all(one.can_train for one in ends) and turns == [one.turn for one in ends]:
                 for one in ends:
                     one.physical, one.logical = LINK_UP, logical
                     self._tell(one, now_s)
@@ -261,19 +240,24 @@ class Ports:
             return Rates()
         end = self.cabling.peers.get(port.end)
         sender = port if end is None else self._ports.get(end)  # one not asked for yet sends no injected errors
-        quality = _quality(port.line, port.rate_gbps, None) if sender in (None, port) else sender.quality()
+        if sender is None or sender is port:
+            quality = quality_of(port.line, port.rate_gbps, None, port.wear)
+        else:
+            quality = sender.quality()
         bits = port.rate_gbps * 1e9
-        return Rates(bits, bits * quality.raw_ber, bits * quality.effective_ber, bits * quality.symbol_ber)
+        errors = (bits * quality.raw_ber, bits * quality.effective_ber, bits * quality.symbol_ber)
+        recoveries = 0.0 if sender is None else recoveries_per_s(sender)
+        return Rates(bits, *errors, loss=quality.loss, recovered=recoveries)
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""
         peer = self.peer(port)
         for one in (port,) if peer is None else (port, peer):
-            one.tally.turn(self._rates(one), at_s)
+            one.tally.turn(self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
             if one.site is not None:
                 self._dent(one, self.peer(one), at_s)
         if port.site is None and peer is not None and peer.site is None:
-            self._rack.ports_changed()
+            self._rack.rerouting.ports_changed(at_s)
 
     def _dent(self, port: Port, peer: Port | None, at_s: float) -> None:
         """The capacities of an RNIC's cable, and the transfers on it when they just went away."""
@@ -283,13 +267,12 @@ class Ports:
         if port.active:
             site.down.discard(device)
             for way, sender in (("out", port), ("in", peer)):
-                left = 1.0 if sender is None else sender.quality().goodput_factor
-                site.dents.pop(index[f"{device}:{way}"], None)
-                if sender is not None and sender.injection is not None and left < 1.0:
-                    site.dents[index[f"{device}:{way}"]] = left * site.capacities[index[f"{device}:{way}"]]
+                left = sender.quality().goodput_factor if sender is not None and sender.errs else 1.0
+                resource = index[f"{device}:{way}"]
+                site.dent("port", resource, left * site.capacities[resource] if left < 1.0 else None)
         else:
             for way in ("out", "in"):
-                site.dents[index[f"{device}:{way}"]] = 0.0
+                site.dent("port", index[f"{device}:{way}"], 0.0)
             if device not in site.down:
                 site.down.add(device)
                 used = {index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fabric.sim.hashing import word
 from fabric.sim.job import Job, Setting
+from fabric.sim.port_tool import Said
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
 from fabric.sim.site import Site
@@ -39,6 +40,11 @@ class Say:
         rack.timeline.exit_later(
             process, at_s + self._after_s, status=self._status, stdout="".join(said), stderr=self._stderr
         )
+
+    def said_on(self, site: Site) -> Said:
+        """What it says on one host, at once."""
+        stdout = self._stdout if isinstance(self._stdout, str) else self._stdout(site)
+        return Said(stdout, self._stderr, self._status)
 
 
 def small_program(name: str, words: Sequence[str], setting: Setting) -> Job | None:

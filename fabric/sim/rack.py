@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 from fabric.model.inventory import Fault
 from fabric.model.topology import Platform, Topology
 from fabric.sim.capacity import Layout
-from fabric.sim.faults import faults_by_host
+from fabric.sim.faults import HostFaults, faults_by_host
 from fabric.sim.hashing import mix64
+from fabric.sim.life.passing import Passing
 from fabric.sim.ports import Ports
+from fabric.sim.process import Process
 from fabric.sim.routing import BY_DEFAULT, Routing
 from fabric.sim.site import Site
+from fabric.sim.subnet.rerouting import Rerouting
+from fabric.sim.subnet.settings import BY_ITSELF, FabricSettings
+from fabric.sim.subnet.subnet_managers import SubnetManagers
+from fabric.sim.subnet.ufm import Ufm
 from fabric.sim.timeline import Timeline
 
 if TYPE_CHECKING:
+    from fabric.sim.guard import Held
     from fabric.sim.network import Network, Ring
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "localhost.localdomain"})
@@ -31,20 +38,28 @@ class Rack:
         seed: int,
         noise_cv: float,
         routing: Routing = BY_DEFAULT,
+        settings: FabricSettings = BY_ITSELF,
     ) -> None:
         self.topology = topology
-        self._given, self._routing = faults, routing
-        self._network_known = False
         self.timeline = Timeline()
         self.ports = Ports(self)
+        self.rerouting = Rerouting(self, faults, routing, settings)
+        self.ufm = Ufm(self, isolates=settings.ufm_isolates)
         self.seed_hash = mix64(seed)
         self.noise_cv = noise_cv
         self._faults = faults_by_host(topology, faults)
+        self._passing = Passing(self, faults)
+        self.silent: dict[int, Process] = {}  # of hosts that hung or went away: they never answer
+        self.guards: dict[tuple[str, str], dict[str, Held]] = {}  # by host and directory, then by id
         self._sites: dict[str, Site] = {}
         self._layouts: dict[int, Layout] = {}  # by identity: the topology keeps its platforms alive
         self._names = {host.address: name for name, host in topology.hosts.items()} | {
             name: name for name in topology.hosts
         }
+        there = tuple(one for one in settings.subnet_managers if self.unreachable(one.host) is None)
+        self.managers = SubnetManagers(
+            there, routing=routing.engine, shield=settings.shield, timeline=self.timeline, program=self.rerouting.program
+        )
 
     def unreachable(self, host: str) -> str | None:
         """Why no session with the host can be had, None when it can."""
@@ -58,6 +73,21 @@ class Rack:
         """``hanging``, ``garbage`` and so on when the host itself is at fault."""
         faults = self._faults.get(host)
         return None if faults is None else faults.host_kind
+
+    def faults_of(self, host: str) -> HostFaults | None:
+        """What is wrong with a host now, None when nothing is."""
+        return self._faults.get(host)
+
+    def now_has(self, host: str, faults: HostFaults | None) -> None:
+        """Note what is wrong with a host from now on; who runs there must be told (``set_fault`` does both)."""
+        if faults is None:
+            self._faults.pop(host, None)
+        else:
+            self._faults[host] = faults
+
+    def set_fault(self, component: str, fault: Fault | None, at_s: float) -> None:
+        """From now on a component has this fault beside those it always had; None: it is over. ValueError if bad."""
+        self._passing.set(component, fault, at_s)
 
     def site(self, name: str) -> Site:
         """The state of a host that is there; KeyError for any other."""
@@ -75,31 +105,26 @@ class Rack:
 
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
-        if not self._network_known:
-            from fabric.sim.network import network_of  # numpy takes longer to import than a small run
-
-            self.timeline.sharing.network = network_of(self.topology, self._above(), self._routing)
-            self._network_known = True
-        return self.timeline.sharing.network
+        return self.rerouting.network()
 
     def change_network(self, faults: tuple[Fault, ...], routing: Routing) -> None:
-        """From now on these are the faults above the leaves, and paths are chosen like this."""
-        self._given, self._routing = faults, routing
-        if self._network_known and self.timeline.sharing.network is not None:
-            self.timeline.sharing.network.change(self._above(), routing)
-            self.timeline.sharing.network_changed()
+        """From now on these are the faults above the leaves and this the routing; the routes know at once."""
+        self.rerouting.change(faults, routing, self.timeline.now_s)
 
-    def _above(self) -> tuple[Fault, ...]:
-        return (*self._given, *self.ports.between_switches())
-
-    def ports_changed(self) -> None:
-        """A port between switches is not what it was: neither is the network above the leaves."""
-        self.change_network(self._given, self._routing)
-
-    def ring(self, hosts: tuple[str, ...], rails: tuple[int, ...], *, bus_ratio: float) -> Ring | None:
+    def ring(
+        self,
+        hosts: tuple[str, ...],
+        rails: tuple[int, ...],
+        *,
+        bus_ratio: float,
+        adaptive: bool = True,
+        service_level: int = 0,
+    ) -> Ring | None:
         """A ring over these hosts; None where nothing between them is modelled."""
         network = self.network()
-        return None if network is None or not rails else network.ring(hosts, rails, bus_ratio=bus_ratio)
+        if network is None or not rails:
+            return None
+        return network.ring(hosts, rails, bus_ratio=bus_ratio, adaptive=adaptive, service_level=service_level)
 
     def reached(self, site: Site, peer: str) -> Site | None:
         """The host that a program on *site* means by *peer*; None when no such host answers."""

@@ -19,3 +19,32 @@ class Routing:
 
 
 BY_DEFAULT = Routing()
+
+EVERY_SL = 0xFFFF
+"""The mask of service levels with adaptive routing when it is not narrowed (``ar_sl_mask``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """
+    What the switches are programmed to do.
+
+    *engine*: how static paths are chosen. *adaptive*: service levels of *sl_mask* use adaptive routing instead.
+    *shield*: a switch moves the routes of a dead port by itself.
+    """
+
+    engine: str
+    adaptive: bool = False
+    sl_mask: int = EVERY_SL
+    shield: bool = False
+
+    def is_adaptive(self, service_level: int) -> bool:
+        """Whether packets of this service level are routed adaptively."""
+        return self.adaptive and bool(self.sl_mask >> service_level & 1)
+
+
+def forwarding_at_start(routing: Routing, *, shield: bool = False) -> Forwarding:
+    """What switches do before anybody changes it: ``ar`` is adaptive over what ``updn`` would do."""
+    if routing.engine == "ar":
+        return Forwarding("updn", adaptive=True, shield=shield)
+    return Forwarding(routing.engine or "ftree", shield=shield)

@@ -7,7 +7,10 @@ from fnmatch import fnmatchcase
 from fabric.model.topology import Rnic
 from fabric.sim.ib_options import subnet_manager
 from fabric.sim.ibstat import rate_text
+from fabric.sim.life.sensors import hwmon_files
 from fabric.sim.mlxreg_values import capped, packets, words
+from fabric.sim.phy import MESSAGE_BYTES
+from fabric.sim.port_counters import PACKET_BYTES
 from fabric.sim.port_tool import Asked, Said
 from fabric.sim.ports import PHYSICAL_TEXT, Port
 
@@ -16,13 +19,16 @@ _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
 _QUIET = (
     "VL15_dropped excessive_buffer_overrun_errors local_link_integrity_errors multicast_rcv_packets "
     "multicast_xmit_packets port_rcv_constraint_errors port_rcv_remote_physical_errors port_rcv_switch_relay_errors "
-    "port_xmit_constraint_errors port_xmit_discards port_xmit_wait"
+    "port_xmit_constraint_errors port_xmit_discards"
 )
 _QUIET_HARDWARE = (
     "duplicate_request implied_nak_seq_err local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err "
     "req_cqe_error req_cqe_flush_error resp_cqe_error resp_cqe_flush_error rnr_nak_retry_err roce_adp_retrans "
     "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
 )
+
+PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
+"""Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
 
 
 def cat(asked: Asked) -> Said:
@@ -38,6 +44,9 @@ def cat(asked: Asked) -> Said:
 
 
 def _found(asked: Asked, path: str) -> list[str]:
+    text = asked.rack.managers.read(asked.site.host.name, path)
+    if text is not None:
+        return [text.removesuffix("\n")]
     if not path.startswith(ROOT):
         return []
     pattern = path.removeprefix(ROOT)
@@ -77,8 +86,11 @@ def _files(asked: Asked, rnic: Rnic) -> dict[str, str]:
         "sm_lid": f"0x{manager.lid if manager else 0:x}",
     }
     state |= {f"counters/{name}": str(value) for name, value in _counters(asked, port).items()}
-    state |= {f"hw_counters/{name}": "0" for name in _QUIET_HARDWARE.split()} | {"hw_counters/lifespan": "12"}
+    state |= {f"hw_counters/{name}": str(value) for name, value in _hardware(asked, port).items()}
     files |= {f"ports/{rnic.port}/{name}": text for name, text in state.items()}
+    number = asked.site.layout.platform.rnics.index(rnic)
+    sensors = hwmon_files(asked.site, rnic.device, number, asked.at_s)
+    files |= {f"device/{name}": text for name, text in sensors.items()}
     return {f"{rnic.device}/{name}": text for name, text in files.items()}
 
 
@@ -90,10 +102,26 @@ def _counters(asked: Asked, port: Port) -> dict[str, int]:
         "link_error_recovery": capped(counts.recovered, 8),
         "symbol_error": capped(counts.symbol, 16),
         "port_rcv_errors": capped(counts.symbol, 16),
+        "port_xmit_wait": int(counts.wait_ticks),
         "port_rcv_data": words(counts.received_gb),
         "port_xmit_data": words(counts.sent_gb),
         "port_rcv_packets": packets(counts.received_gb),
         "port_xmit_packets": packets(counts.sent_gb),
         "unicast_rcv_packets": packets(counts.received_gb),
         "unicast_xmit_packets": packets(counts.sent_gb),
+    }
+
+
+def _hardware(asked: Asked, port: Port) -> dict[str, int]:
+    """What the transport counts: packets that came out of order here, and those that the other end missed of ours."""
+    peer = asked.ports.peer(port)
+    here = asked.ports.counts(port, asked.at_s, view="transport").lost_packets
+    there = 0.0 if peer is None else asked.ports.counts(peer, asked.at_s, view="transport").lost_packets
+    found = dict.fromkeys(_QUIET_HARDWARE.split(), 0) | {"lifespan": 12}
+    timeouts = int(there / PACKETS_PER_TAIL)
+    return found | {
+        "out_of_sequence": int(here),
+        "packet_seq_err": int(there) - timeouts,
+        "local_ack_timeout_err": timeouts,
+        "roce_adp_retrans": timeouts if port.node.ethernet else 0,
     }

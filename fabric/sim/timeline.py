@@ -62,7 +62,7 @@ class Timeline:
         """When the next thing happens; None when nothing will. What happened and was not told yet counts as now."""
         if self.happened:
             return self.now_s
-        if self.sharing.dirty:
+        while self.sharing.dirty:  # settling may stir what must be settled again
             self.sharing.settle(self.now_s)
         return self._heap[0][0] if self._heap else None
 

@@ -1,33 +1,52 @@
-"""What ports between switches leave of their cables, in the words that the network above the leaves knows."""
+"""What ports between switches do to their cables, by the links of the network above the leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fabric.model.inventory import Fault
-from fabric.sim.cabling import Cabling
+from fabric.sim.cabling import Cabling, End
+from fabric.sim.port_counters import Traffic
 
 if TYPE_CHECKING:
-    from fabric.sim.ports import Port
+    from fabric.sim.named_clos import NamedClos
+    from fabric.sim.network import Network
+    from fabric.sim.port import Port
+    from fabric.sim.subnet.link_health import PortEffects
 
 
-def uplink_faults(cabling: Cabling, ports: Iterable[Port]) -> tuple[Fault, ...]:
-    """One fault a direction between two switches; of parallel cables the network knows only all together."""
-    lost: dict[tuple[str, str], float] = {}
+def uplink_effects(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> PortEffects:
+    """Links that are down, and those whose errors leave less of them."""
+    from fabric.sim.subnet.link_health import PortEffects  # numpy: only once there is a network
+
+    down, factors = set(), {}
     for port in ports:
-        peer = cabling.peers.get(port.end)
-        if peer is None or port.node.host is not None or cabling.nodes[peer[0]].host is not None:
+        if port.active and not port.errs:
             continue
-        errors = port.quality().goodput_factor if port.injection is not None else 1.0
-        left = errors if port.active else 0.0
-        way = (port.node.name, peer[0])
-        lost[way] = lost.get(way, 0.0) + 1.0 - left
-    found = []
-    for (one, other), gone in lost.items():
-        count = sum(cabling.peers[end][0] == other for end in cabling.ends(cabling.nodes[one]))
-        if gone >= count:
-            found.append(Fault(f"{one}->{other}", "broken"))
-        elif gone > 0.0:
-            found.append(Fault(f"{one}->{other}", "slow", 1.0 - gone / count))
-    return tuple(found)
+        link = sending_link(cabling, net, port.end)
+        if link is None:
+            continue
+        if not port.active:
+            down.add(link)
+        elif port.errs:
+            factors[link] = port.quality().goodput_factor
+    return PortEffects(frozenset(down), factors)
+
+
+def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
+    """The directed link that a port between switches sends on; None for any other port."""
+    peer = cabling.peers.get(end)
+    if peer is None or cabling.nodes[end[0]].host is not None or cabling.nodes[peer[0]].host is not None:
+        return None
+    # Parallel cables are numbered alike at both ends: plugged in one after the other.
+    nth = sum(cabling.peers.get((end[0], number), ("", 0))[0] == peer[0] for number in range(1, end[1]))
+    cables = net.cables(end[0], peer[0])
+    return cables[nth][0] if nth < len(cables) else None
+
+
+def uplink_traffic(cabling: Cabling, network: Network, ends: tuple[End, End], at_s: float) -> Traffic:
+    """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+    out, into = (sending_link(cabling, network.net, end) for end in ends)
+    if out is None or into is None:
+        return Traffic()
+    return Traffic(network.carried_gb(out, at_s), network.carried_gb(into, at_s))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
+from fabric.model.change import SubnetManager
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.commands import job_of, setting_of
 from fabric.sim.happenings import Exited, Listening
 from fabric.sim.hashing import text_hash
 from fabric.sim.job import Job
+from fabric.sim.life.course import LIVELY, QUIET, Course, Life
 from fabric.sim.process import Process
 from fabric.sim.programs import SAY_S, garbage
 from fabric.sim.rack import Rack
 from fabric.sim.routing import BY_DEFAULT, Routing
+from fabric.sim.subnet.settings import FabricSettings
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 
@@ -36,9 +40,17 @@ class World:
         seed: int,
         noise_cv: float,
         routing: Routing = BY_DEFAULT,
+        shield: bool = False,
+        sm_reroute_s: float = 15.0,
+        ufm_isolates: bool = False,
+        subnet_managers: tuple[SubnetManager, ...] = (),
+        life: Life = QUIET,
     ) -> None:
-        self._rack = Rack(topology, faults, seed=seed, noise_cv=noise_cv, routing=routing)
+        settings = FabricSettings(shield, sm_reroute_s, ufm_isolates, subnet_managers)
+        standing = tuple(fault for fault in faults if fault.kind not in LIVELY)
+        self._rack = Rack(topology, standing, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
         self._timeline = self._rack.timeline
+        self._course = Course(self._rack, life, (fault for fault in faults if fault.kind in LIVELY), seed=seed)
         self._jobs: dict[object, Job] = {}
         self._last_pid = 0
 
@@ -49,7 +61,7 @@ class World:
     def start(self, host: str, argv: Sequence[str], env: Mapping[str, str], now_s: float) -> int:
         """Start a command line; returns a number that stands for the process. ValueError on an unreachable host."""
         timeline = self._timeline
-        timeline.run(now_s)
+        self._pass(now_s)
         kind = self._rack.host_kind(host)
         if (kind is not None or host not in self._rack.topology.hosts) and self.unreachable(host) is not None:
             raise ValueError(f"{host}: {self.unreachable(host)}")
@@ -76,7 +88,10 @@ class World:
     def kill(self, pid: int, now_s: float) -> None:
         """End a process and all it started; its Exited with 137 follows from ``advance``. Unknown ones are ignored."""
         timeline = self._timeline
-        timeline.run(now_s)
+        self._pass(now_s)
+        silent = self._rack.silent.pop(pid, None)
+        if silent is not None:
+            timeline.alive[pid] = silent
         process = timeline.alive.get(pid)
         if process is None:
             return
@@ -86,9 +101,21 @@ class World:
 
     def next_s(self) -> float | None:
         """The simulated time of the next thing to happen, None if nothing will."""
-        return self._timeline.next_s()
+        next_s = self._timeline.next_s()
+        if not self._timeline.alive:
+            return next_s  # nobody is there to be hit
+        due_s = self._course.next_s()
+        return next_s if due_s == inf or (next_s is not None and next_s <= due_s) else due_s
 
     def advance(self, now_s: float) -> list[Listening | Exited]:
         """Let time pass; everything that happened up to and including *now_s*, in order."""
-        self._timeline.run(now_s)
+        self._pass(now_s)
         return self._timeline.drain()
+
+    def _pass(self, now_s: float) -> None:
+        """Let time pass, and with it what comes over the hosts."""
+        course = self._course
+        while (due_s := course.next_s()) <= now_s:
+            self._timeline.run(due_s)
+            course.step()
+        self._timeline.run(now_s)

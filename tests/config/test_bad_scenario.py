@@ -28,16 +28,10 @@ BAD = [
         ["9: 'pairwise' is not available in this version"],
     ),
     (
-        "later top keys",
+        "changes of no phase",
         "hosts: all",
-        "matrix: {adaptive_routing: [off, on]}\nexpect: []",
-        ["4: 'matrix' is not available", "5: 'expect' is not available in this version"],
-    ),
-    (
-        "later phase key",
-        "    needs: [inside]",
-        "    needs: [inside]\n    changes: []",
-        ["12: 'changes' is not available in this version"],
+        "changes: []",
+        ["4: unknown key 'changes'"],
     ),
     (
         "two kinds at once",

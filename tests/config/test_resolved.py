@@ -39,6 +39,26 @@ def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
     assert first
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_we_ship_comes_back(path: Path) -> None:
+    """Changes, matrix values, rounds and expectations among it."""
+    resolved = config.load_scenario(path)
+    assert again(resolved) == resolved
+
+
+def test_a_run_from_before_changes_can_still_be_judged(folder: Path) -> None:
+    """What it does not say has the value that it had."""
+    resolved = config.load_scenario(folder / "scenario.yaml")
+    document = json.loads(json.dumps(config.resolved_document(*resolved)))
+    for phase in document["scenario"]["phases"]:
+        for key in ("changes", "env", "label", "where", "round"):
+            del phase[key]
+    del document["scenario"]["expect"], document["scenario"]["allow"], document["inventory"]["changes"]
+    for key in ("shield", "sm_reroute_s", "ufm_isolates"):
+        del document["inventory"]["mock"][key]
+    assert config.from_resolved(document) == resolved
+
+
 def test_a_hall_is_kept_compactly() -> None:
     """2,048 hosts take less than 100 bytes each, and their layout is written once."""
     resolved = config.load_scenario(
@@ -56,16 +76,22 @@ def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
     return [path, *(inner for key, each in items for inner in paths(each, (*path, key)))]
 
 
-DOCUMENT = json.loads(
-    json.dumps(config.resolved_document(*config.load_scenario(ROOT / "scenarios" / "self-check.yaml")))
-)
-PATHS = paths(DOCUMENT)[1:]
+def document_of(name: str) -> dict[str, Any]:
+    """What run.json keeps of a scenario that we ship."""
+    resolved = config.load_scenario(ROOT / "scenarios" / f"{name}.yaml")
+    return dict(json.loads(json.dumps(config.resolved_document(*resolved))))
+
+
+DOCUMENT, CHANGING = document_of("self-check"), document_of("ar-under-ber")
+PATHS = [(document, path) for document in (DOCUMENT, CHANGING) for path in paths(document)[1:]]
 
 
 @given(st.sampled_from(PATHS), st.sampled_from([None, -1, 10**9, "x", [], {}, True, 0.5]))
-def test_a_damaged_document_is_refused_or_read(path: tuple[str | int, ...], value: Any) -> None:
+def test_a_damaged_document_is_refused_or_read(
+    place: tuple[dict[str, Any], tuple[str | int, ...]], value: Any
+) -> None:
     """A run.json that was tampered with never ends in anything but ConfigError."""
-    document = json.loads(json.dumps(DOCUMENT))
+    document, path = json.loads(json.dumps(place[0])), place[1]
     inner = document
     for step in path[:-1]:
         inner = inner[step]

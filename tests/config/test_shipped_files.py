@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fabric import config
+from fabric.model.change import AdaptiveRoutingSpec, BerSpec, LinkDownSpec, PortFlapSpec, ShieldSpec
 from fabric.model.inventory import Fault
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import (
+    AllToAllSpec,
+    ExpectedEnd,
+    ExpectedRatio,
+    GroupAllReduceSpec,
+    LoopbackSpec,
+    Phase,
+    PhaseRef,
+    RnicToRnicSpec,
+    Scenario,
+    TorAllReduceSpec,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,3 +91,97 @@ def test_every_key_is_documented(name: str) -> None:
     parts = [schema, *schema["$defs"].values()]
     keys = {key for part in parts for key in part.get("properties", {})}
     assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
+
+
+def combinations(phases: Sequence[Phase], each: int) -> Iterator[Sequence[Phase]]:
+    """The phases of one combination after the other."""
+    assert len(phases) % each == 0
+    return (phases[at : at + each] for at in range(0, len(phases), each))
+
+
+def shipped(name: str) -> Scenario:
+    """A scenario that we ship, on the inventory that it names."""
+    return config.load_scenario(ROOT / "scenarios" / f"{name}.yaml")[0]
+
+
+def test_ar_under_ber_is_meta_s_experiment() -> None:
+    """512 GPUs in random order, errors on four links in one phase of two, off and on twice in the order A B B A."""
+    scenario = shipped("ar-under-ber")
+    assert [dict(phase.where)["adaptive_routing"] for phase in scenario.phases[::2]] == ["off", "on", "on", "off"]
+    assert [phase.written for phase in scenario.phases] == ["healthy", "degraded"] * 4
+    for phase in scenario.phases:
+        (probe,) = phase.probes
+        assert isinstance(probe, GroupAllReduceSpec)
+        assert (probe.gpus, probe.order) == (512, "random")
+        assert probe.repeat >= 5
+        routing, *errors = phase.changes
+        assert routing == AdaptiveRoutingSpec(dict(phase.where)["adaptive_routing"] == "on", "fabric")
+        assert [len(change.link_names) for change in errors if isinstance(change, BerSpec)] == (
+            [4] if phase.written == "degraded" else []
+        )
+    kept, *_ = scenario.expect
+    assert kept == ExpectedRatio(
+        PhaseRef("degraded", (("adaptive_routing", "on"),)), PhaseRef("healthy", (("adaptive_routing", "on"),)), 0.9
+    )
+
+
+def test_the_sweep_has_the_same_errors_before_and_behind_the_correction() -> None:
+    """Each rate once raw and once effective, on the same links, after a healthy phase of its own."""
+    scenario = shipped("ber-sweep")
+    assert [phase.written for phase in scenario.phases] == ["healthy", "raw", "effective"] * 4
+    for healthy, raw, effective in combinations(scenario.phases, 3):
+        (one,), (other,) = raw.changes, effective.changes
+        assert isinstance(one, BerSpec)
+        assert isinstance(other, BerSpec)
+        assert (healthy.changes, one.errors, other.errors) == ((), "raw", "effective")
+        assert replace(one, errors="effective") == other
+        assert f"{one.mantissa}e-{one.exponent}" == dict(raw.where)["rate"]
+
+
+def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
+    """Completed when the outage is shorter than eight timeouts of 4.096 us x 2^t, aborted when it is longer."""
+    scenario = shipped("flap-tolerance")
+    ends = [expected for expected in scenario.expect if isinstance(expected, ExpectedEnd)]
+    for phase in scenario.phases:
+        (change,) = phase.changes
+        assert isinstance(change, PortFlapSpec)
+        window_s = 8 * 4.096e-6 * 2 ** int(dict(phase.env)["NCCL_IB_TIMEOUT"])
+        said = {end.completes for end in ends if set(end.phase.where) <= set(phase.where)}
+        assert said == {change.down_s < window_s}, phase.name
+
+
+def test_shield_is_tried_on_a_bad_link_and_on_a_dead_one() -> None:
+    """Off and on; the dead link dies while it is used."""
+    scenario = shipped("shield-on-off")
+    assert [phase.written for phase in scenario.phases] == ["bad-link", "dead-link"] * 2
+    assert [phase.changes[0] for phase in scenario.phases] == [ShieldSpec(on) for on in (False, False, True, True)]
+    for bad, dead in combinations(scenario.phases, 2):
+        errors, down = bad.changes[1], dead.changes[1]
+        assert isinstance(errors, BerSpec)
+        assert isinstance(down, LinkDownSpec)
+        assert errors.link_names == down.link_names
+        assert down.when.at_s
+
+
+def test_rings_are_measured_with_both_routings() -> None:
+    """The same 32 pairs."""
+    off, on = shipped("ring-contention").phases
+    assert off.probes == on.probes
+    assert (off.changes, on.changes) == (
+        (AdaptiveRoutingSpec(False, "fabric"),),
+        (AdaptiveRoutingSpec(True, "fabric"),),
+    )
+
+
+def test_the_pod_can_be_altered() -> None:
+    """Two subnet managers, and a way to the switches that no shipped scenario cuts."""
+    inventory = config.load_inventory(ROOT / "inventory" / "pod-64.yaml")
+    assert len(inventory.changes.subnet_managers) == 2
+    for path in (ROOT / "scenarios").glob("*.yaml"):
+        for phase in config.load_scenario(path)[0].phases:
+            for change in phase.changes:
+                names = getattr(change, "link_names", ())
+                assert not any(name.startswith(f"{inventory.changes.via}/") for name in names)
+                switches = [end for name in names if "--" in name for end in name.split("--")]
+                assert len(switches) == len(set(switches)), "more than one link of a switch at a time"
+                assert len(names) <= inventory.changes.blast_radius.changes

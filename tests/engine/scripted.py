@@ -70,6 +70,9 @@ class ScriptedExecutor:
         self._now_s = max(self._now_s, until_s)
         return []
 
+    def wake(self) -> None:
+        """Nothing here blocks."""
+
     def close(self) -> None:
         """Nothing to let go of."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fabric.engine.run import run_plan
 from fabric.errors import HostUnreachable
+from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
@@ -48,6 +49,12 @@ class Watcher:
     def out_of_run(self, component: str, reason: str) -> None:
         """Remember it."""
         self.out.append(component)
+
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """Nothing to do."""
+
+    def interrupted(self, open_changes: int, again: int) -> None:
+        """Nothing to do."""
 
 
 def run(

@@ -161,7 +161,7 @@ def test_the_first_moment_is_that_of_simulate(kit, engine: str) -> None:
     assert len(found) == 32
     network = network_of(topology, (), Routing(engine))
     assert network is not None
-    question = Question("pod", network._net, "infiniband", "pairs", "sorted", tuple(range(64)), (engine,), seeds=1)
+    question = Question("pod", network.net, "infiniband", "pairs", "sorted", tuple(range(64)), (engine,), seeds=1)
     shares = what_if(question).engines[0].shares
     assert [min(found), np.mean(found), np.median(found)] == pytest.approx([shares.least, shares.mean, shares.median])
 

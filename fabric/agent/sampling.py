@@ -1,0 +1,160 @@
+"""
+Counters read again and again: files of the kernel, and tools that print numbers; told as differences.
+
+Sent to hosts: standard library only, and nothing newer than Python 3.6.
+"""
+
+import glob
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Number = int | float | None
+
+MOST_FILES = 4096
+TOLD_S = 0.5
+"""Rows are sent at most this often."""
+_MOST_ROWS = 10000
+_FILE_BYTES = 1 << 16
+_EXACT = 1 << 53  # what every JSON reader keeps exactly
+
+
+class Series:
+    """Rows of numbers under the same names; ``told`` gives what has not been told yet, as small as it can."""
+
+    def __init__(self, key: int, part: int) -> None:
+        self.key, self.part = key, part
+        self.lost = 0
+        self._names = None  # type: list[str] | None
+        self._previous = []  # type: list[Number]
+        self._at = []  # type: list[float]
+        self._rows = []  # type: list[Any]
+        self._told = []  # type: list[dict[str, Any]]
+
+    def add(self, at_s: float, names: "list[str]", values: "list[Number]") -> None:
+        """One row; other names than before begin anew. Beyond a bound rows are counted and dropped."""
+        if len(self._rows) >= _MOST_ROWS:
+            self.lost += 1
+            return
+        if names != self._names:
+            self._close()
+            self._names, self._previous = names, [None] * len(names)
+            self._told.append({"e": "names", "id": self.key, "part": self.part, "names": names})
+        row = [_difference(now, before) for now, before in zip(values, self._previous)]  # noqa: B905
+        self._rows.append(0 if not any(row) else row)  # most rows of error counters hold nothing new
+        self._at.append(at_s)
+        self._previous = values
+
+    def told(self) -> "list[dict[str, Any]]":
+        """The messages about everything since the last call."""
+        self._close()
+        told, self._told = self._told, []
+        return told
+
+    def _close(self) -> None:
+        if self._rows:
+            at = [round(at_s, 6) for at_s in self._at]
+            self._told.append(
+                {"e": "rows", "id": self.key, "part": self.part, "at": at, "rows": self._rows, "lost": self.lost}
+            )
+            self._rows, self._at = [], []
+
+
+def _difference(now: "Number", before: "Number") -> "Any":
+    """An integer's change as a number; anything else whole, in a list: sums of fractions would drift."""
+    if isinstance(now, int) and isinstance(before, int) and abs(now - before) < _EXACT:
+        return now - before
+    return [now]
+
+
+class Files:
+    """Files that hold a number each, or lines of a name and a number; kept open, read from the start each time."""
+
+    def __init__(self, patterns: "list[str]") -> None:
+        paths = []  # type: list[str]
+        for pattern in patterns:
+            paths += sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]  # noqa: PTH207
+        if len(paths) > MOST_FILES:
+            raise ValueError(f"{len(paths)} files to sample, more than {MOST_FILES}")
+        self._paths = list(dict.fromkeys(paths))
+        self._fds = {}  # type: dict[str, int]
+
+    def row(self) -> "tuple[list[str], list[Number]]":
+        """Names and values; a file that cannot be read, or holds no number, is None."""
+        names = []  # type: list[str]
+        values = []  # type: list[Number]
+        for path in self._paths:
+            text = self._text(path)
+            number = number_of(text.strip())
+            pairs = [] if number is not None else pairs_of(text, " ")
+            if pairs:
+                names += [path + ":" + name for name, _ in pairs]
+                values += [value for _, value in pairs]
+            else:
+                names.append(path)
+                values.append(number)
+        return names, values
+
+    def _text(self, path: str) -> str:
+        try:
+            fd = self._fds.get(path, -1)
+            if fd < 0:
+                fd = self._fds[path] = os.open(path, os.O_RDONLY)
+            return os.pread(fd, _FILE_BYTES, 0).decode("ascii", "replace")
+        except OSError:
+            self._forget(path)
+            return ""
+
+    def _forget(self, path: str) -> None:
+        fd = self._fds.pop(path, -1)
+        if fd >= 0:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for path in list(self._fds):
+            self._forget(path)
+
+
+def tool_row(text: str, form: str) -> "tuple[list[str], list[Number]]":
+    """
+    The numbers a tool printed. *form* "pairs": lines such as ``name: 5``; "csv": rows of values, the first one
+    naming the columns (as ``nvidia-smi --query-gpu=... --format=csv,nounits`` does), numbered from 0.
+    """
+    if form == "pairs":
+        pairs = pairs_of(text, ":")
+        return [name for name, _ in pairs], [value for _, value in pairs]
+    lines = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
+    names = []  # type: list[str]
+    values = []  # type: list[Number]
+    for number, line in enumerate(lines[1:]):
+        for name, word in zip(lines[0], line):  # noqa: B905
+            names.append(f"{number}:{name}")
+            values.append(number_of(word))
+    return names, values
+
+
+def pairs_of(text: str, between: str) -> "list[tuple[str, Number]]":
+    """Lines of a name and a number; other lines are passed over."""
+    pairs = []  # type: list[tuple[str, Number]]
+    for line in text.splitlines():
+        name, _, word = line.strip().rpartition(between)
+        value = number_of(word.strip())
+        if name and value is not None and not (between == " " and (" " in name or number_of(name) is not None)):
+            pairs.append((name.strip(), value))
+    return pairs
+
+
+def number_of(word: str) -> "Number":
+    """An integer or a finite decimal number, else None."""
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if value - value == 0 else None

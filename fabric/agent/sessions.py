@@ -1,0 +1,142 @@
+"""
+Processes of a host as the agent sees them: started in sessions of their own, and ended session by session.
+
+Sent to hosts: standard library only, and nothing newer than Python 3.6.
+"""
+
+import ctypes
+import errno
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_HANDLED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+_DEFAULT = (*_HANDLED, signal.SIGPIPE, signal.SIGXFSZ)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_CHILDREN = "/proc/{0}/task/{0}/children"  # kernels may lack it (CONFIG_PROC_CHILDREN)
+
+
+class Sessions:
+    """Starts programs, each the leader of a session, and finds what is left of a session."""
+
+    def __init__(self) -> None:
+        self._prctl: "Any" = None
+        self._adopts = False
+        try:
+            self._prctl = ctypes.CDLL(None).prctl
+            adopts = self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+            self._adopts = adopts and os.access(_CHILDREN.format(os.getpid()), os.R_OK)
+        except (OSError, AttributeError, ValueError):
+            return  # no such call: what is left is looked for in all of /proc
+
+    def spawn(self, argv: "list[bytes]", env: "dict[bytes, bytes]") -> "tuple[int, int, int]":
+        """Start a program with stdin empty; returns its pid, which names its session, and ends to read its output."""
+        out_r, out_w = os.pipe()
+        err_r, err_w = os.pipe()
+        # A signal that comes between fork and exec would run our handlers in the child, and wake the parent.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become(argv, env, out_w, err_w)
+        except OSError:
+            os.close(out_r)
+            os.close(err_r)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
+            os.close(out_w)
+            os.close(err_w)
+        os.set_blocking(out_r, False)
+        os.set_blocking(err_r, False)
+        return pid, out_r, err_r
+
+    def _become(self, argv: "list[bytes]", env: "dict[bytes, bytes]", out_fd: int, err_fd: int) -> None:
+        """In the child: become the program; ends the process, with a shell's status if there is no such program."""
+        status = 126
+        try:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(out_fd, 1)
+            os.dup2(err_fd, 2)
+            signal.set_wakeup_fd(-1)
+            for number in _DEFAULT:
+                signal.signal(number, signal.SIG_DFL)
+            if self._prctl is not None:
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
+            os.execvpe(argv[0], argv, env)
+        except OSError as exc:
+            status = 127 if exc.errno in (errno.ENOENT, errno.ENOTDIR) else 126
+            os.write(2, argv[0] + b": " + str(exc.strerror).encode() + b"\n")
+        finally:
+            os._exit(status)
+
+    def left(self, session: int) -> bool:
+        """Whether anything of a session is left whose leader has been reaped."""
+        if not self._adopts:
+            return bool(members({session})[session])
+        # We adopt orphans: what is left has a topmost process that is now our child, and is in the session itself,
+        # because nobody ever joins a session from outside. So our children are enough to look at.
+        return any(_session(pid) == session for pid in _children())
+
+
+def members(sessions: "set[int]") -> "dict[int, list[int]]":
+    """The living processes of each session, from /proc; zombies are dead."""
+    found = {session: [] for session in sessions}  # type: dict[int, list[int]]
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            session = _session(int(name))
+            if session in found:
+                found[session].append(int(name))
+    return found
+
+
+def killed(pids: "list[int]", number: int) -> None:
+    """Send a signal to processes, of which some may have gone."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            continue
+
+
+def shell_status(status: int) -> int:
+    """waitpid's status as a shell says it: 128 + N for a program ended by signal N."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _session(pid: int) -> int:
+    """The session of a living process, -1 of one that is dead or gone."""
+    stat = slurped(f"/proc/{pid}/stat")
+    words = stat[stat.rfind(b")") + 1 :].split(None, 4)
+    return int(words[3]) if len(words) > 4 and words[0] not in (b"Z", b"X") else -1
+
+
+def _children() -> "list[int]":
+    return [int(word) for word in slurped(_CHILDREN.format(os.getpid())).split()]
+
+
+def slurped(path: str, most: int = 1 << 16) -> bytes:
+    """A file's first bytes, empty if it cannot be read; files of /proc come in many small reads."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    pieces, size = [], 0
+    try:
+        while size < most:
+            piece = os.read(fd, 1 << 16)
+            if not piece:
+                break
+            pieces.append(piece)
+            size += len(piece)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+    return b"".join(pieces)

@@ -1,0 +1,38 @@
+"""
+What waits to be written to the orchestrator, which may read slowly or not at all.
+
+Sent to hosts: standard library only, and nothing newer than Python 3.6.
+"""
+
+import contextlib
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Told:
+    """Messages to a file descriptor, written together and without waiting."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self.waiting_bytes = 0
+        self._pieces = []  # type: list[bytes]
+
+    def add(self, message: "dict[str, Any]", lead: str = "") -> None:
+        """One more message, a line; *lead* stands before it."""
+        data = (lead + json.dumps(message, separators=(",", ":")) + "\n").encode("ascii")
+        self._pieces.append(data)
+        self.waiting_bytes += len(data)
+
+    def flush(self) -> None:
+        """Write what can be written; raises OSError when nobody reads any more."""
+        if not self.waiting_bytes:
+            return
+        data = b"".join(self._pieces)
+        with contextlib.suppress(BlockingIOError):
+            data = data[os.write(self.fd, data) :]
+        self._pieces, self.waiting_bytes = [data], len(data)

@@ -1,0 +1,126 @@
+"""What each change did to bandwidth, whether or not anything was expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import median
+
+from fabric.analysis.bit_errors import UNCHANGED, corrected
+from fabric.analysis.course import BELOW, Back, Course, back, course
+from fabric.analysis.samples import Sample, samples
+from fabric.model.change import ChangeResult, Window
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEffect:
+    """
+    One time in force, executor's seconds.
+
+    *detect_s*: from its beginning until the first sample that showed a loss had ended; *recover_s*: from its end until
+    a sample that reached 95 % of the median before had ended. None: not seen.
+    """
+
+    began_s: float
+    ended_s: float | None
+    detect_s: float | None
+    recover_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeEffect:
+    """
+    What one change did.
+
+    *retained* is the median bandwidth during it over the median before, by key; *reference* says before what ("before
+    it" in the same phase, or the name of the phase without a fault that is used instead). *samples* counts those during
+    it, *given_up* how many of them the transport gave up. *spacing_s*: nothing is known more finely. *note* explains a
+    bandwidth that did not change. Fields are None, empty or 0 where nothing was measured.
+    """
+
+    change_id: str
+    retained: float | None = None
+    reference: str = ""
+    samples: int = 0
+    given_up: int = 0
+    spacing_s: float | None = None
+    windows: tuple[WindowEffect, ...] = ()
+    note: str = ""
+
+    @property
+    def detect_s(self) -> float | None:
+        """The longest of its windows; None when no window showed a loss."""
+        return max((window.detect_s for window in self.windows if window.detect_s is not None), default=None)
+
+    @property
+    def recover_s(self) -> float | None:
+        """The longest of its windows that showed a loss; None when one was not seen to recover, or none showed any."""
+        found = [window.recover_s for window in self.windows if window.detect_s is not None]
+        known = [seconds for seconds in found if seconds is not None]
+        return max(known) if known and len(known) == len(found) else None
+
+
+def windows_report(
+    phases: Sequence[Phase],
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    changes: Sequence[ChangeResult],
+) -> tuple[ChangeEffect, ...]:
+    """
+    One effect for each change, in the same order.
+
+    Where a change holds from before the first probe there is nothing before it in its phase: then phases of the same
+    matrix values in which no fault was made are taken instead; not for a toggle, which holds in those as well.
+    """
+    if not changes:
+        return ()
+    listed = list(samples(probes, results))
+    courses = {name: phase_course(name, phases, listed, changes) for name in {one.change.phase for one in changes}}
+    return tuple(_effect(result, courses[result.change.phase]) for result in changes)
+
+
+def phase_course(
+    name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
+) -> Course:
+    """The course of one phase, relative to what was before its first change."""
+    windows = [window for one in changes if one.change.phase == name for window in one.windows]
+    first_s = min((window.began_s for window in windows), default=-inf)
+    own = next((phase for phase in phases if phase.name == name), None)
+    faulty = {one.change.phase for one in changes if one.change.is_fault}
+    others = [
+        phase for phase in phases if own is not None and phase.where == own.where and phase.name not in faulty | {name}
+    ]
+    names = {phase.name for phase in others}
+    instead = [sample for sample in listed if sample.phase in names]
+    return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
+
+
+def backs(course: Course, windows: Sequence[Window], fraction: float) -> list[Back]:
+    """What became of each window of one change, in order."""
+    ends = [window.began_s for window in windows[1:]] + [inf]
+    return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=True)]
+
+
+def _effect(result: ChangeResult, course: Course) -> ChangeEffect:
+    if not result.change.is_fault and course.before == 0:
+        return ChangeEffect(result.change.change_id)
+    during = course.during(result.windows)
+    shares = [level.share for level in during if level.share is not None]
+    retained = median(shares) if shares else None
+    windows = tuple(
+        WindowEffect(window.began_s, window.ended_s, found.detect_s, found.recover_s)
+        for window, found in zip(result.windows, backs(course, result.windows, BELOW), strict=True)
+    )
+    return ChangeEffect(
+        change_id=result.change.change_id,
+        retained=retained,
+        reference=course.reference if during else "",
+        samples=len(during),
+        given_up=len(during) - len(shares),
+        spacing_s=course.spacing_s,
+        windows=windows,
+        note=corrected(result.change) if retained is not None and retained >= UNCHANGED else "",
+    )

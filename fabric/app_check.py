@@ -1,0 +1,95 @@
+"""What a person can ask before a run: is everything there that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pydantic_core import PydanticCustomError
+
+from fabric.checks import orchestrator
+from fabric.checks.needs import host_needs
+from fabric.checks.pre_flight import pre_flight
+from fabric.config import load_inventory, load_scenario
+from fabric.config.selection import HostsText, selected
+from fabric.errors import ConfigError, Problem
+from fabric.model.finding import Checked, Finding, folded
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import Scenario
+from fabric.ports import Executor
+
+MakeExecutor = Callable[[str, Inventory], Executor]
+"""Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
+
+
+def check(
+    scenario_path: Path | None,
+    *,
+    inventory_path: Path | None,
+    hosts: str | None,
+    faults: tuple[str, ...],
+    backend: str | None,
+    make_executor: MakeExecutor,
+) -> Checked:
+    """
+    Look at every host of a scenario, or of an inventory alone, and alter nothing.
+
+    Raises ConfigError with everything that is wrong with the files and the command line.
+    """
+    scenario, inventory, names = _asked_for(scenario_path, inventory_path, hosts, faults)
+    name = backend or inventory.backend
+    executor = make_executor(name, inventory)
+    if faults and name != "mock":
+        executor.close()
+        raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
+    found: list[Finding] = list(orchestrator.installed(_version_of, backend=name))
+    if scenario is not None:
+        found += orchestrator.settings(scenario, inventory)
+    needs = host_needs(scenario, names, inventory, backend=name)
+    started_s = executor.now()
+    try:
+        found += pre_flight(executor, inventory.topology.hosts, needs)
+        elapsed_s = executor.now() - started_s
+    finally:
+        executor.close()
+    return Checked(
+        scenario=scenario.name if scenario else None,
+        inventory=inventory.source,
+        backend=name,
+        hosts=tuple(needs),
+        findings=folded(found),
+        elapsed_s=elapsed_s,
+    )
+
+
+def _asked_for(
+    scenario_path: Path | None, inventory_path: Path | None, hosts: str | None, faults: tuple[str, ...]
+) -> tuple[Scenario | None, Inventory, tuple[str, ...]]:
+    if scenario_path is not None:
+        scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
+        return scenario, inventory, scenario.hosts
+    if inventory_path is None:
+        raise ConfigError([Problem("fabric check", 0, "expected a scenario, or --inventory FILE, or both")])
+    inventory = load_inventory(inventory_path, extra_faults=faults)
+    return None, inventory, _selected(hosts or "all", inventory)
+
+
+def _selected(text: str, inventory: Inventory) -> tuple[str, ...]:
+    """The hosts that ``--hosts`` selects."""
+    try:
+        wanted = HostsText().parse(text)
+    except PydanticCustomError as exc:
+        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
+    said: list[Problem] = []
+    names = selected(wanted, inventory.topology, lambda what: said.append(Problem("--hosts", 0, what)))
+    if said:
+        raise ConfigError(said)
+    return names
+
+
+def _version_of(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

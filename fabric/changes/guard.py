@@ -1,0 +1,287 @@
+"""Calls of the guard on a target: the argv of each verb, and what its answers mean; the sh text is guard_shell's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from shlex import join
+
+from fabric.changes.guard_shell import GUARD
+from fabric.errors import ChangeError, Refused
+from fabric.model.change import Alteration, Argv, Check, Lease
+from fabric.model.command import CommandResult
+
+MAX_TEXT_BYTES = 120_000
+"""The most that fits into one argument of a command on Linux is 131072 bytes (MAX_ARG_STRLEN)."""
+
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_OWNER = re.compile(r"[A-Za-z0-9._:@/-]{1,255}")
+_NOT_POSIX = re.compile(r"\\[a-zA-Z]|\(\?|[*+?}]\?")
+_LISTED = re.compile(
+    r"change (?P<id>\S+) owner (?P<owner>\S+) state (?P<state>armed|applied|reverted|stuck|torn)"
+    r" left (?P<left>\d+\.\d\d) guard (?P<guard>alive|dead) boot (?P<boot>same|other)"
+)
+
+
+class LeaseGone(ChangeError):
+    """The lease has run out, its guard is dead, or the change was taken back: nothing was applied or renewed."""
+
+
+class UnknownChange(ChangeError):
+    """The target has no change of this name."""
+
+
+class StepFailed(ChangeError):
+    """A step of an apply ended with an error; what came before it may be in force."""
+
+
+class NotUndone(ChangeError):
+    """An undo failed, or a check after it; the guard, if it lives, keeps trying."""
+
+
+class GuardMissingTool(ChangeError):
+    """The target lacks a program that the guard or the undo needs."""
+
+
+class GuardCannotWrite(ChangeError):
+    """The guard's directory cannot be used: full, read-only, or somebody else's."""
+
+
+class GuardUnclear(ChangeError):
+    """The answer is none of the guard's; it is not known what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A guard that waits; *boot_id* is that of the target's running kernel."""
+
+    guard_id: str
+    ttl_s: float
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """
+    One change that a target knows of.
+
+    *state*: ``armed``, ``applied``, ``reverted`` (by its guard), ``stuck`` (its guard cannot undo it and keeps trying),
+    ``torn`` (its files are incomplete). *left_s*: seconds until the guard undoes it. Not *same_boot*: the target has
+    started anew since it was armed.
+    """
+
+    guard_id: str
+    owner: str
+    state: str
+    left_s: float
+    alive: bool
+    same_boot: bool
+
+
+def steps_text(steps: Iterable[Argv]) -> str:
+    """One command a line, quoted for sh. Raises ValueError for what no line can hold."""
+    return "\n".join(_line(argv) for argv in steps)
+
+
+def checks_text(checks: Iterable[Check]) -> str:
+    """One check a line: its patterns, ``--``, its argv. Raises ValueError for what no line can hold."""
+    lines = []
+    for check in checks:
+        if "--" in check.patterns or "" in check.patterns:
+            raise ValueError(f"a pattern of a check must not be empty or --: {check.patterns!r}")
+        for pattern in check.patterns:
+            if _NOT_POSIX.search(pattern):
+                raise ValueError(f"grep -E does not read this pattern as Python does: {pattern!r}")
+        lines.append(_line((*check.patterns, "--", *_runnable(check.argv))))
+    return "\n".join(lines)
+
+
+def _line(words: Argv) -> str:
+    if any(mark in word for word in words for mark in "\n\r\0"):
+        raise ValueError(f"a line break or NUL in {words!r}")
+    return join(_runnable(words))
+
+
+def _runnable(argv: Argv) -> Argv:
+    if not argv or not argv[0]:
+        raise ValueError(f"a command without a name: {argv!r}")
+    return argv
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """
+    The guards that keep their changes in *directory* of a target; with *sudo* they are called through ``sudo -n``.
+
+    Every ``read_`` raises one of the ChangeErrors of this module, or Refused, for an answer other than success.
+    """
+
+    directory: str = "/run/fabric-guard"
+    sudo: bool = False
+
+    def arm(self, guard_id: str, *, owner: str, lease: Lease, peer: str, what: Alteration) -> Argv:
+        """
+        Start the guard of an alteration. *peer*: the address the session comes from; empty: by the default route.
+
+        Raises ValueError for words that cannot be carried; nothing else is checked here but on the target.
+        """
+        if not _OWNER.fullmatch(owner):
+            raise ValueError(f"an owner is letters, digits and ._:@/-, not {owner!r}")
+        for device in what.devices:
+            if not device or "," in device:
+                raise ValueError(f"no device is named {device!r}")
+        if not what.undo:
+            raise ValueError("an alteration without an undo cannot be guarded")
+        undo, checks = steps_text(what.undo), checks_text(what.checks)
+        ttl, hold = _seconds(lease.ttl_s), _seconds(lease.max_hold_s)
+        return self._call("arm", _checked_id(guard_id), owner, ttl, hold, peer, ",".join(what.devices), undo, checks)
+
+    def read_armed(self, result: CommandResult) -> Armed:
+        """The guard holds the change's lease from now on."""
+        words = _answer(result, "armed")
+        if len(words) != 6 or words[2] != "ttl" or words[4] != "boot":
+            raise _unclear(result)
+        return Armed(words[1], float(words[3]), words[5])
+
+    def apply(self, guard_id: str, steps: Iterable[Argv]) -> Argv:
+        """Run *steps* under the lease; may be called again while the lease lasts."""
+        return self._call("apply", _checked_id(guard_id), steps_text(steps))
+
+    def read_applied(self, result: CommandResult) -> None:
+        """Every step ended with 0, and the lease had not run out when the last one did."""
+        _answer(result, "applied")
+
+    def renew(self, guard_id: str, ttl_s: float) -> Argv:
+        """Let the lease run *ttl_s* from now, but not beyond what was armed."""
+        return self._call("renew", _checked_id(guard_id), _seconds(ttl_s))
+
+    def read_renewed(self, result: CommandResult) -> float:
+        """The seconds that are left."""
+        words = _answer(result, "renewed")
+        if len(words) != 4 or words[2] != "left":
+            raise _unclear(result)
+        return float(words[3])
+
+    def lift(self, guard_id: str) -> Argv:
+        """Undo for now; the guard stays, and apply may follow."""
+        return self._call("lift", _checked_id(guard_id))
+
+    def read_lifted(self, result: CommandResult) -> None:
+        """The undo was done and its checks hold."""
+        _answer(result, "lifted")
+
+    def revert(self, guard_id: str) -> Argv:
+        """Undo for good, and end the guard; takes up to 10 s longer than its commands do."""
+        return self._call("revert", _checked_id(guard_id))
+
+    def read_reverted(self, result: CommandResult) -> bool:
+        """Undone, and its checks hold; True when the guard had undone it before."""
+        return _answer(result, "reverted")[2:] == ["by-guard"]
+
+    def list(self) -> Argv:
+        """Every change this target knows of."""
+        return self._call("list")
+
+    def read_list(self, result: CommandResult) -> tuple[Listed, ...]:
+        """One entry a change; raises GuardUnclear for a line that is none."""
+        if result.exit_status != 0:
+            raise _error(result)
+        found = []
+        for line in result.stdout.splitlines():
+            match = _LISTED.fullmatch(line)
+            if match is None or result.truncated:
+                raise _unclear(result)
+            state, alive, same = match["state"], match["guard"] == "alive", match["boot"] == "same"
+            found.append(Listed(match["id"], match["owner"], state, float(match["left"]), alive, same))
+        return tuple(found)
+
+    def log(self, guard_id: str) -> Argv:
+        """What the guard wrote down."""
+        return self._call("log", _checked_id(guard_id))
+
+    def read_log(self, result: CommandResult) -> str:
+        """Its text, one line an event, led by the target's uptime in seconds."""
+        if result.exit_status != 0:
+            raise _error(result)
+        return result.stdout
+
+    def _call(self, verb: str, *words: str) -> Argv:
+        for word in words:
+            size = len(word.encode("utf-8", "surrogateescape"))
+            if size > MAX_TEXT_BYTES or "\0" in word:
+                raise ValueError(f"an argument of guard {verb} holds a NUL or {size} bytes; {MAX_TEXT_BYTES} fit")
+        prefix = ("sudo", "-n") if self.sudo else ()
+        return (*prefix, "sh", "-c", GUARD, "fabric-guard", self.directory, verb, *words)
+
+
+def _checked_id(guard_id: str) -> str:
+    if not _ID.fullmatch(guard_id):
+        raise ValueError(f"a guard's id is up to 128 of A-Z a-z 0-9 . _ - and begins with no dot, not {guard_id!r}")
+    return guard_id
+
+
+def _seconds(seconds: float) -> str:
+    if not 0 < seconds < 1e6:
+        raise ValueError(f"{seconds!r} s is no time that a lease can last")
+    return f"{seconds:.2f}"
+
+
+def _last_line(result: CommandResult) -> str:
+    return next((line for line in reversed(result.stdout.splitlines()) if line.strip()), "")
+
+
+def _answer(result: CommandResult, word: str) -> list[str]:
+    """The words of the answer, when it is *word* about the change that was asked for; else raises."""
+    if result.exit_status != 0:
+        raise _error(result)
+    words = _last_line(result).split()
+    asked = result.command.argv
+    guard_id = asked[asked.index("fabric-guard") + 3]
+    if words[:2] != [word, guard_id]:
+        raise _unclear(result)
+    return words
+
+
+_ERRORS: dict[int, tuple[str, type[ChangeError]]] = {
+    71: ("failed", StepFailed),
+    72: ("unknown", UnknownChange),
+    73: ("busy", Refused),
+    74: ("unwritable", GuardCannotWrite),
+    75: ("gone", LeaseGone),
+    76: ("not-undone", NotUndone),
+    77: ("forbidden", Refused),
+    78: ("missing", GuardMissingTool),
+}
+
+
+def _error(result: CommandResult) -> ChangeError:
+    word, kind = _ERRORS.get(result.exit_status, ("", ChangeError))
+    line = _last_line(result)
+    first, _, rest = line.partition(" ")
+    if not word or first != word:
+        return _unclear(result)
+    detail = result.stderr.strip()
+    said = f"{_host(result)}: {_SENTENCES[word].format(rest)}"
+    return kind(f"{said}: {detail[-1000:]}" if detail else said)
+
+
+_SENTENCES = {
+    "failed": "a step ended with {}",
+    "unknown": "no change {} is known here",
+    "busy": "another change is held here: {}",
+    "unwritable": "the guard cannot write: {}",
+    "gone": "the lease of {} is gone",
+    "not-undone": "{} is not undone",
+    "forbidden": "{}: the guard refuses to touch it",
+    "missing": "there is no {}",
+}
+
+
+def _host(result: CommandResult) -> str:
+    return result.command.host
+
+
+def _unclear(result: CommandResult) -> GuardUnclear:
+    said = (result.stderr.strip() or result.stdout.strip() or "nothing")[-300:]
+    return GuardUnclear(f"{_host(result)}: the guard ended with {result.exit_status} and said {said!r}")

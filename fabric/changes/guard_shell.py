@@ -1,0 +1,347 @@
+"""
+The constant sh text of a guard: a detached process on the target that undoes one change when its lease runs out.
+
+A call is ``sh -c GUARD fabric-guard DIRECTORY VERB ARGS...``; no value is ever spliced into the text. It needs of the
+host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, ip, readlink (util-linux or busybox).
+
+One folder holds one change. A folder is made under a hidden name and renamed, so it is there whole or not at all. The
+state is the name of an empty file and changes by rename, which needs no space on a full disk. A missing or unreadable
+lease has run out. Locks: ``lock`` is held by whoever acts on the change, ``alive`` by the guard for its life,
+``applying`` by the steps of an apply themselves, so that one that outlives its caller is seen.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+
+# Times are hundredths of a second of /proc/uptime. 40 s: a tool is killed after 35 s.
+_FILES = r"""
+umask 077; LC_ALL=C; export LC_ALL; cd /
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH
+newline='
+'
+answer() { code=$1; shift; printf '%s\n' "$*"; exit "$code"; }
+now() { read -r up rest </proc/uptime; echo "${up%.*}${up#*.}"; }
+hundredths() {
+  case $1 in ''|.*|*[!0-9.]*|*.*.*|?????????*) answer 64 usage "$1 is not a number of seconds" ;; esac
+  whole=${1%%.*}; part=${1#"$whole"}; part=${part#.}00; whole=$whole${part%"${part#??}"}
+  while [ "${whole#0?}" != "$whole" ]; do whole=${whole#0}; done
+  echo "$whole"
+}
+seconds() { [ "$1" -gt 0 ] || set -- 0; printf '%d.%02d' $(($1 / 100)) $(($1 % 100)); }
+number_in() { n=; [ ! -r "$1" ] || read -r n <"$1"; case $n in ''|*[!0-9]*) n=0 ;; esac; echo "$n"; }
+word_in() { w=; [ ! -r "$1" ] || read -r w <"$1"; echo "${w:-?}"; }
+boot_id() { cat /proc/sys/kernel/random/boot_id; }
+left() { echo $(($(number_in "$f/lease") - $(now))); }
+state() {
+  for s in reverted stuck applied armed; do [ ! -e "$f/is-$s" ] || { echo $s; return; }; done
+  echo torn
+}
+becomes() { s=$(state); [ "$s" = "$1" ] || mv -f "$f/is-$s" "$f/is-$1"; }
+same_boot() { [ "$(word_in "$f/boot")" = "$(boot_id)" ]; }
+held() { [ -e "$1" ] && ! flock -s -n "$1" true; }
+alive() { same_boot && held "$f/alive"; }
+gone() {
+  case $(state) in armed|applied) ;; *) return 0 ;; esac
+  ! same_boot || [ "$(left)" -le 0 ] || ! alive
+}
+still_applying() { held "$f/applying" && [ $(($(now) - $(number_in "$f/applying"))) -lt 4000 ]; }
+put() { printf '%s\n' "$2" >"$1" && [ "$(cat "$1"; echo .)" = "$2$newline." ]; }
+leased_until() { put "$f/lease.new" "$1" && mv -f "$f/lease.new" "$f/lease"; }
+least() { [ "$1" -le "$2" ] && echo "$1" || echo "$2"; }
+locked() {
+  [ -r "$f/lock" ] || { [ -d "$f" ] && (: >>"$f/lock"); }
+  command exec 9<"$f/lock" && timeout "$1" flock 9 && [ "$f/lock" -ef "/proc/$$/fd/9" ]
+}
+opened() {
+  id=$1; f=$dir/$id
+  case $id in ''|.*|*[!A-Za-z0-9._-]*) answer 64 usage "bad id $id" ;; esac
+  [ ${#id} -le 128 ] || answer 64 usage "id too long"
+}
+entered() {
+  opened "$1"
+  [ -d "$f" ] || answer 72 unknown "$id"
+  locked 10 || { [ -d "$f" ] || answer 72 unknown "$id"; return 1; }
+}
+entered_or_busy() { entered "$1" || answer 73 busy "$id" owner "$(word_in "$f/owner")"; }
+"""
+
+_STEPS = r"""
+tool() { timeout -k 5 30 "$@" </dev/null 4>&- 5>&- 8>&- 9>&-; }
+each() {
+  each=$1 verdict=0; set -f; IFS=$newline
+  for line in $2; do
+    unset IFS
+    "$each" "$line" || { verdict=$?; [ "$each" != apply_step ] || break; }
+  done
+  unset IFS; set +f
+  return $verdict
+}
+there() { command -v "$1" >/dev/null || answer 78 missing "$1"; }
+undo_known() { eval "set -- $1"; there "$1"; }
+check_known() { eval "set -- $1"; while [ "$1" != -- ]; do shift; done; there "$2"; }
+undo_step() {
+  eval "set -- $1"
+  said=$( { tool "$@" 2>&1 7>&-; printf '\n%s' "$?"; } | timeout 40 cat)
+  status=${said##*"$newline"}
+  [ "$status" != 0 ] || return 0
+  printf 'undo ended with %s: %s\n%.4000s\n' "$status" "$line" "${said%"$newline"*}" >&2
+  return 1
+}
+check_tool() { while [ "$1" != -- ]; do shift; done; shift; tool "$@"; }
+check_step() {
+  eval "set -- $1"
+  said=$(check_tool "$@" 7>&-; printf '\n%s' "$?")
+  status=${said##*"$newline"} said=${said%"$newline"*}
+  if [ "$status" != 0 ]; then
+    printf 'check ended with %s: %s\n%.4000s\n' "$status" "$line" "$said" >&2; return 1
+  fi
+  for pattern; do
+    [ "$pattern" != -- ] || return 0
+    printf '%s\n' "$said" | grep -E -e "$pattern" >/dev/null && continue
+    printf 'check does not find %s: %s\n%.4000s\n' "$pattern" "$line" "$said" >&2; return 1
+  done
+}
+undone() {
+  undone=0
+  each undo_step "$undo" || undone=1
+  each check_step "$checks" || undone=1
+  return $undone
+}
+recall() {
+  undo='' checks=''
+  [ -r "$f/undo" ] && [ -r "$f/checks" ] || { echo "undo or checks are missing in $f" >&2; return 1; }
+  undo=$(cat "$f/undo") && checks=$(cat "$f/checks")
+}
+apply_step() {
+  ! gone || answer 75 gone "$id"
+  now >"$f/applying" || answer 74 unwritable "$f/applying"
+  eval "set -- $1"
+  tool "$@" && return 0
+  failed=$?; echo; answer 71 failed "$failed" "$line"
+}
+"""
+
+# Slot: bus and device of a PCI address without the function; ports of one card share it.
+_FORBIDDEN = r"""
+sys=${FABRIC_SYSFS:-/sys}
+slot_of() {
+  for link in "$1" "$1/physfn"; do
+    [ ! -e "$link" ] ||
+      readlink -f "$link" | sed -n 's|.*/\([0-9a-f]\{4,\}:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\)\.[0-7]\(/.*\)*$|\1|p'
+  done
+}
+below() {
+  echo "$1"
+  for lower in "$sys/class/net/$1"/lower_* "$sys/class/net/$1"/brif/*; do
+    [ ! -e "$lower" ] || { lower=${lower##*/}; below "${lower#lower_}"; }
+  done
+  [ ! -r "$sys/class/net/$1/bonding/slaves" ] ||
+    for lower in $(cat "$sys/class/net/$1/bonding/slaves"); do below "$lower"; done
+}
+out_of() { sed -n 's/.* dev \([^ ]*\).*/\1/p'; }
+route_to() {
+  case $1 in
+    *%*) echo "${1#*%}" ;;
+    *) ip -o route get "$1" | out_of ;;
+  esac
+}
+session_interfaces() {
+  if [ -n "$1" ]; then route_to "$1"; return; fi
+  [ -z "$SSH_CONNECTION" ] || route_to "${SSH_CONNECTION%% *}"
+  ip -o -4 route show default | out_of; ip -o -6 route show default | out_of
+}
+slots_of_device() {
+  case $1 in ''|.*|*[!A-Za-z0-9._:@-]*) return 1 ;; esac
+  if [ -e "$sys/class/infiniband/$1" ]; then
+    slot=$(slot_of "$sys/class/infiniband/$1/device")
+    if [ -r "$sys/class/infiniband/$1/parent" ]; then
+      read -r lower <"$sys/class/infiniband/$1/parent"
+      slot="$slot $lower $(slot_of "$sys/class/net/$lower/device")"
+    fi
+    [ -n "$slot" ] && echo "$slot"
+  elif [ -e "$sys/class/net/$1" ]; then
+    echo "$1"; slot_of "$sys/class/net/$1/device"
+  else
+    slot=$(slot_of "$sys/bus/pci/devices/$1"; slot_of "$sys/bus/pci/devices/0000:$1")
+    [ -n "$slot" ] && echo "$slot"
+  fi
+}
+allowed() {
+  [ -n "$2" ] || return 0
+  session=$(session_interfaces "$1")
+  set -f; IFS=,; set -- $2; unset IFS; set +f
+  [ -n "$session" ] || answer 77 forbidden "$1" the interface that carries the session cannot be told
+  carriers=$(for interface in $session; do below "$interface"; done)
+  places=$(for interface in $carriers; do echo "$interface"; slot_of "$sys/class/net/$interface/device"; done)
+  for device; do
+    slots=$(slots_of_device "$device") || answer 77 forbidden "$device" unknown device
+    for slot in $slots; do
+      for place in $places; do
+        [ "$slot" != "$place" ] || answer 77 forbidden "$device" carries the session through $session
+      done
+    done
+  done
+}
+"""
+
+# The guard goes on without the lock after 2 s (a caller that hangs must not keep the change alive), but it says
+# "reverted" only after an undo under the lock, with no step of an apply left running.
+_GUARD = r"""
+mine() { [ "$(number_in "$f/pid")" = $$ ]; }
+log_lines() {
+  while IFS= read -r line || [ -n "$line" ]; do
+    [ "$(cat "$f/log" | wc -c)" -gt 262144 ] || printf '%s %s\n' "$(seconds "$(now)")" "$line" >>"$f/log"
+  done 2>/dev/null
+}
+attempt() {
+  status=$( { { undone 9>&-; echo $? >&5; } 2>&1 >/dev/null | log_lines 5>&- 9>&-; } 5>&1)
+  [ "$status" = 0 ] && [ "$1" = locked ] && ! still_applying
+}
+rest() {
+  until_cs=$(($(now) + $1 * 100))
+  while mine && [ "$(now)" -lt $until_cs ]; do sleep 0.25; done
+}
+guard() {
+  opened "$1"; trap : HUP INT TERM; delay=1
+  recall 2>/dev/null && put "$f/pid" $$ || exit 74
+  command exec 8<"$f/alive" && timeout 5 flock 8 || exit 74
+  while mine; do
+    [ "$(left)" -le 0 ] || { sleep 0.25 8>&-; continue; }
+    got=; ! locked 2 || got=locked
+    mine || exit 0
+    if [ "$(left)" -gt 0 ]; then exec 9>&-; continue; fi
+    echo "the lease has run out: undo" | log_lines
+    if attempt "$got"; then
+      becomes reverted; echo "undone" | log_lines; exit 0
+    fi
+    becomes stuck; exec 9>&-
+    echo "not undone yet; again in $delay s" | log_lines
+    rest $delay; delay=$(least $((2 * delay)) 30)
+  done
+} 2>/dev/null
+"""
+
+_VERBS = r"""
+sweep() {
+  for f in "$dir"/.new.* "$dir"/.old.*; do [ ! -d "$f" ] || rm -rf "$f"; done
+  for f in "$dir"/*; do
+    [ -d "$f" ] || continue
+    if [ "$(state)" = reverted ]; then removed; continue; fi
+    owner=$(word_in "$f/owner")
+    [ "$owner" = "$2" ] && [ "${f##*/}" != "$1" ] || answer 73 busy "${f##*/}" owner "$owner"
+  done
+}
+removed() { old=$dir/.old.${f##*/}.$$; mv "$f" "$old" 2>/dev/null; rm -rf "$old"; [ ! -e "$f" ]; }
+written() {
+  f=$dir/.new.$id.$$
+  mkdir "$f" && put "$f/owner" "$1" && put "$f/boot" "$(boot_id)" && put "$f/peer" "$2" && put "$f/devices" "$3" &&
+    put "$f/undo" "$4" && put "$f/checks" "$5" && put "$f/lease" "$6" && put "$f/term" "$7" && put "$f/guard" "$text" &&
+    put "$f/applying" 0 && : >"$f/lock" && : >"$f/alive" && : >"$f/log" && : >"$f/is-armed"
+}
+begin_guard() {
+  if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+    systemd-run --quiet --collect --unit="fabric-guard-$id" --setenv="PATH=$PATH" -- \
+      sh "$f/guard" "$dir" guard "$id" </dev/null >/dev/null 2>&1 && return
+  fi
+  setsid sh "$f/guard" "$dir" guard "$id" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
+}
+arm() {
+  opened "$1"
+  case $2 in ''|*[!A-Za-z0-9._:@/-]*) answer 64 usage "bad owner" ;; esac
+  ttl=$(hundredths "$3") && hold=$(hundredths "$4") || answer 64 "$ttl" "$hold"
+  each undo_known "$7"; each check_known "$8"
+  mkdir -p "$dir" 2>/dev/null; whole
+  [ -d "$dir" ] && command exec 8>>"$dir/.arm" || answer 74 unwritable "$dir"
+  timeout 10 flock 8 || answer 73 busy .arm owner '?'
+  sweep "$1" "$2"
+  allowed "$5" "$6"
+  at=$(now)
+  if ! why=$(written "$2" "$5" "$6" "$7" "$8" $((at + $(least $ttl $hold))) $((at + hold)) 2>&1) ||
+    ! mv "$dir/.new.$id.$$" "$dir/$id"; then
+    rm -rf "$dir/.new.$id.$$"; printf '%s\n' "$why" >&2; answer 74 unwritable "$dir"
+  fi
+  f=$dir/$id
+  begin_guard
+  n=0; until alive && [ "$(number_in "$f/pid")" != 0 ]; do
+    n=$((n + 1)); [ $n -lt 100 ] || { removed; answer 74 unwritable "the guard did not start"; }
+    sleep 0.05
+  done
+  answer 0 armed "$id" ttl "$3" boot "$(boot_id)"
+}
+apply() {
+  entered_or_busy "$1"
+  ! gone || answer 75 gone "$id"
+  allowed "$(cat "$f/peer")" "$(cat "$f/devices")"
+  command exec 7<"$f/applying" || answer 74 unwritable "$f/applying"
+  flock -n 7 || answer 73 busy "$id" owner "$(word_in "$f/owner")"
+  becomes applied || answer 74 unwritable "$f"
+  each apply_step "$2"
+  echo; ! gone || answer 75 gone "$id"
+  answer 0 applied "$id"
+}
+renew() {
+  entered_or_busy "$1"; ttl=$(hundredths "$2") || answer 64 "$ttl"
+  ! gone || answer 75 gone "$id"
+  at=$(now)
+  leased_until "$(least $((at + ttl)) "$(number_in "$f/term")")" 2>/dev/null || answer 74 unwritable "$f/lease"
+  answer 0 renewed "$id" left "$(seconds "$(left)")"
+}
+lift() {
+  entered_or_busy "$1"
+  ! gone || answer 75 gone "$id"
+  recall && undone || answer 76 not-undone "$id"
+  ! still_applying || answer 76 not-undone "$id"
+  becomes armed || answer 74 unwritable "$f"
+  answer 0 lifted "$id"
+}
+not_undone() {
+  rm -f "$f/lease"; [ "$(state)" != reverted ] || becomes stuck
+  echo "$1" >&2; answer 76 not-undone "$id"
+}
+revert() {
+  entered "$1" || not_undone "another call holds this change"
+  how=; [ "$(state)" != reverted ] || how=by-guard
+  recall && undone || not_undone "not undone: $f"
+  ! still_applying || not_undone "a step of an apply still runs"
+  guard=$(number_in "$f/pid"); n=0; rm -f "$f/pid"
+  while alive; do
+    n=$((n + 1)); [ $n -ne 60 ] || [ "$guard" = 0 ] || kill -s KILL "$guard"
+    [ $n -lt 80 ] || break
+    sleep 0.05
+  done
+  removed || answer 74 unwritable "$f"
+  answer 0 reverted "$id" $how
+}
+list() {
+  [ -d "$dir" ] || return 0
+  for f in "$dir"/*; do
+    [ -d "$f" ] || continue
+    alive=dead; ! alive || alive=alive
+    boot=other; ! same_boot || boot=same
+    left=0; [ $boot = other ] || left=$(left)
+    case $(state) in armed|applied) ;; *) left=0 ;; esac
+    echo "change ${f##*/} owner $(word_in "$f/owner") state $(state) left $(seconds "$left") guard $alive boot $boot"
+  done
+}
+log() { opened "$1"; [ -d "$f" ] || answer 72 unknown "$id"; [ ! -e "$f/log" ] || cat "$f/log"; }
+whole() {
+  [ ! -e "$dir" ] || { [ -d "$dir" ] && [ -O "$dir" ] && [ ! -L "$dir" ] && [ -r "$dir" ] && [ -x "$dir" ]; } ||
+    answer 74 unwritable "$dir is not a directory of this user"
+}
+dir=$1 verb=$2; shift 2
+for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir wc; do
+  command -v $need >/dev/null || answer 78 missing $need
+done
+whole
+case $verb in
+  arm|apply|renew|lift|revert|list|log|guard) "$verb" "$@" ;;
+  *) answer 64 usage "no verb $verb" ;;
+esac
+"""
+
+_TEXT = _FILES + _STEPS + _FORBIDDEN + _GUARD + _VERBS
+
+# The text carries itself once more, quoted, because arm writes it into the folder for the guard to run.
+GUARD = f'text={quote(_TEXT)}\neval "$text"\n'
+"""What ``sh -c`` is given; the guard itself runs the same text from a file in its folder."""

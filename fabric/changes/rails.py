@@ -1,0 +1,88 @@
+"""
+Guard rails that need the fabric: what is looked at on the hosts before anything is altered.
+
+That a closed switch port can be opened again in-band is looked at where the port is chosen (fabric.changes.reach); that
+the session itself does not go through what is closed, by the guard on the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fabric.changes.kind import Context
+from fabric.changes.look import plainly, program
+from fabric.changes.procedure import Procedure
+from fabric.errors import Refused
+from fabric.model.change import Alteration, Change, ChangeSettings
+from fabric.tools import sysfs
+from fabric.tools.argument import word
+from fabric.tools.said import complaint
+
+BUSY, ISOLATE = "busy_hosts", "isolate"
+"""Words of a scenario's ``allow``."""
+
+_NOT_FOUND = 127
+
+
+def check_rails(
+    change: Change, alterations: tuple[Alteration, ...], context: Context, allow: Collection[str]
+) -> Procedure[None]:
+    """
+    Nothing that must not be touched is touched, nobody works on the hosts, and none loses its last path.
+
+    Raises Refused with the word that would allow it, where one does. What cannot be looked at is refused.
+    """
+    if not alterations:
+        return
+    untouchable = managed(change, alterations, context.settings)
+    if untouchable:
+        raise Refused(f"{change.component}: {untouchable} is for management (changes: management in the inventory)")
+    for host in change.hosts if BUSY not in allow else ():
+        yield from _need_idle(host, context)
+    if change.is_fault and "/" in change.component and ISOLATE not in allow:
+        yield from _need_other_path(change, context)
+
+
+def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
+    """The first name of ``management`` that a change touches, None when it touches none of them."""
+    host, slash, device = change.component.partition("/")
+    names = {change.component, host, *change.switches, *((device,) if slash else ())}
+    if change.scope != "fabric":
+        names |= set(change.hosts)
+    for alteration in alterations:
+        names |= {f"{alteration.host}/{device}" for device in alteration.devices}
+        names |= {argv[4] for argv in alteration.apply if argv[1:4] == ("link", "set", "dev")}
+    return next((name for name in settings.management if name in names), None)
+
+
+def _need_idle(host: str, context: Context) -> Procedure[None]:
+    """No process on its GPUs, and no job of the batch system; a tool that is not there has nothing to say."""
+    smi = (program(context, host, "nvidia-smi"), "--query-compute-apps=pid", "--format=csv,noheader")
+    stdout, stderr, status = yield from plainly(host, smi)
+    if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
+        said = complaint(stdout, stderr)
+        raise Refused(f"{host}: whether its GPUs are in use cannot be seen (nvidia-smi: {said})", allow=BUSY)
+    pids = [line for line in stdout.split() if line.isdigit()] if status == 0 else []
+    if pids:
+        raise Refused(f"{host}: its GPUs are in use (processes {', '.join(pids[:8])})", allow=BUSY)
+    squeue = (program(context, host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
+    stdout, stderr, status = yield from plainly(host, squeue)
+    if status not in (0, _NOT_FOUND):
+        said = complaint(stdout, stderr)
+        raise Refused(f"{host}: whether jobs run there cannot be seen (squeue: {said})", allow=BUSY)
+    jobs = stdout.split() if status == 0 else []
+    if jobs:
+        raise Refused(f"{host}: jobs run there ({', '.join(jobs[:8])})", allow=BUSY)
+
+
+def _need_other_path(change: Change, context: Context) -> Procedure[None]:
+    """Some other RNIC of the host is Active."""
+    name, _, device = change.component.partition("/")
+    host = context.topology.hosts.get(name)
+    others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != device]
+    if others:
+        asked = sysfs.states([(rnic.device, rnic.port) for rnic in others])
+        states = sysfs.read_states(*(yield from plainly(name, asked)))
+        if "ACTIVE" in states:
+            return
+    raise Refused(f"{change.component}: {name} has no other active RNIC: it would be cut off", allow=ISOLATE)

@@ -1,0 +1,174 @@
+"""
+Keys in the configuration files of all subnet managers, read by them anew: fabric-wide, for everybody who uses it.
+
+Every manager's file is changed, standby ones first and the master last, so that a handover on the way finds what was
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from shlex import join, quote
+
+from fabric.changes import conf_shell
+from fabric.changes.kind import Context, Counters, Kind
+from fabric.changes.look import Text, look, program
+from fabric.changes.ports import fabric_ports
+from fabric.changes.procedure import Procedure, pause
+from fabric.errors import NotInForce, Refused, ToolError
+from fabric.model.change import Alteration, Argv, Change, ChangeSettings, Check, SubnetManager
+from fabric.tools import opensm_conf, sminfo
+
+MASTER_S = 60.0
+"""A restarted manager must be seen as master within so much (seconds; choice: a first sweep takes 10 to 20)."""
+POLL_S = 1.0
+
+SETTLE_S = 20.0
+"""
+After a manager was seen as master, its routes count as in force (seconds).
+
+Nothing that a host can read says so; a sweep takes 10 to 20 s on very large fabrics (enterpriseai.news, 2017).
+"""
+
+KeysOf = Callable[[ChangeSettings, bool], tuple[tuple[str, str], ...]]
+"""The keys and values of the inventory for on or off."""
+
+
+class SubnetManagerKeys(Kind):
+    """A kind that gives keys of the managers' files other values; param *on*."""
+
+    def __init__(self, keys: KeysOf) -> None:
+        self._keys = keys
+
+    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+        """One Alteration for each manager whose file says something else; none when all say so already."""
+        wanted = self._wanted(change, context)
+        managers = context.settings.subnet_managers
+        if not managers:
+            raise Refused("the inventory names no subnet manager (changes: subnet_managers)")
+        found = []
+        in_order = yield from _master_last(managers, context)
+        for manager in in_order:
+            alteration = yield from _alteration(manager, change, wanted, context)
+            if alteration is not None:
+                found.append(alteration)
+        return tuple(found)
+
+    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+        """The keys are in every manager's file, and a master is at work."""
+        wanted = self._wanted(change, context)
+        for manager in context.settings.subnet_managers:
+            there = yield from _keys(manager, context)
+            for key, value in wanted.items():
+                if there.get(key) != value:
+                    raise NotInForce(f"{manager.host}: {manager.config}: {key} is {there.get(key)!r}, not {value!r}")
+        if alterations:
+            yield from _settled(context)
+
+    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
+        """Nothing is counted."""
+        del change, context
+        yield from ()
+        return {}
+
+    def recovered(
+        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
+    ) -> Procedure[float]:
+        """Wait until a master is at work again, and has routed."""
+        del change
+        if not alterations:
+            return (yield from pause(0.0))
+        return (yield from _settled(context, until_s=until_s))
+
+    def _wanted(self, change: Change, context: Context) -> dict[str, str]:
+        wanted = dict(self._keys(context.settings, bool(change.params["on"])))
+        if not wanted:
+            raise Refused(f"the inventory does not say which keys stand for this state of {change.kind}")
+        return wanted
+
+
+def _alteration(
+    manager: SubnetManager, change: Change, wanted: Mapping[str, str], context: Context
+) -> Procedure[Alteration | None]:
+    before = yield from _keys(manager, context)
+    if all(before.get(key) == value for key, value in wanted.items()):
+        return None
+    backup = conf_shell.backup_of(manager.config, change.change_id)
+    _, _, status = yield from look(context, manager.host, ("cat", backup))
+    if status == 0:
+        raise Refused(
+            f"{manager.host}: {backup} is there: an earlier change of this file was not taken back (fabric restore)"
+        )
+    undo, checks = _way_back(manager.config, backup, {key: before.get(key) for key in wanted})
+    seen = ", ".join(f"{key} {before.get(key, '(not there)')}" for key in wanted)
+    return Alteration(
+        host=manager.host,
+        apply=(conf_shell.edit(manager.config, backup, wanted), manager.reload),
+        undo=(*undo, conf_shell.drop(manager.config, backup), manager.reload),
+        checks=checks,
+        prior=f"{manager.host}:{manager.config}: {seen}",
+        manual=f"mv {quote(backup)} {quote(manager.config)} && {join(manager.reload)}",
+    )
+
+
+def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tuple[tuple[Argv, ...], tuple[Check, ...]]:
+    """
+    How the keys get the values they had, and how to see it.
+
+    They are set one by one, so that changes of other keys of the same file may come and go meanwhile. Where a key was
+    not there at all, the whole file is put back; that nothing is left to put back then shows it.
+    """
+    there = {key: value for key, value in before.items() if value is not None}
+    seen = Check(("cat", config), tuple(opensm_conf.equals(key, value) for key, value in there.items()))
+    if len(there) == len(before):
+        return (conf_shell.edit(config, backup, there),), (seen,)
+    back = conf_shell.restore(config, backup)
+    return (back,), (seen, Check(back, (f"^{conf_shell.NOTHING}",)))
+
+
+def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:
+    stdout, stderr, status = yield from look(context, manager.host, ("cat", manager.config))
+    if status != 0:
+        raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
+    return opensm_conf.parse(stdout)
+
+
+def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Procedure[tuple[SubnetManager, ...]]:
+    """As listed, with the master moved to the end where the fabric names it by one of the hosts."""
+    if context.settings.via is None or len(managers) == 1:
+        return managers
+    try:
+        master = sminfo.read(*(yield from _asked(context)))
+        fabric = yield from fabric_ports(context)
+    except ToolError:
+        return managers
+    ends = [line.end for line in fabric if line.end.lid == master.lid or line.end.guid == master.guid]
+    names = {end.description.partition(" ")[0] for end in ends}
+    return tuple(sorted(managers, key=lambda manager: manager.host in names))
+
+
+def _asked(context: Context) -> Procedure[Text]:
+    """``sminfo`` from ``via``, else from the first manager's own host."""
+    host = context.settings.via or context.settings.subnet_managers[0].host
+    return (yield from look(context, host, sminfo.argv(tool=program(context, host, "sminfo"))))
+
+
+def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
+    seen_s = yield from _need_master(context, until_s=until_s)
+    return (yield from pause(seen_s + SETTLE_S))
+
+
+def _need_master(context: Context, *, until_s: float | None = None) -> Procedure[float]:
+    """Wait until the fabric has a master; returns the time. Raises NotInForce with what was seen instead."""
+    now_s = yield from pause(0.0)
+    end_s = now_s + MASTER_S if until_s is None else until_s
+    while True:
+        try:
+            state = sminfo.read(*(yield from _asked(context))).state
+        except ToolError as exc:
+            state = str(exc).partition("\n")[0]
+        if state == "MASTER":
+            return now_s
+        if now_s >= end_s:
+            raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
+        now_s = yield from pause(min(now_s + POLL_S, end_s))

@@ -1,0 +1,115 @@
+"""Asks many hosts many things at the same time, within bounds, and never waits for ever."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from fabric.checks.answer import Answer, Argv
+from fabric.errors import CommandTimeout
+from fabric.model.command import Command
+from fabric.ports import Ended, Executor, Lost, Ready, Ticket
+
+IN_FLIGHT_MOST = 256
+"""Commands at the same time over all hosts; a choice: a thread each over SSH."""
+PER_HOST_MOST = 3
+"""Commands at the same time on one host; a choice, far below the 10 sessions that sshd allows."""
+TIMEOUT_S = 15.0
+"""Deadline of one command; a choice: the slowest asked here, nvidia-smi without persistence, takes a few seconds."""
+TIMEOUTS_MOST = 3
+"""After so many deadlines a host is asked nothing more."""
+SILENCE_S = 120.0
+"""An executor that tells nothing for so long is broken: longer than any connect and any deadline (choice)."""
+OUTPUT_MOST_BYTES = 64 << 10
+
+
+def ask_all(
+    executor: Executor, asked: Mapping[str, Sequence[Argv]], *, in_flight: int = IN_FLIGHT_MOST
+) -> dict[str, dict[Argv, Answer]]:
+    """
+    Every command on its host, each once; there is an answer for every one.
+
+    A host that cannot be reached, or lets too many deadlines pass, is asked nothing more: the rest is lost for the
+    same reason.
+    """
+    return _Asking(executor, asked, in_flight).answers()
+
+
+class _Asking:
+    """One round of questions while it goes on."""
+
+    def __init__(self, executor: Executor, asked: Mapping[str, Sequence[Argv]], in_flight: int) -> None:
+        self._executor = executor
+        self._in_flight = in_flight
+        self._left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
+        self._turns = deque(host for host, argvs in self._left.items() for _ in range(min(PER_HOST_MOST, len(argvs))))
+        self._open: dict[Ticket, Command] = {}
+        self._timeouts = dict.fromkeys(self._left, 0)
+        self._answers: dict[str, dict[Argv, Answer]] = {host: {} for host in self._left}
+
+    def answers(self) -> dict[str, dict[Argv, Answer]]:
+        """Start, wait, note, until nothing is open."""
+        self._start()
+        heard_s = self._executor.now()
+        while self._open:
+            happened = self._executor.wait(heard_s + SILENCE_S)
+            if not happened and self._executor.now() >= heard_s + SILENCE_S:
+                self._give_up()
+                break
+            for event in happened:
+                heard_s = self._executor.now()
+                if not isinstance(event, Ready):
+                    self._note(event)
+            self._start()
+        return self._answers
+
+    def _start(self) -> None:
+        while self._turns and len(self._open) < self._in_flight:
+            host = self._turns.popleft()
+            if self._left[host]:
+                argv = self._left[host].popleft()
+                command = Command(host, argv, TIMEOUT_S, output_cap_bytes=OUTPUT_MOST_BYTES)
+                self._open[self._executor.start(command)] = command
+
+    def _note(self, event: Ended | Lost) -> None:
+        command = self._open.pop(event.ticket, None)
+        if command is None:
+            return
+        host = command.host
+        if isinstance(event, Ended):
+            result = event.result
+            self._answers[host][command.argv] = Answer(
+                command.argv, result.exit_status, result.stdout, result.stderr, result.started_s, result.ended_s
+            )
+        else:
+            self._lost(command, event)
+        self._turns.append(host)
+
+    def _lost(self, command: Command, event: Lost) -> None:
+        host, timed_out = command.host, isinstance(event.error, CommandTimeout)
+        why = f"no answer within {TIMEOUT_S:g} s" if timed_out else _without(str(event.error), host)
+        self._answers[host][command.argv] = _unanswered(command.argv, why)
+        self._timeouts[host] += timed_out
+        if not timed_out or self._timeouts[host] >= TIMEOUTS_MOST:
+            self._drop(host, why)
+
+    def _drop(self, host: str, why: str) -> None:
+        while self._left[host]:
+            argv = self._left[host].popleft()
+            self._answers[host][argv] = _unanswered(argv, why)
+
+    def _give_up(self) -> None:
+        for ticket, command in self._open.items():
+            self._executor.cancel(ticket)
+            why = "the executor never said what became of it"
+            self._answers[command.host][command.argv] = _unanswered(command.argv, why)
+            self._drop(command.host, why)
+
+
+def _unanswered(argv: Argv, why: str) -> Answer:
+    return Answer(argv, -1, "", "", 0.0, 0.0, lost=why)
+
+
+def _without(text: str, host: str) -> str:
+    """Errors begin with the host's name; findings are folded over hosts."""
+    return text.removeprefix(f"{host}: ")

@@ -1,0 +1,67 @@
+"""``fabric restore``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fabric.cli.options import json_option, print_json
+
+if TYPE_CHECKING:
+    from fabric.app_restore import Restored
+    from fabric.model.inventory import Inventory
+    from fabric.ports import Executor
+
+
+@click.command("restore")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option("--all-hosts", is_flag=True, help="Ask the guards on every host of --inventory instead of a journal.")
+@click.option("--inventory", type=click.Path(path_type=Path), help="With --all-hosts: the inventory file.")
+@click.option("--backend", metavar="NAME", help="With --all-hosts: mock, ssh or process; default: the inventory's.")
+@json_option
+def command(
+    run: Path | None, results: Path, inventory: Path | None, backend: str | None, *, all_hosts: bool, as_json: bool
+) -> int:
+    """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
+    from fabric import app_restore
+
+    if all_hosts != (inventory is not None):
+        raise click.UsageError("--all-hosts and --inventory belong together")
+    if all_hosts and run is not None:
+        raise click.UsageError("give either a run or --all-hosts")
+    if inventory is not None:
+        found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
+    else:
+        found = app_restore.restore(run, results=results, make_executor=_executor)
+    return _show(found, as_json=as_json)
+
+
+def _executor(backend: str, inventory: Inventory) -> Executor:
+    from fabric.errors import ConfigError, Problem
+    from fabric.wiring import BACKENDS
+
+    if backend not in BACKENDS:
+        raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {backend!r}")])
+    return BACKENDS[backend](inventory, 0)
+
+
+def _show(found: list[Restored], *, as_json: bool) -> int:
+    """Exit 0 when nothing is left, 4 when something may be."""
+    from fabric.report.output import say
+    from fabric.report.visible import visible
+
+    code = 0 if all(one.certain for one in found) else 4
+    if as_json:
+        changes = [{"run": one.run, "text": one.text, "certain": one.certain} for one in found]
+        print_json({"changes": changes, "exit_code": code})
+        return code
+    for one in found:
+        say(visible(f"{'ok  ' if one.certain else 'LIVE'}  {one.text}"))
+    if not found:
+        say("no change is open")
+    elif code:
+        say("A change may still be live: see above; run it again, or undo it by hand.")
+    return code

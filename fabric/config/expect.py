@@ -1,0 +1,155 @@
+"""Makes what a scenario expects from what its file says, and checks it against the phases and the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fabric.config.document import Tree
+from fabric.config.entries import Entry, valid
+from fabric.config.expect_file import CompareEntry, EndsEntry, ExpectEntry, RecoversEntry
+from fabric.config.matrix import Matrix
+from fabric.config.problems import KeyPath, Problems
+from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.change import AdaptiveRoutingSpec, PortFlapSpec, ShieldSpec
+from fabric.model.scenario import (
+    Expectation,
+    ExpectedEnd,
+    ExpectedRatio,
+    ExpectedRecovery,
+    LoopbackSpec,
+    Phase,
+    PhaseRef,
+    ProbeSpec,
+    RnicToRnicSpec,
+    Where,
+)
+from fabric.model.units import size_text
+
+
+class _ExpectItem(Entry):
+    """One entry of ``expect:`` alone, so that mistakes elsewhere do not hide it."""
+
+    item: ExpectEntry
+
+
+@dataclass(frozen=True)
+class Expected:
+    """
+    Reads expectations of a scenario whose phases are called *names* (also those that are wrong).
+
+    *phases* are those that could be read, of every combination; *matrix* has the values.
+    """
+
+    names: Sequence[str]
+    phases: Sequence[Phase]
+    matrix: Matrix
+    problems: Problems
+
+    def all(self, raw: Tree | None) -> tuple[Expectation, ...]:
+        """Every entry that is well formed; what it refers to is checked."""
+        found = []
+        for position, tree in enumerate(raw if isinstance(raw, list) else []):
+            whole = valid(_ExpectItem, {"item": tree})
+            if whole is not None:
+                found.append(self._one(whole.item, ("expect", position)))
+        return tuple(found)
+
+    def _one(self, entry: ExpectEntry, path: KeyPath) -> Expectation:
+        if isinstance(entry, CompareEntry):
+            return self._ratio(entry, path)
+        ref = self._ref(entry.phase, entry.where, path)
+        if isinstance(entry, EndsEntry):
+            return ExpectedEnd(ref, entry.ends == "completed")
+        return self._recovery(entry, ref, path)
+
+    def _ratio(self, entry: CompareEntry, path: KeyPath) -> ExpectedRatio:
+        one, slash, other = entry.compare.partition("/")
+        of = self._ref(one, entry.where, path, key="compare")
+        against = entry.where if entry.against is None else entry.against
+        over = self._ref(
+            other or one, against, path, key="compare", values="where" if against is entry.where else "against"
+        )
+        if not slash and entry.against is None:
+            text = f"expected two phases such as {one}/..., or 'against': the values of what {one} is compared with"
+            self.problems.add((*path, "compare"), text)
+        elif of.label == over.label and not _apart(of.where, over.where):
+            text = f"{quoted(of.label)} would be compared with itself: give 'where' and 'against' different values"
+            self.problems.add((*path, "compare"), text)
+        self._bounds(entry, path)
+        self._measured(entry, (of, over), path)
+        return ExpectedRatio(of, over, entry.at_least, entry.at_most, entry.probe, entry.size)
+
+    def _bounds(self, entry: CompareEntry, path: KeyPath) -> None:
+        least, most = entry.at_least, entry.at_most
+        if least is None and most is None:
+            self.problems.add(path, "'at_least' or 'at_most' is required here: the bounds of the ratio")
+        if least is not None and most is not None and least > most:
+            self.problems.add((*path, "at_least"), f"at_least {least:g} is above at_most {most:g}")
+
+    def _measured(self, entry: CompareEntry, refs: Iterable[PhaseRef], path: KeyPath) -> None:
+        """The probe and the size are measured in both phases."""
+        for label in dict.fromkeys(ref.label for ref in refs):
+            probes = [probe for phase in self._phases_by_name.get(label, ()) for probe in phase.probes]
+            names = list(dict.fromkeys(probe.name for probe in probes))
+            if names and entry.probe is not None and entry.probe not in names:
+                text = f"no probe {quoted(entry.probe)} in phase {quoted(label)}{nearest(entry.probe, names)}"
+                self.problems.add((*path, "probe"), text)
+                continue
+            wanted = [probe for probe in probes if entry.probe in (None, probe.name)]
+            sizes = sorted({size for probe in wanted for size in _sizes(probe)})
+            if sizes and entry.size is not None and entry.size not in sizes:
+                known = one_of(size_text(size) for size in sizes)
+                text = f"expected a size that phase {quoted(label)} measures, {known}; got {size_text(entry.size)}"
+                self.problems.add((*path, "size"), text)
+
+    def _recovery(self, entry: RecoversEntry, ref: PhaseRef, path: KeyPath) -> ExpectedRecovery:
+        phases = self._phases_by_name.get(ref.label, ())
+        if phases and not any(_ends_while_measured(phase) for phase in phases):
+            text = f"no change of phase {quoted(ref.label)} ends while it is measured: give it 'for', or use port_flap"
+            self.problems.add((*path, "phase"), text)
+        return ExpectedRecovery(ref, entry.recovers_within, entry.to)
+
+    def _ref(
+        self, label: str, where: Mapping[str, str], path: KeyPath, *, key: str = "phase", values: str = "where"
+    ) -> PhaseRef:
+        """The phases that are meant; a name or a value that is not there is noted."""
+        if label not in self.names:
+            self.problems.add((*path, key), f"no phase {quoted(label)}{nearest(label, self.names)}")
+        for name, value in where.items():
+            here = (*path, values, name)
+            texts = self.matrix.values.get(name)
+            if texts is None:
+                if name not in self.matrix.wrong:
+                    known = (*self.matrix.values, *self.matrix.wrong)
+                    self.problems.add(here, f"no {quoted(name)} under matrix:{nearest(name, known)}")
+            elif value not in texts:
+                text = f"expected {one_of(texts)}, a value of {name} under matrix:, got {quoted(value)}"
+                self.problems.add(here, text + nearest(value, texts))
+        return PhaseRef(label, tuple(where.items()))
+
+    @cached_property
+    def _phases_by_name(self) -> dict[str, list[Phase]]:
+        found: dict[str, list[Phase]] = {}
+        for phase in self.phases:
+            found.setdefault(phase.written, []).append(phase)
+        return found
+
+
+def _apart(one: Where, other: Where) -> bool:
+    """Whether no combination is in both."""
+    values = dict(other)
+    return any(name in values and values[name] != value for name, value in one)
+
+
+def _sizes(probe: ProbeSpec) -> tuple[int, ...]:
+    if isinstance(probe, LoopbackSpec | RnicToRnicSpec):
+        return (probe.size_bytes,)
+    return probe.sizes_bytes
+
+
+def _ends_while_measured(phase: Phase) -> bool:
+    """Whether traffic is measured after some change is over."""
+    timed = [change for change in phase.changes if not isinstance(change, AdaptiveRoutingSpec | ShieldSpec)]
+    return any(isinstance(change, PortFlapSpec) or change.when.for_s is not None for change in timed)

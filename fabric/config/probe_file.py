@@ -1,0 +1,198 @@
+"""What a phase's ``probes:`` may hold: one entry a kind, every key, its type, its range and what it means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+from fabric.config.entries import Entry
+from fabric.config.quantities import Duration, Size, geometric
+from fabric.config.scalars import SAFE_NAME, Choice, Flag, Whole, refusal
+from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.scenario import (
+    GIB,
+    AllToAllSpec,
+    ConcurrentRingsSpec,
+    GroupAllReduceSpec,
+    LoopbackSpec,
+    RnicToRnicSpec,
+    TorAllReduceSpec,
+)
+
+ALGORITHMS = ("RING", "TREE", "NVLS", "NVLSTREE", "COLLNETDIRECT", "COLLNETCHAIN")  # NCCL_ALGO
+LAUNCHERS = ("mpirun", "srun")
+PROBE_KINDS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce", "group_all_reduce", "concurrent_rings")
+LATER_PROBES = ("pairwise",)
+ORDERS = ("sorted", "random")
+PAIRINGS = ("across", "neighbours", "random")
+
+_LOOPBACK, _RNICS, _ALL_TO_ALL, _TOR = LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec(), TorAllReduceSpec()
+_GROUP, _RINGS = GroupAllReduceSpec(), ConcurrentRingsSpec()
+
+Name = Annotated[str, SAFE_NAME]
+MessageSize = Annotated[int, Size(1, GIB)]
+Seconds = Annotated[int, Duration(1, 3600)]
+QueuePairs = Annotated[int, Whole(1, 1024)]
+Repeat = Annotated[int, Whole(1, 1000)]
+Sizes = Annotated[
+    tuple[Annotated[int, Size(1 << 10, 256 * GIB)], ...], Field(min_length=1, max_length=30), AfterValidator(geometric)
+]
+Iterations = Annotated[int, Whole(1, 10_000)]
+
+_NAME_TEXT = "Its name in ids and reports; the kind when left out."
+_REPEAT_TEXT = "How often each measurement is made."
+_SIZES_TEXT = "Message sizes, each the same whole multiple of the one before."
+_ITERATIONS_TEXT = "Iterations of each size (nccl-tests -n)."
+_ALGORITHM_TEXT = "NCCL_ALGO. RING judges the network; others can exceed it on two hosts."
+_LAUNCHER_TEXT = "What starts the ranks: mpirun or srun."
+_SEED_TEXT = "What a random order is drawn with."
+
+
+class LoopbackEntry(Entry):
+    """Each RNIC to every memory node and GPU of its own host."""
+
+    name: Name = Field(_LOOPBACK.name, description=_NAME_TEXT)
+    size: MessageSize = Field(_LOOPBACK.size_bytes, description="Message size (ib_write_bw --size).")
+    duration: Seconds = Field(_LOOPBACK.duration_s, description="How long each pair is measured.")
+    queue_pairs: QueuePairs = Field(_LOOPBACK.queue_pairs, description="Queue pairs of each measurement.")
+    repeat: Repeat = Field(_LOOPBACK.repeat, description=_REPEAT_TEXT)
+
+
+class RnicToRnicEntry(Entry):
+    """Every ordered pair of RNICs of one host."""
+
+    name: Name = Field(_RNICS.name, description=_NAME_TEXT)
+    size: MessageSize = Field(_RNICS.size_bytes, description="Message size (ib_write_bw --size).")
+    duration: Seconds = Field(_RNICS.duration_s, description="How long each pair is measured.")
+    queue_pairs: QueuePairs = Field(_RNICS.queue_pairs, description="Queue pairs of each measurement.")
+    repeat: Repeat = Field(_RNICS.repeat, description=_REPEAT_TEXT)
+
+
+class AllToAllEntry(Entry):
+    """All-to-all among the GPUs of one host."""
+
+    name: Name = Field(_ALL_TO_ALL.name, description=_NAME_TEXT)
+    sizes: Sizes = Field(_ALL_TO_ALL.sizes_bytes, description=_SIZES_TEXT)
+    halves: Annotated[bool, Flag()] = Field(
+        _ALL_TO_ALL.halves,
+        description="Whether halves of the GPUs are measured too, so that one slow GPU can be named.",
+    )
+    iterations: Iterations = Field(_ALL_TO_ALL.iterations, description=_ITERATIONS_TEXT)
+    repeat: Repeat = Field(_ALL_TO_ALL.repeat, description=_REPEAT_TEXT)
+
+
+class TorAllReduceEntry(Entry):
+    """All-reduce between neighbours under one ToR."""
+
+    name: Name = Field(_TOR.name, description=_NAME_TEXT)
+    sizes: Sizes = Field(_TOR.sizes_bytes, description=_SIZES_TEXT)
+    algorithm: Annotated[str, Choice(ALGORITHMS)] = Field(_TOR.algorithm, description=_ALGORITHM_TEXT)
+    launcher: Annotated[str, Choice(LAUNCHERS)] = Field(_TOR.launcher, description=_LAUNCHER_TEXT)
+    iterations: Iterations = Field(_TOR.iterations, description=_ITERATIONS_TEXT)
+    repeat: Repeat = Field(_TOR.repeat, description=_REPEAT_TEXT)
+
+
+class GroupAllReduceEntry(Entry):
+    """One all-reduce over many hosts."""
+
+    name: Name = Field(_GROUP.name, description=_NAME_TEXT)
+    hosts: Annotated[int, Whole(2, 100_000)] | None = Field(
+        None,
+        description="How many: the first of the run that are alike; all of them when neither this nor gpus is given.",
+    )
+    gpus: Annotated[int, Whole(2, 1_000_000)] | None = Field(
+        None, description="Instead of hosts: as many hosts as have so many GPUs, whole hosts only."
+    )
+    sizes: Sizes = Field(_GROUP.sizes_bytes, description=_SIZES_TEXT)
+    algorithm: Annotated[str, Choice(ALGORITHMS)] = Field(_GROUP.algorithm, description=_ALGORITHM_TEXT)
+    launcher: Annotated[str, Choice(LAUNCHERS)] = Field(_GROUP.launcher, description=_LAUNCHER_TEXT)
+    order: Annotated[str, Choice(ORDERS)] = Field(
+        _GROUP.order, description="How the hosts are ranked: sorted as they are listed, or random."
+    )
+    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(_GROUP.seed, description=_SEED_TEXT)
+    iterations: Iterations = Field(_GROUP.iterations, description=_ITERATIONS_TEXT)
+    repeat: Repeat = Field(_GROUP.repeat, description=_REPEAT_TEXT)
+
+
+class ConcurrentRingsEntry(Entry):
+    """All-reduce in disjoint groups of hosts, all groups at once."""
+
+    name: Name = Field(_RINGS.name, description=_NAME_TEXT)
+    groups_of: Annotated[int, Whole(2, 1024)] = Field(_RINGS.groups_of, description="How many hosts form a group.")
+    pairing: Annotated[str, Choice(PAIRINGS)] = Field(
+        _RINGS.pairing, description="Which hosts: across (far apart in the list), neighbours or random."
+    )
+    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(_RINGS.seed, description=_SEED_TEXT)
+    sizes: Sizes = Field(_RINGS.sizes_bytes, description=_SIZES_TEXT)
+    algorithm: Annotated[str, Choice(ALGORITHMS)] = Field(_RINGS.algorithm, description=_ALGORITHM_TEXT)
+    launcher: Annotated[str, Choice(LAUNCHERS)] = Field(_RINGS.launcher, description=_LAUNCHER_TEXT)
+    iterations: Iterations = Field(_RINGS.iterations, description=_ITERATIONS_TEXT)
+    repeat: Repeat = Field(_RINGS.repeat, description=_REPEAT_TEXT)
+
+
+class LoopbackProbe(Entry):
+    """The probe kind loopback."""
+
+    loopback: LoopbackEntry = Field(description="Each RNIC to every memory node and GPU of its own host (ib_write_bw).")
+
+
+class RnicToRnicProbe(Entry):
+    """The probe kind rnic_to_rnic."""
+
+    rnic_to_rnic: RnicToRnicEntry = Field(description="Every ordered pair of RNICs of one host (ib_write_bw).")
+
+
+class AllToAllProbe(Entry):
+    """The probe kind all_to_all."""
+
+    all_to_all: AllToAllEntry = Field(description="All-to-all among the GPUs of one host (alltoall_perf).")
+
+
+class TorAllReduceProbe(Entry):
+    """The probe kind tor_all_reduce."""
+
+    tor_all_reduce: TorAllReduceEntry = Field(
+        description="All-reduce between neighbours under one ToR (all_reduce_perf)."
+    )
+
+
+class GroupAllReduceProbe(Entry):
+    """The probe kind group_all_reduce."""
+
+    group_all_reduce: GroupAllReduceEntry = Field(description="One all-reduce over many hosts (all_reduce_perf).")
+
+
+class ConcurrentRingsProbe(Entry):
+    """The probe kind concurrent_rings."""
+
+    concurrent_rings: ConcurrentRingsEntry = Field(
+        description="All-reduce in disjoint groups of hosts, all groups at once (all_reduce_perf)."
+    )
+
+
+def _one_kind(value: object) -> object:
+    """``loopback`` or ``{loopback: {…}}`` as the latter; anything else is refused."""
+    whole = {value: {}} if isinstance(value, str) else value
+    if not isinstance(whole, dict) or len(whole) != 1:
+        raise refusal(f"one probe kind ({one_of(PROBE_KINDS)}) and its settings", value)
+    kind = next(iter(whole))
+    if kind in LATER_PROBES:
+        raise PydanticCustomError("later", f"{quoted(kind)} is not available in this version")
+    if kind not in PROBE_KINDS:
+        text = f"unknown probe kind {quoted(kind)}{nearest(kind, PROBE_KINDS)}"
+        raise PydanticCustomError("kind", text)
+    return whole
+
+
+ProbeEntry = Annotated[
+    Annotated[LoopbackProbe, Tag("loopback")]
+    | Annotated[RnicToRnicProbe, Tag("rnic_to_rnic")]
+    | Annotated[AllToAllProbe, Tag("all_to_all")]
+    | Annotated[TorAllReduceProbe, Tag("tor_all_reduce")]
+    | Annotated[GroupAllReduceProbe, Tag("group_all_reduce")]
+    | Annotated[ConcurrentRingsProbe, Tag("concurrent_rings")],
+    Discriminator(lambda whole: next(iter(whole))),
+    BeforeValidator(_one_kind),
+]

@@ -1,0 +1,158 @@
+"""A decoded scenario as plain rows and back: what asks for a probe, a change or an expectation is named by its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fabric.model.change import (
+    AdaptiveRoutingSpec,
+    BerSpec,
+    ChangeSpec,
+    LinkDownSpec,
+    PortFlapSpec,
+    ShieldSpec,
+)
+from fabric.model.scenario import (
+    AllToAllSpec,
+    ConcurrentRingsSpec,
+    Expectation,
+    ExpectedEnd,
+    ExpectedRatio,
+    ExpectedRecovery,
+    GroupAllReduceSpec,
+    JudgeSettings,
+    LoopbackSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    Scenario,
+    TorAllReduceSpec,
+    Where,
+)
+
+ProbeRow = (
+    tuple[Literal["loopback"], LoopbackSpec]
+    | tuple[Literal["rnic_to_rnic"], RnicToRnicSpec]
+    | tuple[Literal["all_to_all"], AllToAllSpec]
+    | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
+    | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
+    | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
+)
+
+_KINDS: dict[type[ProbeSpec], str] = {
+    LoopbackSpec: "loopback",
+    RnicToRnicSpec: "rnic_to_rnic",
+    AllToAllSpec: "all_to_all",
+    TorAllReduceSpec: "tor_all_reduce",
+    GroupAllReduceSpec: "group_all_reduce",
+    ConcurrentRingsSpec: "concurrent_rings",
+}
+
+
+ChangeRow = (
+    tuple[Literal["ber"], BerSpec]
+    | tuple[Literal["link_down"], LinkDownSpec]
+    | tuple[Literal["port_flap"], PortFlapSpec]
+    | tuple[Literal["adaptive_routing"], AdaptiveRoutingSpec]
+    | tuple[Literal["shield"], ShieldSpec]
+)
+
+_CHANGES: dict[type[ChangeSpec], str] = {
+    BerSpec: "ber",
+    LinkDownSpec: "link_down",
+    PortFlapSpec: "port_flap",
+    AdaptiveRoutingSpec: "adaptive_routing",
+    ShieldSpec: "shield",
+}
+
+ExpectRow = (
+    tuple[Literal["ratio"], ExpectedRatio]
+    | tuple[Literal["end"], ExpectedEnd]
+    | tuple[Literal["recovery"], ExpectedRecovery]
+)
+
+_EXPECTED: dict[type[Expectation], str] = {
+    ExpectedRatio: "ratio",
+    ExpectedEnd: "end",
+    ExpectedRecovery: "recovery",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseDocument:
+    """What has a default came with changes: a run before them is read as one without."""
+
+    name: str
+    probes: tuple[ProbeRow, ...]
+    needs: tuple[str, ...]
+    changes: tuple[ChangeRow, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    label: str = ""
+    where: Where = ()
+    round: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioDocument:
+    """A scenario as it stands in run.json."""
+
+    name: str
+    description: str
+    source: str
+    inventory: str
+    hosts: tuple[str, ...]
+    phases: tuple[_PhaseDocument, ...]
+    judge: JudgeSettings
+    expect: tuple[ExpectRow, ...] = ()
+    allow: tuple[str, ...] = ()
+
+
+def scenario_document(scenario: Scenario) -> ScenarioDocument:
+    """The scenario as rows that name their kinds."""
+    expect: Any = tuple((_EXPECTED[type(each)], each) for each in scenario.expect)
+    return ScenarioDocument(
+        name=scenario.name,
+        description=scenario.description,
+        source=scenario.source,
+        inventory=scenario.inventory,
+        hosts=scenario.hosts,
+        phases=tuple(_phase_document(phase) for phase in scenario.phases),
+        judge=scenario.judge,
+        expect=expect,
+        allow=scenario.allow,
+    )
+
+
+def _phase_document(phase: Phase) -> _PhaseDocument:
+    probes: Any = tuple((_KINDS[type(spec)], spec) for spec in phase.probes)
+    changes: Any = tuple((_CHANGES[type(spec)], spec) for spec in phase.changes)
+    return _PhaseDocument(phase.name, probes, phase.needs, changes, phase.env, phase.label, phase.where, phase.round)
+
+
+def scenario_of(document: ScenarioDocument) -> Scenario:
+    """What ``scenario_document`` was made from."""
+    return Scenario(
+        name=document.name,
+        description=document.description,
+        source=document.source,
+        inventory=document.inventory,
+        hosts=document.hosts,
+        phases=tuple(_phase(each) for each in document.phases),
+        judge=document.judge,
+        expect=tuple(each for _, each in document.expect),
+        allow=document.allow,
+    )
+
+
+def _phase(document: _PhaseDocument) -> Phase:
+    return Phase(
+        name=document.name,
+        probes=tuple(spec for _, spec in document.probes),
+        needs=document.needs,
+        changes=tuple(spec for _, spec in document.changes),
+        env=document.env,
+        label=document.label,
+        where=document.where,
+        round=document.round,
+    )

@@ -1,0 +1,95 @@
+"""Carries out procedures over an executor: their commands, their pauses, and their end, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from fabric.changes.procedure import Ask, Pause, Procedure
+from fabric.errors import ExecutorError
+from fabric.model.command import Command
+from fabric.ports import Ended, Executor, Happening, Lost, Ticket
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    procedure: Procedure[None]
+    pause_until_s: float | None = None  # None: a command is under way
+
+
+class Conductor:
+    """
+    One for a run. What it is told (``take``, ``fire``, ``wake``) moves the procedures on.
+
+    An error that a procedure raises reaches whoever moved it; the others can be moved on.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._asked: dict[Ticket, _Task] = {}
+        self._pausing: list[_Task] = []
+
+    @property
+    def busy(self) -> bool:
+        """Some procedure has not ended."""
+        return bool(self._asked or self._pausing)
+
+    @property
+    def next_s(self) -> float:
+        """When the next pause ends; infinite when none is on."""
+        return min((task.pause_until_s for task in self._pausing if task.pause_until_s is not None), default=inf)
+
+    def begin(self, procedure: Procedure[None]) -> None:
+        """Start a procedure."""
+        self._move(_Task(procedure), lambda: next(procedure))
+
+    def take(self, happening: Happening) -> bool:
+        """Move on by one happening; False when it belongs to somebody else."""
+        if isinstance(happening, Lost):
+            task = self._asked.pop(happening.ticket, None)
+            if task is not None:
+                self._throw(task, happening.error)
+            return task is not None
+        if isinstance(happening, Ended):
+            task = self._asked.pop(happening.ticket, None)
+            if task is not None:
+                self._send(task, happening.result)
+            return task is not None
+        return happening.ticket in self._asked
+
+    def fire(self) -> None:
+        """Move on whose pause is over."""
+        now_s = self._executor.now()
+        for task in [one for one in self._pausing if one.pause_until_s is not None and one.pause_until_s <= now_s]:
+            self._resume(task)
+
+    def wake(self) -> None:
+        """End every pause now: those who pause were told something, and look up."""
+        for task in list(self._pausing):
+            self._resume(task)
+
+    def _resume(self, task: _Task) -> None:
+        self._pausing.remove(task)
+        task.pause_until_s = None
+        self._send(task, self._executor.now())
+
+    def _send(self, task: _Task, answer: Any) -> None:
+        self._move(task, lambda: task.procedure.send(answer))
+
+    def _throw(self, task: _Task, error: ExecutorError) -> None:
+        self._move(task, lambda: task.procedure.throw(error))
+
+    def _move(self, task: _Task, on: Callable[[], Ask | Pause]) -> None:
+        """Let a procedure go on, and do what it asks for next."""
+        try:
+            step = on()
+        except StopIteration:
+            return
+        if isinstance(step, Pause):
+            task.pause_until_s = step.until_s
+            self._pausing.append(task)
+        else:
+            ticket = self._executor.start(Command(step.host, step.argv, step.timeout_s))
+            self._asked[ticket] = task

@@ -1,0 +1,319 @@
+"""
+The lines that go between us and the agent of a host, encoded, decoded, and checked.
+
+What a host says is not trusted: every line is bounded, every field has its type, and what does not fit is Garbled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from fabric.errors import FabricError
+from fabric.model.command import Command
+from fabric.ports import Source
+
+PROTOCOL = 1
+LINE_BYTES = 8 << 20
+"""No message of an agent is longer; the longest ones carry rows of samples."""
+PREAMBLE_BYTES = 1 << 20
+"""A login shell may print so much before the agent's first word."""
+_QUOTED_BYTES = 80
+_WHYS = ("ended", "deadline", "inactive", "cancelled", "stuck")
+
+Fields = Mapping[str, object]
+
+
+class Garbled(FabricError):
+    """The other side does not speak the protocol; the message says what came instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The agent is there. *clock_s* is its host's monotonic clock."""
+
+    python: str
+    pid: int
+    clock_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listens:
+    """A server is ready."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A piece of a command's output."""
+
+    key: int
+    stderr: bool
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command has ended; *why*: ended, deadline, inactive, cancelled, or stuck (it survives SIGKILL)."""
+
+    key: int
+    why: str
+    exit_status: int
+    began_s: float
+    ended_s: float
+    stdout: bytes
+    stderr: bytes
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The agent cannot do what was asked."""
+
+    key: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the host's monotonic clock reads."""
+
+    key: int
+    clock_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The columns of the rows that follow."""
+
+    key: int
+    part: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows as differences: 0 for a row without any, an integer to add, or a value in a list."""
+
+    key: int
+    part: int
+    at_s: tuple[float, ...]
+    rows: tuple[object, ...]
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Sampling has ended as asked."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """How many bytes the agent has read so far."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """The agent ends, and why."""
+
+    cause: str
+
+
+Message = Hello | Listens | Printed | Finished | Failed | Clock | Names | Rows | Stopped | Got | Bye
+
+
+class Decoder:
+    """Makes messages of an agent's bytes; what comes before its first word, led by the nonce, is set aside."""
+
+    def __init__(self, nonce: str) -> None:
+        self._lead: bytes | None = f"fabric-agent-{nonce} ".encode("ascii")
+        self._rest = bytearray()
+
+    @property
+    def preamble(self) -> str:
+        """The beginning of what was said before the agent's first word, empty once that has come."""
+        return "" if self._lead is None else bytes(self._rest[:2000]).decode("utf-8", "replace")
+
+    def feed(self, data: bytes) -> list[Message]:
+        """All messages that are complete now; raises Garbled."""
+        rest = self._rest
+        rest += data
+        if self._lead is not None and not self._found(self._lead):
+            return []
+        end = rest.rfind(b"\n")
+        if end < 0:
+            if len(rest) > LINE_BYTES:
+                raise Garbled(f"a line of more than {LINE_BYTES} bytes")
+            return []
+        lines = bytes(rest[:end]).split(b"\n")
+        del rest[: end + 1]
+        messages = []
+        for line in lines:
+            messages += decoded(line)
+        return messages
+
+    def _found(self, lead: bytes) -> bool:
+        start = self._rest.find(lead)
+        if start < 0:
+            if len(self._rest) > PREAMBLE_BYTES:
+                raise Garbled(f"more than {PREAMBLE_BYTES} bytes before the agent's first word")
+            return False
+        del self._rest[: start + len(lead)]
+        self._lead = None
+        return True
+
+
+def decoded(line: bytes) -> list[Message]:
+    """One line as messages: none if it is of a kind this version need not know; raises Garbled."""
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as exc:
+        raise Garbled(f"not a message: {_quoted(line)}") from exc
+    if not isinstance(fields, dict):
+        raise Garbled(f"not a message: {_quoted(line)}")
+    kind = fields.get("e")
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    if reader is None:
+        raise Garbled(f"a message of no known kind: {_quoted(line)}")
+    try:
+        message = reader(fields)
+    except (KeyError, TypeError, ValueError, UnicodeEncodeError) as exc:
+        raise Garbled(f"a message with a bad field ({exc}): {_quoted(line)}") from exc
+    got = fields.get("got")
+    return [Got(_natural(fields, "got")), message] if isinstance(got, int) and got >= 0 else [message]
+
+
+def start_request(key: int, command: Command, *, at_s: float | None = None) -> bytes:
+    """Ask for a command; *at_s* is when to begin by the host's clock, None: now."""
+    port = None if command.ready_port is None else f"{command.ready_port:04X}"
+    return _line(
+        v="start",
+        id=key,
+        argv=command.argv,
+        env=command.env,
+        timeout=command.timeout_s,
+        inactivity=command.inactivity_s,
+        port=port,
+        cap=command.output_cap_bytes,
+        at=at_s,
+    )
+
+
+def sample_request(key: int, sources: Sequence[Source], period_s: float) -> bytes:
+    """Ask for samples."""
+    tools = [{"argv": source.argv, "form": source.form} for source in sources if source.argv]
+    return _line(
+        v="sample", id=key, period=period_s, files=[source.path for source in sources if source.path], tools=tools
+    )
+
+
+def key_request(verb: str, key: int) -> bytes:
+    """Ask for one of: cancel, stop, clock."""
+    return _line(v=verb, id=key)
+
+
+PING = b'{"v":"ping"}\n'
+
+
+def _line(**fields: object) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _hello(fields: Fields) -> Message:
+    protocol = fields.get("protocol")
+    if protocol != PROTOCOL:
+        raise Garbled(f"its agent speaks version {str(protocol)[:20]} of the protocol, we speak {PROTOCOL}")
+    return Hello(_text(fields, "python")[:40], _natural(fields, "pid"), _seconds(fields, "t"))
+
+
+def _finished(fields: Fields) -> Message:
+    why = _text(fields, "why")
+    if why not in _WHYS:
+        raise ValueError(f"why: {why[:20]!r}")
+    # What survives SIGKILL has no status, and a command that was cancelled before it began printed nothing.
+    status = -1 if why == "stuck" else _natural(fields, "status")
+    return Finished(
+        key=_natural(fields, "id"),
+        why=why,
+        exit_status=status,
+        began_s=_seconds(fields, "t0"),
+        ended_s=_seconds(fields, "t1"),
+        stdout=_data(fields, "out") if "out" in fields else b"",
+        stderr=_data(fields, "err") if "err" in fields else b"",
+        truncated=fields.get("cut") is True,
+    )
+
+
+def _names(fields: Fields) -> Message:
+    names = _list(fields, "names")
+    return Names(_natural(fields, "id"), _natural(fields, "part"), tuple(map(str, names)))
+
+
+def _rows(fields: Fields) -> Message:
+    at_s, rows = _list(fields, "at"), _list(fields, "rows")
+    if len(at_s) != len(rows):
+        raise ValueError("rows: not as many as times")
+    seconds = tuple(_seconds({"at": one}, "at") for one in at_s)
+    return Rows(_natural(fields, "id"), _natural(fields, "part"), seconds, tuple(rows), _natural(fields, "lost"))
+
+
+def _text(fields: Fields, name: str) -> str:
+    value = fields[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: not a text")
+    return value
+
+
+def _data(fields: Fields, name: str) -> bytes:
+    return _text(fields, name).encode("latin-1")
+
+
+def _natural(fields: Fields, name: str) -> int:
+    value = fields[name]
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{name}: not a natural number")
+    return value
+
+
+def _seconds(fields: Fields, name: str) -> float:
+    value = fields[name]
+    if type(value) not in (int, float) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError(f"{name}: not a time")
+    return float(value)
+
+
+def _list(fields: Fields, name: str) -> list[object]:
+    value = fields[name]
+    if not isinstance(value, list):
+        raise TypeError(f"{name}: not a list")
+    return value
+
+
+def _quoted(line: bytes) -> str:
+    shown = line[:_QUOTED_BYTES].decode("utf-8", "replace")
+    return repr(shown) + ("..." if len(line) > _QUOTED_BYTES else "")
+
+
+_READERS: Mapping[str, Callable[[Fields], Message]] = {
+    "hello": _hello,
+    "ready": lambda fields: Listens(_natural(fields, "id")),
+    "out": lambda fields: Printed(_natural(fields, "id"), stderr=False, data=_data(fields, "data")),
+    "err": lambda fields: Printed(_natural(fields, "id"), stderr=True, data=_data(fields, "data")),
+    "ended": _finished,
+    "error": lambda fields: Failed(_natural(fields, "id"), _text(fields, "cause")[:500]),
+    "clock": lambda fields: Clock(_natural(fields, "id"), _seconds(fields, "t")),
+    "names": _names,
+    "rows": _rows,
+    "stopped": lambda fields: Stopped(_natural(fields, "id")),
+    "got": lambda fields: Got(_natural(fields, "n")),
+    "bye": lambda fields: Bye(_text(fields, "cause")[:500]),
+}

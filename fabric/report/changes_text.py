@@ -1,0 +1,145 @@
+"""What was expected and what was changed, as a person reads it: one line each, with what explains it below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from fabric.model.change import ChangeResult
+from fabric.model.verdict import ExpectationVerdict
+from fabric.report.change_words import what
+from fabric.report.effect import Effect
+
+MOST_LINES = 20
+_COUNTERS = 4  # of one change; the others are in verdict.json
+_NEVER = ("refused", "failed")
+
+
+def number(found: ExpectationVerdict) -> tuple[str, str]:
+    """
+    Value and interval: ``1.62`` and ``1.58 to 1.66``.
+
+    A ratio has an interval; a time has none and is said in seconds. A dash where nothing was found.
+    """
+    if found.value is None:
+        return "-", ""
+    if found.low is None or found.high is None:
+        return f"{found.value:.1f} s", ""
+    return f"{found.value:.3g}", f"{found.low:.3g} to {found.high:.3g}"
+
+
+def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tuple[ExpectationVerdict, str, str]]:
+    """Of each expectation the line after its outcome (value, interval, n, words), and its reason below."""
+    cells = [(*number(found), f"n {found.n}" if found.n else "") for found in expectations]
+    widths = [max(len(row[column]) for row in cells) for column in range(3)] if cells else []
+    for found, row in zip(expectations, cells, strict=True):
+        columns = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
+        yield found, f"{columns}  {found.text}", found.reason
+
+
+def change_lines(changes: Sequence[ChangeResult], effects: Sequence[Effect]) -> Iterator[str]:
+    """
+    What was changed and what that did to bandwidth, what is wrong first; counters and explanations indented below.
+
+    Changes of one phase that did the same (four cables at once) share a line, and their counters are added up.
+    """
+    by_id = {effect.change_id: effect for effect in effects}
+    groups: dict[_Row, list[ChangeResult]] = {}
+    for result in sorted(changes, key=lambda result: (result.state != "open", result.state == "reverted")):
+        groups.setdefault(_row(result, by_id.get(result.change.change_id)), []).append(result)
+    shown = list(groups.items())[:MOST_LINES]
+    heads = [(row.phase, row.what, _where(members)) for row, members in shown]
+    widths = [max((len(head[column]) for head in heads), default=0) for column in range(3)]
+    for (row, members), head in zip(shown, heads, strict=True):
+        columns = "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
+        longest = max(members, key=_in_force_s)
+        yield f"{columns}  {'; '.join(filter(None, (_held(longest), row.effect)))}"
+        grew = _counters([member.counters for member in members])
+        below = [row.reason, f"counters: {grew}" if grew else "", row.note]
+        yield from (f"    {line}" for line in below if line)
+    if len(groups) > MOST_LINES:
+        yield f"and {len(groups) - MOST_LINES} more: see verdict.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What changes must have in common to share a line."""
+
+    phase: str
+    what: str
+    state: str
+    reason: str
+    effect: str
+    note: str
+
+
+def _row(result: ChangeResult, effect: Effect | None) -> _Row:
+    note = effect.note if effect is not None else ""
+    return _Row(result.change.phase, what(result.change), result.state, result.reason, _effect(effect), note)
+
+
+def _where(members: Sequence[ChangeResult]) -> str:
+    """One component, or how many and the first two."""
+    names = [member.change.component for member in members]
+    return names[0] if len(names) == 1 else f"{len(names)}: {', '.join(names[:2])}{', ...' if len(names) > 2 else ''}"
+
+
+def _in_force_s(result: ChangeResult) -> float:
+    return fsum((window.ended_s or window.began_s) - window.began_s for window in result.windows)
+
+
+def _held(result: ChangeResult) -> str:
+    """How long it was in force, and its state when that is not the end that was asked for."""
+    state = "" if result.state == "reverted" else result.state.upper()
+    if not result.windows or result.state in _NEVER:
+        return state or "never in force"
+    if any(window.ended_s is None for window in result.windows):
+        return f"{state}: MAY STILL BE LIVE" if result.state == "open" else state
+    times = f", {len(result.windows)} times" if len(result.windows) > 1 else ""
+    return f"{state + ', ' if state else ''}in force {_in_force_s(result):.1f} s{times}"
+
+
+def _effect(effect: Effect | None) -> str:
+    if effect is None or not effect.samples:
+        return ""
+    parts = []
+    if effect.retained is not None:
+        parts.append(f"kept {effect.retained:.3g} of {_reference(effect.reference)}")
+    if effect.given_up:
+        parts.append(f"{effect.given_up} of {effect.samples} probes given up")
+    if effect.reference == "before it":
+        parts += _times(effect)
+    return "; ".join(parts)
+
+
+def _reference(name: str) -> str:
+    return "what was before" if name == "before it" else name
+
+
+def _times(effect: Effect) -> list[str]:
+    if effect.detect_s is None:
+        return ["no loss seen"]
+    back = "not seen back" if effect.recover_s is None else f"back {effect.recover_s:.1f} s after its end"
+    apart = "" if effect.spacing_s is None else f" (samples {effect.spacing_s:.1f} s apart)"
+    return [f"loss seen after {effect.detect_s:.1f} s", f"{back}{apart}"]
+
+
+def _counters(found: Sequence[Mapping[str, float]]) -> str:
+    """Those that grew, by name over all ends of the links, the most first."""
+    grew: dict[str, list[float]] = {}
+    for counters in found:
+        for name, value in counters.items():
+            if value > 0:
+                grew.setdefault(name.rpartition(".")[2], []).append(value)
+    most_first = sorted(((fsum(values), name) for name, values in grew.items()), reverse=True)
+    shown = [f"{name} {_plus(total)}{_ends(len(grew[name]))}" for total, name in most_first[:_COUNTERS]]
+    return ", ".join(shown + ([f"and {len(grew) - _COUNTERS} more"] if len(grew) > _COUNTERS else []))
+
+
+def _plus(value: float) -> str:
+    return f"+{value:,.0f}" if value >= 1 else f"+{value:.2g}"
+
+
+def _ends(count: int) -> str:
+    return "" if count == 1 else f" at {count} ends"

@@ -1,0 +1,53 @@
+"""Files of a simulated host: what its kernel says of itself, which RDMA devices and programs there are."""
+
+from __future__ import annotations
+
+from fabric.sim.port_tool import Asked, Said
+from fabric.sim.sysfs import ROOT, cat
+
+_KERNEL = {
+    "/proc/self/limits": (
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max processes             4126000              4126000              processes \n"
+        "Max locked memory         unlimited            unlimited            bytes     \n"
+    ),
+    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
+    "/proc/modules": (
+        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
+        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
+        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
+    ),
+    "/proc/driver/nvidia/version": (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
+    ),
+}
+_NO_FILE = "{tool}: {path}: No such file or directory\n"
+
+
+def kernel_files(asked: Asked) -> Said:
+    """``cat`` of files below /proc."""
+    stdout = "".join(_KERNEL.get(path, "") for path in asked.words)
+    stderr = "".join(_NO_FILE.format(tool="cat", path=path) for path in asked.words if path not in _KERNEL)
+    return Said(stdout, stderr, int(bool(stderr)))
+
+
+def grep(asked: Asked) -> Said:
+    """``grep -H . FILE...``: every line that is not empty, with its file."""
+    if asked.words[:2] != ("-H", "."):
+        return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
+    stdout = stderr = ""
+    for path in asked.words[2:]:
+        found = cat(Asked(asked.rack, asked.site, (path,), asked.at_s, asked.pid))
+        stdout += "".join(f"{path}:{line}\n" for line in found.stdout.splitlines() if line)
+        stderr += _NO_FILE.format(tool="grep", path=path) if found.status else ""
+    return Said(stdout, stderr, 2 if stderr else int(not stdout))
+
+
+def listed(asked: Asked) -> Said:
+    """``ls`` of the RDMA devices, or of programs: every one is in /usr/bin."""
+    if asked.words == (ROOT.rstrip("/"),):
+        return Said("".join(f"{rnic.device}\n" for rnic in sorted(asked.rnics, key=lambda rnic: rnic.device)))
+    there = [path for path in asked.words if path.startswith(("/usr/bin/", "/opt/"))]
+    missing = [path for path in asked.words if path not in there]
+    stderr = "".join(f"ls: cannot access '{path}': No such file or directory\n" for path in missing)
+    return Said("".join(f"{path}\n" for path in there), stderr, 2 if missing else 0)

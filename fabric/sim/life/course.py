@@ -1,0 +1,90 @@
+"""What comes over the hosts of a world as its time passes, worked out a day ahead at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+from fabric.model.inventory import Fault, TimedFault
+from fabric.sim.life.failures import failures
+from fabric.sim.life.lemons import episodes, require_lemon
+
+if TYPE_CHECKING:
+    from fabric.sim.rack import Rack
+
+_AHEAD_S = 86400.0
+
+LIVELY = ("lemon", "hot", "bit_errors")
+"""Kinds of faults that are not a state of the rack from the beginning, but come in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What happens to hosts by itself: faults with their times, failures by chance, and how often lemons err."""
+
+    timed: tuple[TimedFault, ...] = ()
+    failures_per_host_day: float = 0.0
+    lemon_per_hour: float = 1.0
+
+
+QUIET = Life()
+"""Nothing."""
+
+
+class Course:
+    """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
+
+    def __init__(self, rack: Rack, life: Life, lively: Iterable[Fault], *, seed: int) -> None:
+        self._rack, self._life, self._seed = rack, life, seed
+        faults = tuple(lively)
+        self._lemons = tuple(one for one in faults if one.kind == "lemon")
+        for lemon in self._lemons:
+            require_lemon(lemon, rack.topology)
+        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
+        self._made = 0
+        self._here: dict[str, list[TimedFault]] = {}
+        self._known_s = 0.0 if self._lemons or life.failures_per_host_day > 0.0 else inf
+        self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
+        self._add(life.timed)
+
+    def next_s(self) -> float:
+        """When there is something to do; infinite when never again."""
+        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
+
+    def step(self) -> None:
+        """Do what is due next; the rack's time must have come to it."""
+        if self._known_s <= self.next_s():
+            self._look_ahead()
+            return
+        at_s, _, one, comes = heappop(self._heap)
+        here = self._here.setdefault(one.fault.component, [])
+        if comes:
+            here.append(one)
+            if one.duration_s < inf:
+                self._push(at_s + one.duration_s, one, comes=False)
+        else:
+            here.remove(one)
+        self._rack.set_fault(one.fault.component, here[-1].fault if here else None, at_s)
+        if not here:
+            del self._here[one.fault.component]
+
+    def _look_ahead(self) -> None:
+        """Work out the next day."""
+        topology, began_s = self._rack.topology, self._known_s
+        self._known_s = began_s + _AHEAD_S
+        rate, hours = self._life.failures_per_host_day, _AHEAD_S / 3600.0
+        self._add(failures(topology, self._seed, rate, hours, start_h=began_s / 3600.0))
+        if self._lemons:
+            window_s, per_hour = (began_s, self._known_s), self._life.lemon_per_hour
+            self._add(episodes(topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
+
+    def _add(self, found: Iterable[TimedFault]) -> None:
+        for one in found:
+            self._push(one.at_s, one, comes=True)
+
+    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
+        self._made += 1
+        heappush(self._heap, (at_s, self._made, one, comes))

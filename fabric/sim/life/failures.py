@@ -1,0 +1,149 @@
+"""
+Which host fails when: few hosts, in bursts, and on average exactly as often as asked.
+
+Bursts of a host are a Poisson process, each with a geometric number of failures of one part for one reason, spread
+evenly over an hour. Both are a choice; what is published is that link faults came from a few nodes in a short period
+(arXiv 2410.21680). Everything is a pure function of seed, host and epoch, so a day is the same whoever asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import floor
+
+from fabric.model.inventory import Fault, TimedFault
+from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.life.causes import MIXES, Cause, Mix
+from fabric.sim.life.draws import Draws, named
+
+LEMON_SHARE = 0.012
+"""Of all hosts: 1.2 % of RSC-1's nodes were lemons (arXiv 2410.21680)."""
+
+LEMON_FAILURES = 10.0 / 14.0
+"""Their share of failures: without them large-job failures fell from 14 % to 4 %. An estimate from these two."""
+
+BURST_MEAN = 3.0
+"""Failures of one burst; choice."""
+
+BURST_S = 3600.0
+"""Over how long a burst spreads; choice."""
+
+_EPOCH_S = 86400.0
+_LEAST_S = 1.0  # no fault is shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """How unevenly failures fall: *lemon_share* of hosts have *lemon_failures* of them, in bursts of *burst_mean*."""
+
+    lemon_share: float = LEMON_SHARE
+    lemon_failures: float = LEMON_FAILURES
+    burst_mean: float = BURST_MEAN
+    burst_s: float = BURST_S
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot be."""
+        if not (0.0 < self.lemon_share < 1.0 and 0.0 <= self.lemon_failures <= 1.0):
+            raise ValueError(f"lemons: a share {self.lemon_share} with {self.lemon_failures} of the failures")
+        if not (self.burst_mean >= 1.0 and self.burst_s >= 0.0):
+            raise ValueError(f"bursts of {self.burst_mean} failures within {self.burst_s} s")
+
+    def weight(self, *, lemon: bool) -> float:
+        """How often such a host fails, over the mean of all."""
+        if lemon:
+            return self.lemon_failures / self.lemon_share
+        return (1.0 - self.lemon_failures) / (1.0 - self.lemon_share)
+
+
+AS_PUBLISHED = Clustering()
+"""Lemons as in RSC-1."""
+
+
+def failures(
+    topology: Topology,
+    seed: int,
+    rate_per_host_day: float,
+    hours: float,
+    *,
+    start_h: float = 0.0,
+    mix: Mix | None = None,
+    clustering: Clustering = AS_PUBLISHED,
+) -> tuple[TimedFault, ...]:
+    """
+    What fails from *start_h* on for *hours*, in order of time; the causes are those of *mix* (RSC-1 when None).
+
+    The expected number of failures (companions not counted) is exactly hosts * rate * hours / 24. ValueError for a
+    rate or time below 0.
+    """
+    if not (rate_per_host_day >= 0.0 and hours >= 0.0 and start_h >= 0.0):
+        raise ValueError(f"{rate_per_host_day} failures a day, {hours} h from {start_h} h: none may be below 0")
+    if rate_per_host_day == 0.0:
+        return ()
+    causes = (mix or MIXES["rsc1"]).causes
+    found: list[TimedFault] = []
+    for host in topology.hosts.values():
+        lemon = is_lemon(host.name, seed, clustering=clustering)
+        bursts_per_s = rate_per_host_day * clustering.weight(lemon=lemon) / clustering.burst_mean / 86400.0
+        found += _of_host(host, seed, bursts_per_s, (start_h * 3600.0, (start_h + hours) * 3600.0), causes, clustering)
+    return tuple(sorted(found, key=lambda one: (one.at_s, one.fault.component, one.companion)))
+
+
+def is_lemon(host: str, seed: int, *, clustering: Clustering = AS_PUBLISHED) -> bool:
+    """Whether chance made this host one of the few that fail all the time."""
+    return Draws(named(seed, "lemon", host)).uniform() < clustering.lemon_share
+
+
+def _of_host(
+    host: Host,
+    seed: int,
+    bursts_per_s: float,
+    window_s: tuple[float, float],
+    causes: tuple[Cause, ...],
+    clustering: Clustering,
+) -> Iterator[TimedFault]:
+    """The failures of one host in a window; bursts that began before it reach into it."""
+    for draws, began_s in bursts(named(seed, "failures", host.name), bursts_per_s, window_s, clustering.burst_s):
+        cause = causes[draws.weighted([one.weight for one in causes])]
+        component = _component(host, cause.part, draws)
+        for _ in range(draws.geometric(clustering.burst_mean)):
+            at_s = began_s + draws.uniform() * clustering.burst_s
+            lasts_s = max(_LEAST_S, draws.exponential(cause.mean_s))
+            gpu = _component(host, "gpu", draws) if draws.uniform() < cause.with_gpu else None
+            if window_s[0] <= at_s < window_s[1]:
+                yield TimedFault(at_s, lasts_s, Fault(component, cause.kind, cause.factor), cause.name)
+                if gpu is not None and host.platform.gpus:
+                    yield TimedFault(at_s, lasts_s, Fault(gpu, "absent"), cause.name, companion=True)
+
+
+def bursts(base: int, per_s: float, window_s: tuple[float, float], longest_s: float) -> Iterator[tuple[Draws, float]]:
+    """When bursts begin that can reach into a window, each with the draws that decide what it is."""
+    if per_s <= 0.0:
+        return
+    first, last = floor((window_s[0] - longest_s) / _EPOCH_S), floor(window_s[1] / _EPOCH_S)
+    for epoch in range(first, last + 1):
+        draws = Draws(named(base, epoch))
+        at_s = epoch * _EPOCH_S + draws.exponential(1.0 / per_s)
+        number = 0
+        while at_s < min((epoch + 1) * _EPOCH_S, window_s[1]):
+            if at_s >= window_s[0] - longest_s:
+                yield Draws(named(base, epoch, number)), at_s
+            number += 1
+            at_s += draws.exponential(1.0 / per_s)
+
+
+def _component(host: Host, part: str, draws: Draws) -> str:
+    """One part of that kind; the host itself where it has none."""
+    parts = _parts(host.platform, part)
+    chosen = draws.one_of(max(1, len(parts)))
+    return f"{host.name}/{parts[chosen]}" if parts else host.name
+
+
+def _parts(platform: Platform, part: str) -> tuple[str, ...]:
+    if part == "gpu":
+        return tuple(gpu.name for gpu in platform.gpus)
+    if part == "rnic":
+        return tuple(rnic.device for rnic in platform.rnics)
+    if part == "pcie":
+        return tuple(switch.name for switch in platform.pcie_switches) or _parts(platform, "rnic")
+    return ()

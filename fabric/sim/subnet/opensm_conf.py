@@ -1,0 +1,130 @@
+"""``opensm.conf`` as NVIDIA's subnet manager has it: made, read, and edited line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabric.sim.routing import EVERY_SL, Forwarding
+
+UPDATABLE = frozenset({"ar_sl_mask", "shield_mode", "sm_priority"})
+"""
+What a running manager reads anew on SIGHUP.
+
+Only options with can_update = 1 in OpenSM's table are (opensm 3.3.24, osm_subnet.c, opt_tbl); ``routing_engine`` is not
+one of them and needs a restart. ``ar_sl_mask`` and ``shield_mode`` are NVIDIA's own, which has no public table: choice.
+"""
+
+_DEALT = ("ftree", "updn", "minhop")
+_BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is known
+
+# The words of a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD.
+_TEXT = """\
+#
+# DEVICE ATTRIBUTES OPTIONS
+#
+# The port GUID on which the OpenSM is running
+guid 0x0000000000000000
+
+# The subnet prefix used on this subnet
+subnet_prefix 0xfe80000000000000
+
+#
+# SWEEP OPTIONS
+#
+# The number of seconds between subnet sweeps (0 disables it)
+sweep_interval 10
+
+# If TRUE every trap 128 and 144 will cause a heavy sweep.
+sweep_on_trap TRUE
+
+#
+# ROUTING OPTIONS
+#
+# Routing engine
+# Multiple routing engines can be specified separated by
+# commas so that specific ordering of routing algorithms will
+# be tried if earlier routing engines fail.
+routing_engine {engine}
+
+# Adaptive routing: bit N enables service level N
+ar_sl_mask 0x{mask:04X}
+ar_transport_mask 0x000A
+enable_ar_by_device_cap TRUE
+
+# SHIELD: 0 - off, 1 - on, 2 - on without pFRN
+shield_mode {shield}
+
+#
+# HANDOVER - MULTIPLE SMs OPTIONS
+#
+# SM priority used for deciding who is the master
+# Range goes from 0 (lowest priority) to 15 (highest).
+sm_priority {priority}
+
+# The number of milliseconds between SM polls of the master
+sminfo_polling_timeout 10000
+polling_retry_number 4
+
+#
+# LOGGING OPTIONS
+#
+log_flags 0x03
+log_file /var/log/opensm.log
+"""
+
+
+def conf_text(routing: str | None, *, shield: bool, priority: int = 0) -> str:
+    """
+    The file that a manager starts with on a network that is routed by *routing*, the inventory's ``mock.routing``.
+
+    An engine that OpenSM does not have (``ecmp``, ``lft_random``) is not in the file; what stands there is ``updn``.
+    """
+    engine = "ftree" if routing is None else routing if routing in _DEALT else "updn"
+    engine = "ar_updn" if routing == "ar" else engine
+    return _TEXT.format(engine=engine, mask=EVERY_SL, shield=int(shield), priority=priority)
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """Every key with its value; of a key that is there twice the last counts, as in OpenSM."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split(None, 1)
+        if words and not words[0].startswith("#"):
+            found[words[0]] = words[1].rstrip() if len(words) > 1 else ""
+    return found
+
+
+def with_settings(text: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """The file with these keys set: their lines changed, missing ones added at the end."""
+    lines = text.splitlines()
+    for key, value in pairs:
+        wanted = f"{key} {value}"
+        places = [number for number, line in enumerate(lines) if line.split(None, 1)[:1] == [key]]
+        for number in places:
+            lines[number] = wanted
+        if not places:
+            lines.append(wanted)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def forwarding_of(loaded: dict[str, str], routing: str | None) -> Forwarding:
+    """
+    What a manager that loaded these settings programs.
+
+    An engine ``ar_X`` is adaptive routing over X. *routing* stays the static engine where the inventory names one.
+    """
+    engine = loaded.get("routing_engine", "").split(",")[0].strip()
+    base = engine.removeprefix("ar_")
+    static = base if base in _DEALT else _BY_DEFAULT
+    if routing not in (None, "ar"):
+        static = str(routing)
+    shield = loaded.get("shield_mode", "1") != "0"
+    return Forwarding(static, engine.startswith("ar_"), number_of(loaded, "ar_sl_mask", EVERY_SL), shield)
+
+
+def number_of(loaded: dict[str, str], key: str, default: int) -> int:
+    """A number in decimal or hex; *default* when it is missing or no number, which OpenSM logs and ignores."""
+    try:
+        return int(loaded.get(key, ""), 0)
+    except ValueError:
+        return default

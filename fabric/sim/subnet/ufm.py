@@ -1,0 +1,136 @@
+"""UFM's list of unhealthy ports: it isolates switch ports with many bit errors, and keeps them so until it is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fabric.sim.cabling import End
+from fabric.sim.port_hold import ISOLATED
+
+if TYPE_CHECKING:
+    from fabric.sim.ports import Port
+    from fabric.sim.rack import Rack
+
+PATH = "/ufmRest/app/unhealthy_ports"
+"""The resource of UFM Enterprise's REST API (6.11 to 6.22)."""
+
+HIGH_BER = 1e-12
+"""Symbol or effective bit error ratio above which a port is unhealthy: UFM's own bound for an error (facts: choice)."""
+
+NOTICED_S = 60.0
+"""From the first such error to the isolation; choice, UFM's telemetry samples every half minute or so."""
+
+_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the simulated clock's zero, for texts
+
+
+@dataclass(frozen=True, slots=True)
+class Unhealthy:
+    """One entry: the port that received the errors, why it is listed and since when."""
+
+    port: Port
+    condition: str
+    since_s: float
+
+
+class Ufm:
+    """What UFM knows; with *isolates* off it is not there at all."""
+
+    def __init__(self, rack: Rack, *, isolates: bool) -> None:
+        self._rack = rack
+        self.there = isolates
+        self._listed: dict[End, Unhealthy] = {}
+        self._noticed: dict[End, float] = {}
+
+    def look_at(self, sender: Port, at_s: float) -> None:
+        """What a port between switches sends has changed: in a while its partner may be isolated for it."""
+        receiver = self._rack.ports.peer(sender) if self.there else None
+        if receiver is None or receiver.site is not None or sender.site is not None:
+            return
+        if not _is_high(sender):
+            self._noticed.pop(receiver.end, None)
+        elif receiver.end not in self._noticed and receiver.end not in self._listed:
+            self._noticed[receiver.end] = at_s
+            self._rack.timeline.at(at_s + NOTICED_S, lambda now_s: self._isolate(sender, receiver, at_s, now_s))
+
+    def _isolate(self, sender: Port, receiver: Port, since_s: float, at_s: float) -> None:
+        if self._noticed.get(receiver.end) == since_s and _is_high(sender):
+            del self._noticed[receiver.end]
+            self._list(receiver, "HIGH_BER", at_s)
+
+    def _list(self, port: Port, condition: str, at_s: float) -> None:
+        if port.end not in self._listed:
+            self._listed[port.end] = Unhealthy(port, condition, at_s)
+            self._rack.ports.hold(port, ISOLATED, at_s)
+
+    def listing(self) -> str:
+        """What GET answers: a JSON list."""
+        return json.dumps([self._entry(one) for one in self._listed.values()]) + "\n"
+
+    def put(self, body: str, at_s: float) -> str | None:
+        """Mark ports (``guid_port``) or all ports of devices (``guid``) HEALTHY or UNHEALTHY; why not, else None."""
+        try:
+            told = json.loads(body)
+        except ValueError:
+            return "Request data is not JSON"
+        policy = told.get("ports_policy") if isinstance(told, dict) else None
+        names = [*told.get("ports", ()), *told.get("devices", ())] if isinstance(told, dict) else []
+        if policy not in ("HEALTHY", "UNHEALTHY") or not names or not all(isinstance(name, str) for name in names):
+            return "Invalid request data: ports and ports_policy are needed"
+        ports = [port for name in names for port in self._named(name)]
+        if not ports:
+            return f"Ports {', '.join(names)} do not exist"
+        for port in ports:
+            if policy == "UNHEALTHY":
+                self._list(port, "MANUAL", at_s)
+            else:
+                self._heal(port, at_s)
+        return None
+
+    def _named(self, name: str) -> list[Port]:
+        guid, _, number = name.removeprefix("0x").partition("_")
+        ports = self._rack.ports
+        node = next((one for one in ports.cabling.nodes.values() if f"{one.guid:016x}" == guid.lower()), None)
+        if node is None:
+            return []
+        return [ports.at(end) for end in ports.cabling.ends(node) if number in ("", str(end[1]))]
+
+    def _heal(self, port: Port, at_s: float) -> None:
+        """Either end may be named."""
+        peer = self._rack.ports.peer(port)
+        for one in (port,) if peer is None else (port, peer):
+            if self._listed.pop(one.end, None) is not None:
+                self._rack.ports.release(one, ISOLATED, at_s)
+                sender = self._rack.ports.peer(one)
+                if sender is not None:
+                    self.look_at(sender, at_s)
+
+    def _entry(self, one: Unhealthy) -> dict[str, object]:
+        port, peer = one.port, self._rack.ports.peer(one.port)
+        entry: dict[str, object] = {
+            "UnhealthyNode": port.node.name,
+            "UnhealthyPort": f"{port.node.guid:016x}_{port.end[1]}",
+            "UnhealthyGUID": f"{port.node.guid:016x}",
+            "UnhealthyPortNumber": port.end[1],
+            "UnhealthyPortDname": str(port.end[1]),
+            "Condition": one.condition,
+            "State": "isolated",
+            "StatusTime": (_EPOCH + timedelta(seconds=int(one.since_s))).strftime("%a %b %d %H:%M:%S %Y"),
+        }
+        if peer is not None:
+            entry |= {
+                "PeerNode": peer.node.name,
+                "PeerPort": f"{peer.node.guid:016x}_{peer.end[1]}",
+                "PeerGUID": f"{peer.node.guid:016x}",
+                "PeerPortNumber": peer.end[1],
+                "PeerPortDname": str(peer.end[1]),
+                "PeerLID": str(peer.node.lid),
+            }
+        return entry
+
+
+def _is_high(sender: Port) -> bool:
+    quality = sender.quality()
+    return sender.injection is not None and max(quality.symbol_ber, quality.effective_ber) > HIGH_BER

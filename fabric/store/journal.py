@@ -1,0 +1,169 @@
+"""
+The write-ahead journal of changes: changes.jsonl, append-only, each line durable before the step it speaks of.
+
+A line is fsynced, and the folders when the file is new, before ``record`` returns: whatever may be live on the fabric
+is known here, after any crash. A torn last line was never acted upon: it is cut off when the journal is opened again. A
+bad line before the end means that somebody else wrote here, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.errors import StoreError
+
+FILE = "changes.jsonl"
+"""Its name in a run's directory."""
+
+CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
+"""States after which nothing of a change is left on the fabric."""
+
+Entry = Mapping[str, Any]
+"""One line: ``seq``, ``change`` (its id), ``state``, and what belongs to that state."""
+
+
+class Journal:
+    """Appends entries, each durable when ``record`` returns; made when the first entry is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+        self._seq = 0
+
+    def record(self, change_id: str, state: str, fields: Mapping[str, Any]) -> None:
+        """Write one entry and fsync it; raises StoreError when the disk says no (then the step must not be taken)."""
+        try:
+            if self._fd < 0:
+                self._open()
+            body = orjson.dumps({"seq": self._seq + 1, "change": change_id, "state": state, **fields})
+            _write(self._fd, b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body)))
+            os.fsync(self._fd)
+        except OSError as exc:
+            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
+        self._seq += 1
+
+    def _open(self) -> None:
+        """Open for appending; cut a torn last line off; a new file's name is made durable too."""
+        is_new = not self._path.exists()
+        entries, kept = ((), 0) if is_new else _read(self._path)
+        self._seq = len(entries)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
+        except BlockingIOError as exc:
+            raise StoreError(f"{self._path}: another process is writing here") from exc
+        if not is_new:
+            os.ftruncate(self._fd, kept)
+        if is_new:  # the names of the file, of its run's folder, of the scenario's and of the results' folder
+            for folder in list(self._path.absolute().parents)[:4]:
+                _fsync_folder(folder)
+
+    def close(self) -> None:
+        """Let go; safe to call twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def read_journal(path: Path) -> tuple[Entry, ...]:
+    """Every whole entry, in order; raises StoreError for a bad line that is not the torn last one."""
+    return _read(path)[0]
+
+
+def _fsync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _read(path: Path) -> tuple[tuple[Entry, ...], int]:
+    """The entries, and how many bytes of the file they take."""
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+    entries: list[Entry] = []
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        entry = None if end < 0 else _decode(data[at:end])
+        if entry is None or entry.get("seq") != len(entries) + 1:
+            if 0 <= end < len(data) - 1:
+                raise StoreError(f"{path}:{len(entries) + 1}: not an entry of this tool: {data[at:end][:60]!r}")
+            break
+        entries.append(entry)
+        at = end + 1
+    return tuple(entries), at
+
+
+def _decode(line: bytes) -> Entry | None:
+    body, mark, checksum = line.rpartition(b',"crc32":')
+    if not mark or not checksum.endswith(b"}") or not checksum[:-1].isdigit():
+        return None
+    body += b"}"
+    if zlib.crc32(body) != int(checksum[:-1]):
+        return None
+    entry = orjson.loads(body)
+    return entry if isinstance(entry, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChange:
+    """
+    A change that may be live: its last state, and the *intent* entry that says how to take it back.
+
+    *running*: the run that made it is still at it.
+    """
+
+    journal: Path
+    change_id: str
+    state: str
+    intent: Entry
+    running: bool
+
+
+def open_changes(path: Path) -> tuple[OpenChange, ...]:
+    """The changes of one journal that were begun and are not known to be taken back."""
+    states: dict[str, str] = {}
+    intents: dict[str, Entry] = {}
+    for entry in read_journal(path):
+        states[entry["change"]] = entry["state"]
+        if entry["state"] == "intent":
+            intents[entry["change"]] = entry
+    open_ids = [change_id for change_id in intents if states[change_id] not in CLOSED]
+    running = bool(open_ids) and _is_written(path)
+    return tuple(OpenChange(path, change_id, states[change_id], intents[change_id], running) for change_id in open_ids)
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a living process holds the journal open for writing."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+    return False
+
+
+def journals(results: Path) -> tuple[Path, ...]:
+    """The journals of every run under a results folder, by name."""
+    found = results.glob(f"*/*/{FILE}") if results.is_dir() else ()
+    return tuple(sorted(path for path in found if not path.parent.is_symlink()))

@@ -1,0 +1,66 @@
+"""run.json: everything that a run was asked to do, enough to judge it again, to resume it, or to take changes back."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.config import resolved_document
+from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import Scenario
+from fabric.model.verdict import Baseline, Limit
+from fabric.store.run_directory import RUN_FORMAT
+
+
+def run_document(
+    scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline], *, backend: str, seed: int
+) -> dict[str, Any]:
+    """What is written when a run begins; RunDirectory adds its format and id."""
+    try:
+        own = version("fabric-testbench")
+    except PackageNotFoundError:
+        own = "not installed"
+    return {
+        "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
+        "backend": backend,
+        "seed": seed,
+        "versions": {"fabric-testbench": own, "python": platform.python_version()},
+        "baselines": {name: asdict(baseline) for name, baseline in baselines.items()},
+        "asked": resolved_document(scenario, inventory),
+    }
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The document of a run directory; ConfigError when it is none, or of another format."""
+    file = path / "run.json"
+    try:
+        document = orjson.loads(file.read_bytes())
+    except OSError as exc:
+        raise ConfigError([Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}")]) from exc
+    except orjson.JSONDecodeError as exc:
+        raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
+    if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
+        raise ConfigError([Problem(str(file), 0, f"not a run of format {RUN_FORMAT}")])
+    missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
+    if missing:
+        raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])
+    return document
+
+
+def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
+    """The limits that a run was judged by."""
+    try:
+        return {
+            name: Baseline(name, body["source"], tuple(Limit(**limit) for limit in body["limits"]))
+            for name, body in document["baselines"].items()
+        }
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc

@@ -1,0 +1,149 @@
+"""
+``mlxreg`` and ``mstreg``: registers of a port, read and written.
+
+An INDEX that is not given silently stays 0, and the default SET reads, overlays and writes: so every INDEX of a
+register is always given, and every writable field that matters. ``--yes`` is always given: a SET whose question nobody
+answers sends nothing and exits 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools.argument import program, whole
+from fabric.tools.said import complaint, plain
+
+TIME_UNIT_S = 0.01
+"""``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
+TIME_MOST = 0xFFFE
+"""The longest injection that ends by itself, 655.34 s; 0xFFFF has no end and is never written."""
+ERROR_TYPES = {"raw": 1, "effective": 2}
+"""``error_type_admin`` of PTER: bit errors before and after forward error correction."""
+PAOS_UP, PAOS_DOWN = 1, 2
+"""``admin_status`` of PAOS: up, and down by configuration."""
+STATUS_TEXT = {
+    0: "good",
+    2: "no injection source is available",
+    3: "the port is neither up nor in test mode",
+    4: "the bit error rate is out of range",
+}
+"""What ``status`` of PTER means."""
+
+_DEVICE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/,-]*")
+_FIELD = re.compile(r"[A-Za-z0-9_.\[\]]+")
+_ROW = re.compile(r"\s*(\S+)\s*\|\s*(0x[0-9a-fA-F]{8})(?![0-9a-fA-F])", re.ASCII)
+_PROMPT = "Do you want to continue ?"
+_SENDING = "Sending access register..."
+
+Fields = Mapping[str, int]
+
+
+def get(device: str, register: str, indexes: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
+    """GET of a register; *indexes* are all its INDEX fields."""
+    given = ("--indexes", _pairs(indexes)) if indexes else ()
+    return (program(tool), "-d", _device(device), "--get", "--reg_name", register, *given)
+
+
+def write(device: str, register: str, indexes: Fields, values: Fields, *, tool: str = "mlxreg") -> tuple[str, ...]:
+    """SET of a register, answered with yes beforehand."""
+    given = ("--indexes", _pairs(indexes)) if indexes else ()
+    return (program(tool), "-d", _device(device), "--reg_name", register, *given, "--set", _pairs(values), "--yes")
+
+
+def pter_indexes(port: int, *, ib_number: bool) -> Fields:
+    """
+    All five INDEX fields of PTER, page 0 (physical errors).
+
+    *ib_number*: *port* is numbered as InfiniBand tools do it (a switch, ``pnat`` 1); else as the device itself does.
+    """
+    whole(port, "port", at_least=1, at_most=1023)
+    return {"local_port": port & 0xFF, "lp_msb": port >> 8, "pnat": int(ib_number), "plane_ind": 0, "error_page": 0}
+
+
+def pter_values(error_type: int, mantissa: int, exponent: int, time: int) -> Fields:
+    """All four writable fields of PTER; *time* in units of TIME_UNIT_S. ValueError when one does not fit."""
+    return {
+        "error_type_admin": whole(error_type, "error_type_admin", at_least=0, at_most=255),
+        "ber_mantissa": whole(mantissa, "ber_mantissa", at_least=0, at_most=15),
+        "ber_exp": whole(exponent, "ber_exp", at_least=0, at_most=255),
+        "error_injection_time": whole(time, "error_injection_time", at_least=0, at_most=TIME_MOST),
+    }
+
+
+def paos_indexes(port: int) -> Fields:
+    """All four INDEX fields of PAOS."""
+    whole(port, "port", at_least=1, at_most=1023)
+    return {"local_port": port & 0xFF, "swid": 0, "lp_msb": port >> 8, "plane_ind": 0}
+
+
+def paos_values(admin_status: int) -> Fields:
+    """Open (PAOS_UP) or close (PAOS_DOWN) a port; without ``ase`` the firmware ignores the state without a word."""
+    return {"admin_status": whole(admin_status, "admin_status", at_least=1, at_most=6), "ase": 1}
+
+
+def read(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
+    """
+    The fields of a GET by their exact names; of duplicates (both pages of PTER in old versions) the first.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when there is no whole table.
+    """
+    _not_failed(stdout, stderr, exit_status)
+    rows: dict[str, int] = {}
+    rules = 0
+    for line in plain(stdout).split("\n"):
+        if line.strip() and not line.strip().strip("="):
+            rules += 1
+        elif rules == 1 and line.strip():
+            found = _ROW.match(line)
+            if not found:
+                raise UnreadableOutput(f"mlxreg: not a row of a register: {line.strip()[:120]!r}")
+            rows.setdefault(found[1], int(found[2], 16))
+    if rules != 2 or not rows:
+        raise UnreadableOutput(f"mlxreg: no whole register table in {stdout[-120:]!r}")
+    return rows
+
+
+def need(fields: Fields, name: str) -> int:
+    """One field; UnreadableOutput when the register has none of that very name."""
+    if name not in fields:
+        raise UnreadableOutput(f"mlxreg: no field {name} among {', '.join(sorted(fields))[:200]}")
+    return fields[name]
+
+
+def sent(stdout: str, stderr: str = "", exit_status: int = 0) -> None:
+    """A SET was sent. Raises ToolError when it failed, or when its question was not answered (exit 0 all the same)."""
+    _not_failed(stdout, stderr, exit_status)
+    _, asked, after = plain(stdout).partition(_PROMPT)
+    if not asked:
+        raise UnreadableOutput(f"mlxreg: no SET in {stdout[-120:]!r}")
+    if not any(line.strip() == _SENDING for line in after.split("\n")[1:]):
+        raise ToolError("mlxreg: the SET was not sent: its question was answered by nobody")
+
+
+def equals(field: str, value: int) -> str:
+    """A pattern (grep -E) for the row in which a field has a value."""
+    return f"^{field} *[|] *0x{value:08x}"
+
+
+def _not_failed(stdout: str, stderr: str, exit_status: int) -> None:
+    marked = [line.strip() for line in plain(stderr + "\n" + stdout).split("\n") if line.strip().startswith("-E-")]
+    if marked:
+        raise ToolError(f"mlxreg: {marked[0].removeprefix('-E-').strip()[:300]}")
+    if exit_status != 0:
+        raise ToolError(f"mlxreg: exit {exit_status}: {complaint(stdout, stderr)}")
+
+
+def _device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        raise ValueError(f"device is {name!r}, which a command line could misread")
+    return name
+
+
+def _pairs(values: Fields) -> str:
+    """``a=1,b=2``: the tool splits at commas and trims nothing, so there are no blanks."""
+    for name in values:
+        if not _FIELD.fullmatch(name):
+            raise ValueError(f"field is {name!r}, which a command line could misread")
+    return ",".join(f"{name}={value}" for name, value in values.items())

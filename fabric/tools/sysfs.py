@@ -1,0 +1,131 @@
+"""The kernel's files about an RDMA device, read with ``cat``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools.argument import whole, word
+from fabric.tools.said import complaint, need_success, whole_lines
+
+ROOT = "/sys/class/infiniband"
+STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
+PHYSICAL_STATES = {
+    1: "Sleep",
+    2: "Polling",
+    3: "Disabled",
+    4: "PortConfigurationTraining",
+    5: "LinkUp",
+    6: "LinkErrorRecovery",
+    7: "PhyTest",
+}
+"""The kernel's words (drivers/infiniband/core/sysfs.c)."""
+
+COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
+"""What a receiver counts; link_downed stops at 255."""
+
+_COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
+_STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
+_PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
+_GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}", re.ASCII)
+_NAME = re.compile(r"[^\s/:]{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """A port as its own host's kernel sees it."""
+
+    state: str
+    physical_state: str
+
+    @property
+    def active(self) -> bool:
+        """Traffic passes."""
+        return self.state == "ACTIVE" and self.physical_state == "LinkUp"
+
+    def __str__(self) -> str:
+        return f"{self.state}/{self.physical_state}"
+
+
+def port_state(device: str, port: int) -> tuple[str, ...]:
+    """Ask for both states of one port."""
+    folder = _port_folder(device, port)
+    return ("cat", f"{folder}/state", f"{folder}/phys_state")
+
+
+def states(ports: list[tuple[str, int]]) -> tuple[str, ...]:
+    """Ask for the logical states of many ports; those that are not there are left out, and ``cat`` exits 1."""
+    return ("cat", *(f"{_port_folder(device, port)}/state" for device, port in ports))
+
+
+def node_guid(device: str) -> tuple[str, ...]:
+    """Ask for a device's GUID."""
+    return ("cat", f"{ROOT}/{word(device, 'device')}/node_guid")
+
+
+def netdev(device: str, port: int) -> tuple[str, ...]:
+    """Ask for the network interface under a RoCE device: that of its first GID."""
+    return ("cat", f"{_port_folder(device, port)}/gid_attrs/ndevs/0")
+
+
+def counters(device: str, port: int) -> tuple[str, ...]:
+    """Ask for the counters of COUNTERS, in that order."""
+    folder = _port_folder(device, port)
+    return ("cat", *(f"{folder}/counters/{name}" for name in COUNTERS))
+
+
+def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
+    """Counters by name; those of an "N/A (no PMA)" are left out. Raises ToolError, UnreadableOutput as above."""
+    need_success("cat", stdout, stderr, exit_status)
+    lines = whole_lines(stdout)
+    if len(lines) != len(COUNTERS) or not all(_COUNT.fullmatch(line) or line.startswith("N/A") for line in lines):
+        raise UnreadableOutput(f"sysfs: not {len(COUNTERS)} counters: {stdout[:80]!r}")
+    return {name: int(line) for name, line in zip(COUNTERS, lines, strict=True) if _COUNT.fullmatch(line)}
+
+
+def read_port_state(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
+    """Both states. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
+    need_success("cat", stdout, stderr, exit_status)
+    lines = whole_lines(stdout)
+    state = _STATE.fullmatch(lines[0]) if len(lines) == 2 else None
+    physical = _PHYSICAL.fullmatch(lines[1]) if state else None
+    if not state or not physical:
+        raise UnreadableOutput(f"sysfs: not the two states of a port: {stdout[:80]!r}")
+    if int(state[1]) >= len(STATES) or STATES[int(state[1])] != state[2]:
+        raise UnreadableOutput(f"sysfs: {state[0]!r} is no state of a port")
+    if PHYSICAL_STATES.get(int(physical[1])) != physical[2]:
+        raise UnreadableOutput(f"sysfs: {physical[0]!r} is no physical state of a port")
+    return PortState(state[2], physical[2])
+
+
+def read_states(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[str, ...]:
+    """The logical states that were there, in order. Raises ToolError when ``cat`` itself failed."""
+    if exit_status not in (0, 1):
+        raise ToolError(f"cat: exit {exit_status}: {complaint(stdout, stderr)}")
+    found = [_STATE.fullmatch(line) for line in whole_lines(stdout)]
+    if any(one is None for one in found):
+        raise UnreadableOutput(f"sysfs: not states of ports: {stdout[:80]!r}")
+    return tuple(one[2] for one in found if one)
+
+
+def read_node_guid(stdout: str, stderr: str = "", exit_status: int = 0) -> int:
+    """A GUID as a number. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
+    need_success("cat", stdout, stderr, exit_status)
+    lines = whole_lines(stdout)
+    if len(lines) != 1 or not _GUID.fullmatch(lines[0]):
+        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no GUID")
+    return int(lines[0].replace(":", ""), 16)
+
+
+def read_netdev(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
+    """The name of an interface. Raises ToolError with what ``cat`` said (on InfiniBand there is none)."""
+    need_success("cat", stdout, stderr, exit_status)
+    lines = whole_lines(stdout)
+    if len(lines) != 1 or not _NAME.fullmatch(lines[0]):
+        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no network interface")
+    return lines[0]
+
+
+def _port_folder(device: str, port: int) -> str:
+    return f"{ROOT}/{word(device, 'device')}/ports/{whole(port, 'port', at_least=1, at_most=254)}"

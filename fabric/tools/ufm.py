@@ -1,0 +1,81 @@
+"""UFM's list of unhealthy ports, asked through its REST interface with ``curl``."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.argument import program
+from fabric.tools.said import need_success
+
+PATH = "/ufmRest/app/unhealthy_ports"
+LIMIT_S = 10
+"""How long one request may take (seconds; choice)."""
+
+_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?")
+_PORT = re.compile(r"[0-9a-f]{16}_[0-9]{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthyPort:
+    """One port on the list; *port* is ``<guid>_<number>``, the name that UFM wants back."""
+
+    port: str
+    guid: str
+    number: int
+    peer: str
+    condition: str
+    state: str
+
+
+def get(url: str, *, tool: str = "curl") -> tuple[str, ...]:
+    """Ask for the list; name and password come from ~/.netrc."""
+    return (program(tool), "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
+
+
+def put_healthy(url: str, ports: tuple[str, ...], *, tool: str = "curl") -> tuple[str, ...]:
+    """Take ports (``<guid>_<number>``) off the list."""
+    for port in ports:
+        if not _PORT.fullmatch(port):
+            raise ValueError(f"port is {port!r}, not <guid>_<number>")
+    body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
+    head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
+    return (program(tool), "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
+
+
+def port_name(guid: int, number: int) -> str:
+    """How UFM names a port."""
+    return f"{guid:016x}_{number}"
+
+
+def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[UnhealthyPort, ...]:
+    """
+    The ports on the list.
+
+    Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
+    """
+    need_success("curl", stdout, stderr, exit_status)
+    try:
+        document = json.loads(stdout)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableOutput(f"UFM: no JSON: {stdout[:120]!r}") from exc
+    if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
+        raise UnreadableOutput(f"UFM: not a list of ports: {stdout[:120]!r}")
+    return tuple(_port(entry) for entry in document)
+
+
+def _port(entry: dict[str, object]) -> UnhealthyPort:
+    guid, number = str(entry.get("UnhealthyGUID", "")).removeprefix("0x"), str(entry.get("UnhealthyPortNumber", ""))
+    if not re.fullmatch(r"[0-9a-f]{1,16}", guid) or not re.fullmatch(r"[0-9]{1,4}", number, re.ASCII):
+        raise UnreadableOutput(f"UFM: a port with GUID {guid[:40]!r} and number {number[:40]!r}")
+    texts = {key: str(entry.get(key, "")) for key in ("PeerPort", "Condition", "State")}
+    name = port_name(int(guid, 16), int(number))
+    return UnhealthyPort(name, guid, int(number), texts["PeerPort"], texts["Condition"], texts["State"])
+
+
+def _address(url: str) -> str:
+    if not _URL.fullmatch(url):
+        raise ValueError(f"UFM's address is {url!r}, not http(s)://host[:port]")
+    return url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)

@@ -1,0 +1,109 @@
+"""Expectations judged only where the change was in force; and how they end."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.analysis.expectations import covered, judge_expectations
+from fabric.analysis.expected_words import words
+from fabric.model.change import AdaptiveRoutingSpec, BerSpec
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, PhaseRef
+from fabric.model.verdict import ExpectationVerdict
+from tests.analysis.changed import RETRIES, Script
+
+REMOTE = "gpu001: Test NCCL failure 'remote process exited or there was a network error'"
+RATIO = ExpectedRatio(PhaseRef("degraded"), PhaseRef("healthy"), at_least=0.9)
+
+
+def judged(script: Script, expected: Expectation) -> ExpectationVerdict:
+    """The only verdict."""
+    (found,) = judge_expectations((expected,), script.phases, script.probes, script.results, script.changes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "completes", "outcome"),
+    [
+        ([100.0, 90.0], True, Outcome.PASS),
+        ([100.0, RETRIES], True, Outcome.FAIL),
+        ([100.0, REMOTE], True, Outcome.FAIL),
+        ([100.0, "error: host silent"], True, Outcome.ERROR),
+        ([100.0, "gpu001: wrong results"], True, Outcome.FAIL),
+        ([100.0, None], True, Outcome.INCONCLUSIVE),
+        ([RETRIES, REMOTE], False, Outcome.PASS),
+        ([RETRIES, 100.0], False, Outcome.FAIL),
+        ([RETRIES, "error: host silent"], False, Outcome.ERROR),
+        ([RETRIES, None], False, Outcome.INCONCLUSIVE),
+        ([], True, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_how_a_phase_ends(values: list[float | str | None], completes: bool, outcome: Outcome) -> None:
+    """A transport that gave up is told from our own trouble, and from what was never run."""
+    script = Script()
+    script.phase("cut", values)
+    assert judged(script, ExpectedEnd(PhaseRef("cut"), completes)).outcome is outcome
+
+
+@pytest.mark.parametrize("state", ["refused", "failed", "lost", "open"])
+@pytest.mark.parametrize(
+    "expected", [RATIO, ExpectedEnd(PhaseRef("degraded"), True), ExpectedRecovery(PhaseRef("degraded"), 10.0)]
+)
+def test_a_change_that_was_not_made_judges_nothing(state: str, expected: Expectation) -> None:
+    """Neither PASS nor FAIL, whatever was measured; the reason names the change."""
+    script = Script()
+    script.phase("healthy", [100.0, 100.1])
+    script.change(script.phase("degraded", [99.0, 99.1, 99.0]), state=state)
+    verdict = judged(script, expected)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.reason == f"the change was not in force: degraded-1/ber.leaf1--spine0 {state}: because"
+
+
+def test_a_planned_change_without_a_trace_judges_nothing() -> None:
+    """The phase asks for bit errors and no event speaks of them; adaptive routing for the job alone leaves none."""
+    for spec, outcome in (
+        (BerSpec(("leaf1--spine1",), "raw", 1, 5), Outcome.INCONCLUSIVE),
+        (AdaptiveRoutingSpec(True, "job"), Outcome.PASS),
+    ):
+        script = Script()
+        phase = script.phase("degraded", [100.0])
+        script.phases = [Phase(phase.name, phase.probes, label="degraded", changes=(spec,))]
+        assert judged(script, ExpectedEnd(PhaseRef("degraded"), True)).outcome is outcome
+
+
+def test_both_sides_are_covered_and_only_by_name() -> None:
+    """The healthy phase that is compared counts as judged; a probe of another name does not."""
+    script = Script()
+    script.phase("healthy", [1.0])
+    script.phase("degraded", [1.0])
+    script.phase("after", [1.0])
+    ids = {probe.probe_id for probe in script.probes if probe.phase != "after-1"}
+    assert covered((RATIO,), script.phases, script.probes) == ids
+    other = ExpectedRatio(PhaseRef("degraded"), PhaseRef("healthy"), at_least=0.9, probe="other")
+    assert covered((other,), script.phases, script.probes) == set()
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        (RATIO, "degraded / healthy at least 0.9"),
+        (
+            ExpectedRatio(
+                PhaseRef("degraded", (("ar", "on"),)), PhaseRef("healthy", (("ar", "on"),)), 0.4, 0.6, "rings", 8 << 30
+            ),
+            "degraded / healthy between 0.4 and 0.6, ar=on, probe rings, size 8G",
+        ),
+        (
+            ExpectedRatio(PhaseRef("d", (("ar", "on"),)), PhaseRef("h", (("ar", "off"),)), at_most=2),
+            "d[ar=on] / h[ar=off] at most 2",
+        ),
+        (ExpectedEnd(PhaseRef("cut", (("ar", "on"),)), False), "cut[ar=on]: is given up by the transport"),
+        (
+            ExpectedRecovery(PhaseRef("flap"), 30.0),
+            "flap: back to 95% of its bandwidth within 30 s of each change's end",
+        ),
+    ],
+)
+def test_expectations_in_words(expected: Expectation, text: str) -> None:
+    """What a person reads at the head of each verdict."""
+    assert words(expected) == text

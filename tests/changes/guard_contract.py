@@ -1,0 +1,167 @@
+"""What every guard must do, the real one and the simulated one; subclass it with a ``target`` fixture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fabric.changes.guard import GuardMissingTool, LeaseGone, NotUndone, StepFailed, UnknownChange
+from fabric.errors import Refused
+from fabric.model.change import Check, Lease
+from tests.changes.guard_target import HOST, Target
+
+LATE_S = 3.0
+"""A guard has undone at the latest so long after its lease ran out."""
+
+SHORT = Lease(1.0, 60.0)
+
+
+class GuardContract:
+    """The protocol, from outside."""
+
+    def test_an_armed_guard_has_altered_nothing(self, target: Target) -> None:
+        """Arming says for how long, and where the target's kernel is; nothing is closed."""
+        armed = target.guard.read_armed(target.arm(lease=Lease(30.0, 60.0)))
+        (listed,) = target.listed()
+        assert (armed.guard_id, armed.ttl_s, len(armed.boot_id)) == ("one", 30.0, 36)
+        assert (listed.guard_id, listed.owner, listed.state) == ("one", "run-1", "armed")
+        assert listed.alive
+        assert listed.same_boot
+        assert 20.0 < listed.left_s <= 30.0
+        assert not target.is_closed()
+
+    def test_what_is_applied_is_in_force_until_it_is_reverted(self, target: Target) -> None:
+        """The plain way: arm, apply, revert; nothing is left."""
+        target.guard.read_armed(target.arm())
+        target.applied()
+        assert target.is_closed()
+        assert target.listed()[0].state == "applied"
+        assert target.guard.read_reverted(target.run(target.guard.revert("one"))) is False
+        assert not target.is_closed()
+        assert target.listed() == ()
+
+    def test_a_lease_that_runs_out_undoes(self, target: Target) -> None:
+        """Nobody comes back: the guard undoes it, and says so to whoever asks later."""
+        target.arm(lease=SHORT)
+        target.applied()
+        target.pass_time(SHORT.ttl_s + LATE_S)
+        assert not target.is_closed()
+        (listed,) = target.listed()
+        assert (listed.state, listed.alive, listed.left_s) == ("reverted", False, 0.0)
+        assert "undone" in target.guard.read_log(target.run(target.guard.log("one")))
+        assert target.guard.read_reverted(target.run(target.guard.revert("one"))) is True
+        assert target.listed() == ()
+
+    def test_an_apply_that_comes_too_late_is_refused(self, target: Target) -> None:
+        """The fence: whoever slept between arm and apply alters nothing."""
+        target.arm(lease=SHORT)
+        target.pass_time(SHORT.ttl_s)
+        with pytest.raises(LeaseGone, match="one"):
+            target.applied()
+        assert not target.is_closed()
+
+    def test_a_renewed_lease_lives_on(self, target: Target) -> None:
+        """Renewals carry it beyond its first end."""
+        target.arm(lease=Lease(1.5, 60.0))
+        target.applied()
+        for _ in range(3):
+            target.pass_time(1.0)
+            left_s = target.guard.read_renewed(target.run(target.guard.renew("one", 1.5)))
+            assert 1.0 < left_s <= 1.5
+        assert target.is_closed()
+
+    def test_no_renewal_goes_beyond_the_longest_hold(self, target: Target) -> None:
+        """However often it is renewed, it ends with the hold it was armed for."""
+        target.arm(lease=Lease(1.0, 2.0))
+        target.applied()
+        assert target.guard.read_renewed(target.run(target.guard.renew("one", 60.0))) <= 2.0
+        target.pass_time(2.0 + LATE_S)
+        assert not target.is_closed()
+        with pytest.raises(LeaseGone):
+            target.guard.read_renewed(target.run(target.guard.renew("one", 60.0)))
+
+    def test_a_lifted_change_can_be_applied_again(self, target: Target) -> None:
+        """The pauses of a flap: undone, still armed, applied again under the same lease."""
+        target.arm()
+        target.applied()
+        target.guard.read_lifted(target.run(target.guard.lift("one")))
+        assert not target.is_closed()
+        assert target.listed()[0].state == "armed"
+        target.applied()
+        assert target.is_closed()
+
+    def test_another_owner_is_kept_out(self, target: Target) -> None:
+        """Two runs, one host: the second is told whose change is there."""
+        target.arm()
+        with pytest.raises(Refused, match=r"one owner run-1"):
+            target.guard.read_armed(target.arm("two", owner="run-2"))
+        target.guard.read_armed(target.arm("two", owner="run-1"))
+        assert [one.guard_id for one in target.listed()] == ["one", "two"]
+
+    def test_the_same_change_is_not_armed_twice(self, target: Target) -> None:
+        """One name, one guard."""
+        target.arm()
+        with pytest.raises(Refused, match="busy|held"):
+            target.guard.read_armed(target.arm())
+
+    def test_what_a_guard_took_back_keeps_nobody_out(self, target: Target) -> None:
+        """A folder of which nothing is in force any more is swept away by the next arm."""
+        target.arm(lease=SHORT)
+        target.pass_time(SHORT.ttl_s + LATE_S)
+        target.guard.read_armed(target.arm("two", owner="run-2"))
+        assert [one.guard_id for one in target.listed()] == ["two"]
+
+    def test_an_unknown_change_is_called_unknown(self, target: Target) -> None:
+        """Every verb on a name that was never armed, or that was reverted before."""
+        guard = target.guard
+        target.arm()
+        guard.read_reverted(target.run(guard.revert("one")))
+        for argv, read in (
+            (guard.apply("one", target.close), guard.read_applied),
+            (guard.renew("one", 5.0), guard.read_renewed),
+            (guard.lift("one"), guard.read_lifted),
+            (guard.revert("one"), guard.read_reverted),
+            (guard.log("one"), guard.read_log),
+        ):
+            with pytest.raises(UnknownChange, match=HOST):
+                read(target.run(argv))
+        assert not target.is_closed()
+
+    def test_a_step_that_fails_ends_the_apply(self, target: Target) -> None:
+        """The steps after it are not run, and its words are quoted."""
+        target.arm()
+        with pytest.raises(StepFailed, match="false"):
+            target.guard.read_applied(target.run(target.guard.apply("one", (("false",), *target.close))))
+        assert not target.is_closed()
+
+    def test_an_undo_that_does_not_bring_the_state_back_is_not_undone(self, target: Target) -> None:
+        """An undo that ends with 0 and changes nothing is seen by its checks; the guard keeps trying."""
+        target.alteration = replace(target.alteration, undo=(("true",),))
+        target.arm()
+        target.applied()
+        with pytest.raises(NotUndone, match="one is not undone: check does not find"):
+            target.guard.read_reverted(target.run(target.guard.revert("one")))
+        target.pass_time(LATE_S)
+        (listed,) = target.listed()
+        assert (listed.state, listed.alive) == ("stuck", True)
+        with pytest.raises(LeaseGone):
+            target.applied()
+
+    def test_a_target_without_the_tool_for_the_undo_is_not_armed(self, target: Target) -> None:
+        """Better nothing than a change that cannot be taken back."""
+        target.alteration = replace(target.alteration, undo=(("no-such-tool", "x"),))
+        with pytest.raises(GuardMissingTool, match="no-such-tool"):
+            target.guard.read_armed(target.arm())
+        target.alteration = replace(target.alteration, undo=(("true",),), checks=(Check(("no-reader",), ("x",)),))
+        with pytest.raises(GuardMissingTool, match="no-reader"):
+            target.guard.read_armed(target.arm())
+        assert target.listed() == ()
+
+    def test_the_interface_of_the_session_is_never_touched(self, target: Target) -> None:
+        """A device that carries the session is refused, and so is one that nobody knows."""
+        for device, why in (("eth0", "carries the session"), ("mlx5_77", "unknown device")):
+            target.alteration = replace(target.alteration, devices=("mlx5_0", device))
+            with pytest.raises(Refused, match=f"{device} {why}"):
+                target.guard.read_armed(target.arm())
+        assert target.listed() == ()

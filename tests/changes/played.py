@@ -1,0 +1,135 @@
+"""Procedures carried out in the simulated rack, one step after the other, without guards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from fabric.changes.kind import Context
+from fabric.changes.kinds import KINDS
+from fabric.changes.procedure import Ask, Procedure
+from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
+from fabric.model.command import Command, CommandResult
+from fabric.model.topology import Topology, Uplinks
+from fabric.sim.happenings import Exited
+from fabric.sim.world import World
+from tests.sim.conftest import platform_like, topology_of
+
+Answer = tuple[str, str, int]
+"""stdout, stderr, exit status."""
+
+
+def topology(*, hosts: int = 4, cables: int = 2, link_layer: str = "infiniband") -> Topology:
+    """Hosts on eight leaves, each of which has *cables* to one spine."""
+    bare = topology_of(hosts, platform_like(link_layer=link_layer))
+    leaves = tuple(name for name in bare.switches if name.startswith("leaf"))
+    return replace(bare, uplinks=(Uplinks(leaves, ("spine0",), cables, 400.0),))
+
+
+def change(kind: str, component: str, *, scope: str = "port", when: When | None = None, **more) -> Change:
+    """A planned change; params by name, and ``hosts``, ``switches``."""
+    touched = {name: more.pop(name) for name in ("hosts", "switches", "is_fault") if name in more}
+    return Change(f"phase/{kind}.{component}", kind, "phase", component, scope, when or When(), more, **touched)
+
+
+class Played:
+    """A simulated rack and its clock. *answers* come in place of the rack's: by ``host program``."""
+
+    def __init__(self, settings: ChangeSettings, *, world: Topology | None = None, **more) -> None:
+        self.topology = world or topology()
+        self.context = Context(self.topology, settings)
+        managers = settings.subnet_managers
+        self._world = World(self.topology, faults=(), seed=1, noise_cv=0.0, subnet_managers=managers, **more)
+        self.now_s = 0.0
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.answers: dict[str, Answer | Callable[[tuple[str, ...]], Answer | None]] = {}
+
+    def ask(self, host: str, argv: tuple[str, ...]) -> CommandResult:
+        """Run one command to its end."""
+        self.asked.append((host, argv))
+        stdout, stderr, status = self._scripted(host, argv) or self._simulated(host, argv)
+        return CommandResult(Command(host, argv, 20.0), status, stdout, stderr, self.now_s, self.now_s)
+
+    def _scripted(self, host: str, argv: tuple[str, ...]) -> Answer | None:
+        words = argv[2:] if argv[:2] == ("sudo", "-n") else argv
+        found = self.answers.get(f"{host} {words[0]}")
+        return found(words) if callable(found) else found
+
+    def _simulated(self, host: str, argv: tuple[str, ...]) -> Answer:
+        pid = self._world.start(host, argv, {}, self.now_s)
+        while (next_s := self._world.next_s()) is not None:
+            for event in self._world.advance(next_s):
+                if isinstance(event, Exited) and event.pid == pid:
+                    self.now_s = next_s
+                    return event.stdout, event.stderr, event.exit_status
+        raise AssertionError(f"{argv} does not end")
+
+    def run(self, procedure: Procedure):
+        """Carry it out; what it returns, or raises."""
+        answer: object = None
+        try:
+            for _ in range(10_000):
+                step = procedure.send(answer)
+                answer = self.ask(step.host, step.argv) if isinstance(step, Ask) else self.wait(step.until_s)
+        except StopIteration as ended:
+            return ended.value
+        raise AssertionError("it goes on for ever")
+
+    def wait(self, until_s: float) -> float:
+        """Let time pass."""
+        self.now_s = max(self.now_s, until_s)
+        self._world.advance(self.now_s)
+        return self.now_s
+
+    def prepare(self, asked: Change) -> tuple[Alteration, ...]:
+        """What its kind would do."""
+        return self.run(KINDS[asked.kind].prepare(asked, self.context))
+
+    def apply(self, alterations: tuple[Alteration, ...]) -> None:
+        """As a guard would."""
+        for one in alterations:
+            self._steps(one.host, one.apply)
+
+    def undo(self, alterations: tuple[Alteration, ...]) -> None:
+        """As a guard would, last one first."""
+        for one in reversed(alterations):
+            self._steps(one.host, one.undo)
+
+    def _steps(self, host: str, steps: tuple[tuple[str, ...], ...]) -> None:
+        for argv in steps:
+            answer = self.ask(host, argv)
+            assert answer.exit_status == 0, (argv, answer.stdout, answer.stderr)
+
+    def confirm(self, asked: Change, alterations: tuple[Alteration, ...]) -> None:
+        """Read back."""
+        self.run(KINDS[asked.kind].confirm(asked, alterations, self.context))
+
+    def counters(self, asked: Change) -> Mapping[str, float]:
+        """What the receivers have counted."""
+        return self.run(KINDS[asked.kind].counters(asked, self.context))
+
+    def recovered(self, asked: Change, alterations: tuple[Alteration, ...], *, within_s: float = 60.0) -> float:
+        """Wait for the link; the seconds it took."""
+        began_s = self.now_s
+        until_s = began_s + within_s
+        return self.run(KINDS[asked.kind].recovered(asked, alterations, self.context, until_s)) - began_s
+
+    def checks_hold(self, alterations: tuple[Alteration, ...]) -> bool:
+        """Whether every check of every alteration holds now, judged as a guard does."""
+        for one in alterations:
+            for check in one.checks:
+                answer = self.ask(one.host, check.argv)
+                lines = answer.stdout.splitlines()
+                if answer.exit_status != 0:
+                    return False
+                if not all(any(re.search(pattern, line) for line in lines) for pattern in check.patterns):
+                    return False
+        return True
+
+
+VIA = ChangeSettings(via="gpu004")
+"""Switches are reached from the last host."""
+
+MANAGED = ChangeSettings(via="gpu004", subnet_managers=(SubnetManager("gpu002"), SubnetManager("gpu003")))
+"""Two subnet managers."""

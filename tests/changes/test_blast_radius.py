@@ -1,0 +1,168 @@
+"""What is too much at the same time, and what would allow it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from fabric.changes.blast_radius import blast_problems, span_s
+from fabric.changes.expand import expand_changes
+from fabric.model.change import (
+    AdaptiveRoutingSpec,
+    BerSpec,
+    BlastRadius,
+    ChangeSettings,
+    LinkDownSpec,
+    PortFlapSpec,
+    ShieldSpec,
+    SubnetManager,
+    When,
+)
+from fabric.model.scenario import Phase
+from tests.changes.played import topology
+
+WIDE = BlastRadius(changes=100, per_switch=100, per_host=100, links_fraction=1.0)
+SETTINGS = ChangeSettings(via="gpu004", subnet_managers=(SubnetManager("gpu002"),), blast_radius=WIDE)
+
+
+def problems(*specs, allow=(), settings=SETTINGS, world=None):
+    """Of one phase."""
+    world = world or topology()
+    changes = expand_changes(Phase("hurt", (), changes=specs), world, settings, tuple(world.hosts))
+    return blast_problems(changes, world, settings, allow)
+
+
+def down(*links, at_s=None, for_s=None):
+    """Links closed."""
+    return LinkDownSpec(links, when=When(at_s, for_s))
+
+
+def radius(**more):
+    """The widest but for these."""
+    return replace(SETTINGS, blast_radius=replace(WIDE, **more))
+
+
+@pytest.mark.parametrize(
+    ("more", "links", "words"),
+    [
+        ({"changes": 1}, ("gpu001/mlx5_0", "gpu002/mlx5_1"), "2 changes at the same time in hurt, 1 are allowed"),
+        ({"per_switch": 1}, ("gpu001/mlx5_0", "gpu002/mlx5_0"), "at switch leaf0, 1 allowed"),
+        ({"per_host": 1}, ("gpu001/mlx5_0", "gpu001/mlx5_1"), "at host gpu001, 1 allowed"),
+        ({"links_fraction": 0.02}, ("gpu001/mlx5_0", "gpu002/mlx5_1"), "2 of 48 links at the same time, 1 allowed"),
+    ],
+)
+def test_each_number_of_the_blast_radius_counts(more, links, words):
+    """With the word that would allow it; with that word there is no problem."""
+    (found,) = problems(down(*links), settings=radius(**more))
+    assert words in found
+    assert found.endswith("(to do it all the same: allow: [blast_radius])")
+    assert problems(down(*links), settings=radius(**more), allow=("blast_radius",)) == []
+    assert problems(down(links[0]), settings=radius(**more)) == []
+
+
+def test_what_is_not_at_the_same_time_does_not_add_up():
+    """One ends as the other begins; a moment longer and both are there."""
+    settings = radius(changes=1)
+    apart = (down("gpu001/mlx5_0", at_s=0.0, for_s=5.0), down("gpu002/mlx5_1", at_s=5.0, for_s=5.0))
+    assert problems(*apart, settings=settings) == []
+    longer = (down("gpu001/mlx5_0", at_s=0.0, for_s=5.1), apart[1])
+    assert len(problems(*longer, settings=settings)) == 1
+    endless = (down("gpu001/mlx5_0"), apart[1])
+    assert len(problems(*endless, settings=settings)) == 1
+
+
+def test_a_flap_counts_from_its_first_closing_to_its_last_opening():
+    """Also while the link is up in between."""
+    flap = PortFlapSpec(("gpu001/mlx5_0",), 5.0, count=3, period_s=30.0, when=When(10.0))
+    (one,) = expand_changes(Phase("p", (), changes=(flap,)), topology(), SETTINGS, ())
+    assert span_s(one) == (10.0, 75.0)
+    settings = radius(changes=1)
+    assert len(problems(flap, down("gpu002/mlx5_1", at_s=60.0, for_s=1.0), settings=settings)) == 1
+    assert problems(flap, down("gpu002/mlx5_1", at_s=75.0, for_s=1.0), settings=settings) == []
+
+
+def test_phases_do_not_add_up():
+    """They run one after the other."""
+    settings, world = radius(changes=1), topology()
+    changes = [
+        change
+        for name in ("one", "two")
+        for change in expand_changes(Phase(name, (), changes=(down("gpu001/mlx5_0"),)), world, settings, ())
+    ]
+    assert blast_problems(changes, world, settings, ()) == []
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        (down("leaf1--spine0"), down("spine0--leaf1#0")),
+        (down("gpu001/mlx5_0"), BerSpec(("gpu001/mlx5_0",), "raw", 1, 4)),
+        (ShieldSpec(True), ShieldSpec(False)),
+    ],
+)
+def test_nothing_is_changed_from_both_ends(specs):
+    """One cable, or one setting, is altered by one change at a time; nothing allows it."""
+    (found,) = problems(*specs, allow=("blast_radius", "isolate", "busy_hosts"))
+    assert found.endswith("at the same time; nothing allows it")
+
+
+def test_parallel_cables_are_two():
+    """``#1`` is another one."""
+    assert problems(down("leaf1--spine0", "leaf1--spine0#1")) == []
+
+
+def test_a_host_keeps_a_path():
+    """All its RNICs at once, or the only one it has."""
+    every = down(*(f"gpu001/mlx5_{number}" for number in range(8)))
+    (found,) = problems(every)
+    assert "gpu001 would lose its last path: all its 8 RNICs" in found
+    assert found.endswith("allow: [isolate])")
+    assert problems(every, allow=("isolate",)) == []
+    assert problems(down(*(f"gpu001/mlx5_{number}" for number in range(7)))) == []
+    world = topology()
+    single = {
+        name: replace(host, platform=replace(host.platform, rnics=host.platform.rnics[:1]), leaves=host.leaves[:1])
+        for name, host in world.hosts.items()
+    }
+    (found,) = problems(down("gpu001/mlx5_0"), world=replace(world, hosts=single))
+    assert "its only RNIC" in found
+
+
+@pytest.mark.parametrize("name", ["gpu001", "mlx5_0", "leaf0", "gpu001/mlx5_0"])
+def test_management_is_never_touched(name):
+    """Whatever it is: nothing allows it."""
+    settings = replace(SETTINGS, management=(name,))
+    found = problems(down("gpu001/mlx5_0"), settings=settings, allow=("blast_radius", "isolate"))
+    assert found == [f"hurt/link_down.gpu001/mlx5_0: {name} is for management and never touched; nothing allows it"]
+    assert problems(down("gpu002/mlx5_1"), settings=settings) == []
+
+
+def test_switches_need_a_way_to_them_and_the_fabric_its_managers():
+    """Said for each change."""
+    bare = ChangeSettings(blast_radius=WIDE)
+    specs = (down("gpu001/mlx5_0"), BerSpec(("leaf1--spine0",), "raw", 1, 4, "up"), ShieldSpec(True))
+    found = problems(*specs, settings=bare)
+    assert [text.partition(":")[2].split("(")[1].split(")")[0] for text in found] == [
+        "changes: via",
+        "changes: via",
+        "changes: subnet_managers",
+    ]
+    own = (
+        BerSpec(("gpu001/mlx5_0",), "raw", 1, 4, "up"),
+        LinkDownSpec(("gpu002/mlx5_1",), by="mlxlink"),
+    )
+    assert problems(*own, settings=bare) == []
+
+
+def test_only_what_makes_something_worse_is_counted():
+    """Settings of all hosts' RNICs and of the whole fabric, beside one link that is closed."""
+    specs = (AdaptiveRoutingSpec(True, "host"), ShieldSpec(True), down("gpu001/mlx5_0"))
+    assert problems(*specs, settings=replace(SETTINGS, blast_radius=BlastRadius(changes=1))) == []
+
+
+def test_a_change_without_time_lasts_for_the_whole_phase():
+    """From before its first probe."""
+    (one,) = expand_changes(Phase("p", (), changes=(down("gpu001/mlx5_0"),)), topology(), SETTINGS, ())
+    assert span_s(one) == (-inf, inf)

@@ -1,0 +1,189 @@
+"""The shell text that edits a subnet manager's file, run by the real sh on real files."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabric.changes import conf_shell, guard
+from fabric.tools import opensm_conf
+
+TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
+
+
+def run(argv, **more):
+    """The exit status, and what was said."""
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, **more)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A file and where its copy goes."""
+    config = tmp_path / "opensm.conf"
+    config.write_text(TEXT)
+    return config, tmp_path / "opensm.conf.fabric-0123"
+
+
+def test_keys_get_their_values_and_the_rest_stays(place):
+    """Known keys in their lines, a missing one at the end, comments and blank lines untouched."""
+    config, backup = place
+    config.chmod(0o640)
+    status, said = run(conf_shell.edit(str(config), str(backup), {"routing_engine": "ar_updn", "pfrn_sl": "3"}))
+    assert (status, said) == (0, f"set {config}\n")
+    assert config.read_text() == TEXT.replace("routing_engine updn", "routing_engine ar_updn") + "pfrn_sl 3\n"
+    assert (backup.read_text(), config.stat().st_mode & 0o777, backup.stat().st_mode & 0o777) == (TEXT, 0o640, 0o640)
+    assert sorted(path.name for path in config.parent.iterdir()) == [config.name, backup.name]
+
+
+def test_the_first_copy_is_kept(place):
+    """A second edit does not copy what the first one made; restore puts back what was there before both."""
+    config, backup = place
+    for value in ("ar_updn", "ar_ftree"):
+        assert run(conf_shell.edit(str(config), str(backup), {"routing_engine": value}))[0] == 0
+    assert opensm_conf.parse(config.read_text())["routing_engine"] == "ar_ftree"
+    assert run(conf_shell.restore(str(config), str(backup))) == (0, f"restored {config}\n")
+    assert (config.read_text(), backup.exists()) == (TEXT, False)
+
+
+def test_everything_may_be_run_twice(place):
+    """The second restore has nothing to do, and says so; the second drop as well."""
+    config, backup = place
+    edit = conf_shell.edit(str(config), str(backup), {"shield_mode": "0"})
+    assert run(edit)[0] == run(edit)[0] == 0
+    assert run(conf_shell.restore(str(config), str(backup)))[0] == 0
+    status, said = run(conf_shell.restore(str(config), str(backup)))
+    assert (status, said.startswith(conf_shell.NOTHING)) == (0, True)
+    drop = conf_shell.drop(str(config), str(backup))
+    assert run(drop)[0] == run(drop)[0] == 0
+    assert config.read_text() == TEXT
+
+
+def test_a_missing_file_is_refused(place):
+    """Exit 1 with a reason, and nothing is made."""
+    config, backup = place
+    config.unlink()
+    status, said = run(conf_shell.edit(str(config), str(backup), {"shield_mode": "0"}))
+    assert (status, "no such file" in said, list(config.parent.iterdir())) == (1, True, [])
+
+
+def test_a_symbolic_link_is_refused(place):
+    """Renaming over it would leave two files where there was one."""
+    config, backup = place
+    link = config.parent / "link.conf"
+    link.symlink_to(config)
+    status, said = run(conf_shell.edit(str(link), str(backup), {"shield_mode": "0"}))
+    assert (status, "symbolic link" in said, link.is_symlink(), config.read_text()) == (1, True, True, TEXT)
+
+
+def test_a_full_disk_leaves_the_file_whole(place):
+    """Writing stops in the middle of the new file: the old one is still there, and no rubbish beside it."""
+    config, backup = place
+    long = TEXT + "".join(f"key_{number} {'x' * 60}\n" for number in range(500))
+    config.write_text(long)
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(long) + 2, len(long) + 2))
+
+    wanted = {"routing_engine": "ar_updn_that_is_longer", "new_key": "1"}
+    argv = conf_shell.edit(str(config), str(backup), wanted)
+    status, said = run(argv, preexec_fn=small_files, restore_signals=False)
+    assert (status, "fabric-conf: " in said) == (1, True)
+    assert config.read_text() == long
+    assert {path.name for path in config.parent.iterdir()} <= {config.name, backup.name}
+    assert run(conf_shell.restore(str(config), str(backup)))[0] == 0
+    assert config.read_text() == long
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be without rights")
+def test_a_folder_without_write_permission_leaves_the_file_whole(tmp_path_factory):
+    """Exit 1 with a reason."""
+    folder = Path(tmp_path_factory.mktemp("readonly"))
+    for one in (folder, *folder.parents):
+        if one.stat().st_uid == os.getuid() and str(one).startswith("/tmp/"):
+            one.chmod(0o755)
+    config = folder / "opensm.conf"
+    config.write_text(TEXT)
+    argv = conf_shell.edit(str(config), f"{config}.fabric-0", {"shield_mode": "0"})
+    status, said = run(argv, user=65534, group=65534)
+    assert (status, "cannot be written" in said, config.read_text()) == (1, True, TEXT)
+
+
+VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=30).map(str.strip)
+
+
+@settings(max_examples=60, deadline=None)
+@given(value=VALUES.filter(bool))
+def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
+    """Quotes, dollars, backslashes, semicolons: what was asked for is what a reader finds."""
+    config = Path(tmp_path_factory.mktemp("values")) / "opensm.conf"
+    config.write_text(TEXT)
+    backup = Path(f"{config}.fabric-0")
+    assert run(conf_shell.edit(str(config), str(backup), {"routing_engine": value, "fresh": value}))[0] == 0
+    found = opensm_conf.parse(config.read_text())
+    assert (found["routing_engine"], found["fresh"], found["ar_sl_mask"]) == (value, value, "0xFFFF")
+    assert run(("grep", "-E", opensm_conf.equals("fresh", value), str(config)))[0] == 0
+    assert run(conf_shell.restore(str(config), str(backup)))[0] == 0
+    assert config.read_text() == TEXT
+
+
+@pytest.mark.parametrize("values", [{"a": "1\n2"}, {"a": ""}, {"a": " b"}, {"a b": "1"}, {"a=b": "1"}, {"a": "\x00"}])
+def test_what_would_not_stay_on_its_line_never_reaches_the_shell(values):
+    """ValueError before anything is sent."""
+    with pytest.raises(ValueError, match=r"key|line"):
+        conf_shell.edit("/etc/opensm/opensm.conf", "/etc/opensm/backup", values)
+
+
+def test_hostile_file_names_are_only_names(tmp_path):
+    """Blanks, quotes and a leading dash."""
+    folder = tmp_path / "a 'b' $(touch x) -d"
+    folder.mkdir()
+    config = folder / "-conf"
+    config.write_text(TEXT)
+    assert run(conf_shell.edit(str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
+    assert run(conf_shell.edit("-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
+    assert opensm_conf.parse(config.read_text())["shield_mode"] == "2"
+    assert run(conf_shell.restore(str(config), f"{config}.old"))[0] == 0
+    assert [path.name for path in folder.iterdir()] == ["-conf"]
+    assert config.read_text() == TEXT
+
+
+def test_two_that_edit_at_the_same_time_lose_nothing(place):
+    """Each waits for the other: both keys are there in the end."""
+    config, _ = place
+    results = []
+
+    def edit(name):
+        for number in range(5):
+            argv = conf_shell.edit(str(config), f"{config}.{name}", {name: str(number)})
+            results.append(run(argv)[0])
+
+    threads = [threading.Thread(target=edit, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = opensm_conf.parse(config.read_text())
+    assert (results, found["one"], found["two"]) == ([0] * 10, "4", "4")
+
+
+def test_the_copy_is_named_by_the_change():
+    """Beside the file; two changes never share one."""
+    one, two = (conf_shell.backup_of("/etc/opensm/opensm.conf", f"p/{kind}.fabric") for kind in ("shield", "ar"))
+    assert one != two
+    assert one.startswith("/etc/opensm/opensm.conf.fabric-")
+
+
+def test_it_fits_on_one_line_of_a_guard():
+    """A guard keeps one command a line and refuses line breaks."""
+    steps = [conf_shell.edit("/c", "/b", {"key": "it's"}), conf_shell.restore("/c", "/b"), conf_shell.drop("/c", "/b")]
+    assert len(guard.steps_text(steps).splitlines()) == 3

@@ -1,0 +1,223 @@
+"""Whoever dies, whenever: what a change closed is opened again. Real sh, real SIGKILLs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fabric.changes.guard import GuardUnclear, LeaseGone, NotUndone, UnknownChange
+from fabric.errors import CommandTimeout
+from fabric.executors.once import run_once
+from fabric.executors.process import ProcessExecutor
+from fabric.model.change import Lease
+from fabric.model.command import Command
+from tests.changes.guard_target import HOST, PEER, RealTarget, until
+
+TTL_S = 1.5
+LATE_S = 3.0
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[RealTarget]:
+    """Stub tools in a folder of the test."""
+    target = RealTarget(tmp_path)
+    yield target
+    target.end()
+
+
+def _undone_in_time(target: RealTarget) -> None:
+    """The guard has undone it, and knows it has, within the lease and three seconds."""
+    until(lambda: target.listed()[0].state == "reverted", "reverted by the guard", TTL_S + LATE_S)
+    assert not target.is_closed()
+
+
+def test_a_caller_killed_after_arm_leaves_nothing(target: RealTarget) -> None:
+    """Nothing was applied; the guard ends in its time."""
+    target.guard.read_armed(target.arm(lease=Lease(TTL_S, 60.0)))
+    _undone_in_time(target)
+
+
+def test_a_caller_killed_after_apply_leaves_nothing(target: RealTarget) -> None:
+    """The port is closed, nobody comes back."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    target.applied()
+    assert target.is_closed()
+    _undone_in_time(target)
+
+
+@pytest.mark.parametrize("whole_session", [True, False])
+def test_a_caller_killed_in_the_middle_of_apply_leaves_nothing(target: RealTarget, whole_session: bool) -> None:
+    """Also when a step outlives its caller and acts after the guard has undone: the guard undoes again."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    (target.here / "slow").write_text("0.2" if whole_session else "3")
+    caller = target.begin(target.guard.apply("one", target.close))
+    until((target.here / "began").exists, "the step has begun")
+    if whole_session:
+        os.killpg(caller.pid, signal.SIGKILL)
+    else:
+        caller.kill()
+    caller.wait(timeout=10)
+    if not whole_session:
+        with pytest.raises(NotUndone, match="still runs"):
+            target.guard.read_reverted(target.run(target.guard.revert("one")))
+    until(lambda: target.listed()[0].state == "reverted", "reverted by the guard", TTL_S + 3 * LATE_S)
+    assert not target.is_closed()
+
+
+def test_a_caller_killed_in_the_middle_of_arm_leaves_nothing_unguarded(target: RealTarget) -> None:
+    """At whatever moment: the change is unknown, or it can be reverted; and the next arm is not kept out."""
+    seen = set()
+    for step in range(16):
+        argv = target.guard.arm("one", owner="run-1", lease=Lease(20.0, 60.0), peer=PEER, what=target.alteration)
+        caller = target.begin(argv)
+        time.sleep(0.008 * step)  # the moment is what the test is about; an arm takes some 70 ms
+        os.killpg(caller.pid, signal.SIGKILL)
+        caller.wait(timeout=10)
+        listed = target.listed()
+        seen.add(len(listed))
+        answer = target.run(target.guard.revert("one"))
+        if listed:
+            assert target.guard.read_reverted(answer) is False
+        else:
+            with pytest.raises(UnknownChange):
+                target.guard.read_reverted(answer)
+    assert 0 in seen
+    assert target.arm().exit_status == 0
+    assert [one.name for one in Path(target.guard.directory).iterdir() if one.is_dir()] == ["one"]
+
+
+def test_a_killed_guard_is_seen(target: RealTarget) -> None:
+    """It is listed as dead, nothing can be applied any more, and revert heals."""
+    target.arm()
+    target.applied()
+    os.kill(target.guard_pid(), signal.SIGKILL)
+    until(lambda: not target.listed()[0].alive, "seen as dead", 5.0)
+    with pytest.raises(LeaseGone):
+        target.applied()
+    with pytest.raises(LeaseGone):
+        target.guard.read_renewed(target.run(target.guard.renew("one", 30.0)))
+    assert target.is_closed()
+    assert target.guard.read_reverted(target.run(target.guard.revert("one"))) is False
+    assert not target.is_closed()
+    assert target.listed() == ()
+
+
+def test_a_guard_does_not_hear_polite_signals(target: RealTarget) -> None:
+    """HUP, INT and TERM do not end it."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    target.applied()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        os.kill(target.guard_pid(), number)
+    assert target.listed()[0].alive
+    _undone_in_time(target)
+
+
+def test_a_guard_ends_when_its_change_is_reverted(target: RealTarget) -> None:
+    """No process stays behind."""
+    target.arm()
+    pid = target.guard_pid()
+    assert target.is_guard(pid)
+    target.guard.read_reverted(target.run(target.guard.revert("one")))
+    assert not target.is_guard(pid)
+
+
+def test_the_end_of_the_callers_session_does_not_end_the_guard(target: RealTarget) -> None:
+    """The executor's wrapper ends all that is left of a command's session; a guard is not in it."""
+    argv = target.guard.arm("one", owner="run-1", lease=Lease(TTL_S, 60.0), peer=PEER, what=target.alteration)
+    environment = tuple(target.env.items())
+    executor = ProcessExecutor(())
+    try:
+        answer = run_once(executor, Command(HOST, argv, 20.0, environment))
+        target.guard.read_armed(answer)
+        assert answer.stderr == ""
+        assert answer.ended_s - answer.started_s < 5.0  # it does not wait for the guard
+        target.guard.read_applied(
+            run_once(executor, Command(HOST, target.guard.apply("one", target.close), 20.0, environment))
+        )
+    finally:
+        executor.close()
+    assert target.listed()[0].alive
+    _undone_in_time(target)
+
+
+def test_a_cancelled_apply_is_undone(target: RealTarget) -> None:
+    """The deadline of the call ends its steps; the guard does the rest."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    (target.here / "slow").write_text("30")
+    environment = tuple(target.env.items())
+    executor = ProcessExecutor(())
+    try:
+        with pytest.raises(CommandTimeout):
+            run_once(executor, Command(HOST, target.guard.apply("one", target.close), 1.0, environment))
+    finally:
+        executor.close()
+    until(lambda: target.listed()[0].state == "reverted", "reverted by the guard", TTL_S + 2 * LATE_S)
+    assert not target.is_closed()
+
+
+def test_a_caller_that_hangs_with_the_lock_does_not_keep_the_change_alive(target: RealTarget) -> None:
+    """A stopped apply holds the lock; the guard undoes all the same, and once more when the lock is free."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    (target.here / "slow").write_text("0.2")
+    caller = target.begin(target.guard.apply("one", (*target.close, ("sleep", "0.1"), *target.close)))
+    until((target.here / "began").exists, "the step has begun")
+    os.kill(caller.pid, signal.SIGSTOP)
+    until(target.is_closed, "the step has acted")
+    until(lambda: not target.is_closed(), "undone without the lock", TTL_S + 2 * LATE_S)
+    assert target.listed()[0].state != "reverted"
+    os.kill(caller.pid, signal.SIGCONT)
+    assert caller.wait(timeout=10) == 75
+    until(lambda: target.listed()[0].state == "reverted", "undone under the lock", 2 * LATE_S)
+    assert not target.is_closed()
+
+
+def test_a_guard_of_another_boot_counts_as_dead(target: RealTarget) -> None:
+    """After a restart of the target its guard is gone and its lease is void; revert still undoes."""
+    target.arm()
+    target.applied()
+    Path(target.guard.directory, "one", "boot").write_text("00000000-0000-4000-8000-000000000000\n")
+    (listed,) = target.listed()
+    assert (listed.alive, listed.same_boot, listed.left_s) == (False, False, 0.0)
+    with pytest.raises(LeaseGone):
+        target.applied()
+    target.guard.read_reverted(target.run(target.guard.revert("one")))
+    assert not target.is_closed()
+
+
+@pytest.mark.parametrize("lost", ["owner", "boot", "lease", "term", "pid", "log", "lock", "alive", "guard", "is-armed"])
+def test_a_torn_folder_can_be_listed_and_reverted(target: RealTarget, lost: str) -> None:
+    """Whichever file is lost: the list says what is there, nothing is applied on a doubt, and revert undoes."""
+    target.arm()
+    target.applied()
+    target.guard.read_lifted(target.run(target.guard.lift("one")))
+    Path(target.guard.directory, "one", lost).unlink()
+    (listed,) = target.listed()
+    assert listed.guard_id == "one"
+    assert listed.owner == ("?" if lost == "owner" else "run-1")
+    assert listed.state in (("torn",) if lost == "is-armed" else ("armed", "applied", "stuck", "reverted"))
+    (target.here / "state").write_text("down")
+    target.guard.read_reverted(target.run(target.guard.revert("one")))
+    assert not target.is_closed()
+    assert target.listed() == ()
+
+
+def test_a_folder_without_its_undo_is_never_called_reverted(target: RealTarget) -> None:
+    """What cannot be undone from here stays listed, and is not guessed at."""
+    target.arm()
+    target.applied()
+    Path(target.guard.directory, "one", "undo").unlink()
+    with pytest.raises(NotUndone, match="undo or checks are missing"):
+        target.guard.read_reverted(target.run(target.guard.revert("one")))
+    until(lambda: not target.is_closed(), "undone by the guard, which remembers", 5.0)
+
+
+def test_what_is_no_answer_of_a_guard_is_not_taken_for_one(target: RealTarget) -> None:
+    """A program that ends with 0 and says nothing has reverted nothing."""
+    argv = target.guard.revert("one")
+    with pytest.raises(GuardUnclear, match="ended with 0"):
+        target.guard.read_reverted(target.run(("true", *argv)))

@@ -1,0 +1,141 @@
+"""Adaptive routing and SHIELD by the subnet managers' files: all of them, the master last, and back again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fabric.changes.kinds import KINDS
+from fabric.errors import NotInForce, Refused, ToolError
+from fabric.model.change import ChangeSettings
+from fabric.tools import opensm_conf
+from tests.changes.played import MANAGED, Played, change
+
+CONFIG = "/etc/opensm/opensm.conf"
+
+
+def toggle(kind="adaptive_routing", *, on=True):
+    """A fabric-wide switch."""
+    return change(kind, "fabric", scope="fabric", on=int(on), is_fault=False)
+
+
+def keys(played, host):
+    """What a manager's file says."""
+    return opensm_conf.parse(played.ask(host, ("cat", CONFIG)).stdout)
+
+
+@pytest.mark.parametrize("kind", ["adaptive_routing", "shield"])
+def test_every_manager_is_changed_and_put_back(kind):
+    """Also when both steps are run twice; in the end each file is what it was."""
+    played = Played(MANAGED)
+    before = {host: keys(played, host) for host in ("gpu002", "gpu003")}
+    there = before["gpu002"]["routing_engine" if kind == "adaptive_routing" else "shield_mode"]
+    asked = toggle(kind, on=not (there.startswith("ar_") or there == "1"))
+    alterations = played.prepare(asked)
+    assert {one.host for one in alterations} == {"gpu002", "gpu003"}
+    assert played.checks_hold(alterations)
+    for _ in range(2):
+        played.apply(alterations)
+        played.confirm(asked, alterations)
+        assert not played.checks_hold(alterations)
+        played.undo(alterations)
+        played.undo(alterations)
+        assert played.checks_hold(alterations)
+    assert {host: keys(played, host) for host in before} == before
+    played.recovered(asked, alterations)
+    assert len(played.prepare(asked)) == 2
+
+
+def test_the_master_is_changed_last():
+    """A handover on the way finds what was asked for."""
+    played = Played(MANAGED)
+    sm = played.ask("gpu004", ("sminfo",)).stdout
+    last = played.prepare(toggle(on=not keys(played, "gpu002")["routing_engine"].startswith("ar_")))[-1].host
+    lids = {
+        host: played.ask(host, ("cat", "/sys/class/infiniband/mlx5_0/ports/1/lid")).stdout
+        for host in ("gpu002", "gpu003")
+    }
+    assert f"sm lid {int(lids[last], 16)} " in sm
+
+
+def test_what_is_so_already_is_not_done():
+    """No alteration at all: nothing to undo either."""
+    engine = keys(Played(MANAGED), "gpu002")["routing_engine"]
+    played = Played(replace(MANAGED, adaptive_off=(("routing_engine", engine),)))
+    assert played.prepare(toggle(on=False)) == ()
+    assert len(played.prepare(toggle(on=True))) == 2
+
+
+def test_keys_that_were_not_there_are_gone_again():
+    """Then the whole file is put back, and a check sees that nothing is left to put back."""
+    settings = replace(MANAGED, shield_on=(("shield_mode", "1"), ("a_key_of_my_own", "7")))
+    played, asked = Played(settings), toggle("shield")
+    before = keys(played, "gpu002")
+    alterations = played.prepare(asked)
+    assert played.checks_hold(alterations)
+    played.apply(alterations)
+    assert keys(played, "gpu002")["a_key_of_my_own"] == "7"
+    played.undo(alterations)
+    assert played.checks_hold(alterations)
+    assert keys(played, "gpu002") == before
+
+
+def test_two_changes_of_other_keys_may_end_in_any_order():
+    """Each puts back its own keys only."""
+    played = Played(MANAGED)
+    before = keys(played, "gpu002")
+    on = {"adaptive_routing": not before["routing_engine"].startswith("ar_"), "shield": before["shield_mode"] == "0"}
+    both = [played.prepare(toggle("adaptive_routing", on=on["adaptive_routing"]))]
+    played.apply(both[0])
+    both.append(played.prepare(toggle("shield", on=on["shield"])))
+    played.apply(both[1])
+    for alterations in both:  # the first one first
+        played.undo(alterations)
+    assert all(played.checks_hold(alterations) for alterations in both)
+    assert keys(played, "gpu002") == before
+
+
+def test_a_copy_that_was_left_behind_is_refused():
+    """Somebody's change was not taken back."""
+    played = Played(MANAGED)
+    asked = toggle(on=not keys(played, "gpu002")["routing_engine"].startswith("ar_"))
+    played.apply(played.prepare(asked)[:1])
+    wanted = replace(asked, params={"on": 1 - asked.params["on"]})
+    with pytest.raises(Refused, match="not taken back"):
+        played.prepare(wanted)
+
+
+def test_a_key_that_did_not_stick_is_not_in_force():
+    """The manager and what its file says are named."""
+    played = Played(MANAGED)
+    asked = toggle(on=not keys(played, "gpu002")["routing_engine"].startswith("ar_"))
+    alterations = played.prepare(asked)
+    with pytest.raises(NotInForce, match=r"gpu00\d: /etc/opensm/opensm.conf: routing_engine is"):
+        played.confirm(asked, alterations)
+
+
+def test_a_fabric_without_a_master_is_not_in_force():
+    """Waited for, with an end."""
+    played = Played(MANAGED)
+    asked = toggle(on=not keys(played, "gpu002")["routing_engine"].startswith("ar_"))
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    played.answers["gpu004 sminfo"] = ("", "sminfo: iberror: failed: query\n", 255)
+    with pytest.raises(NotInForce, match="no subnet manager is master after 60 s"):
+        played.confirm(asked, alterations)
+
+
+def test_without_managers_or_their_file_nothing_is_done():
+    """Refused, and a tool's error."""
+    with pytest.raises(Refused, match="subnet_managers"):
+        Played(ChangeSettings(via="gpu004")).prepare(toggle())
+    played = Played(MANAGED)
+    played.answers["gpu003 cat"] = ("", "cat: /etc/opensm/opensm.conf: No such file or directory\n", 1)
+    with pytest.raises(ToolError, match=r"gpu003: /etc/opensm/opensm\.conf cannot be read"):
+        played.prepare(toggle())
+
+
+def test_every_kind_is_known_by_the_name_of_its_entry():
+    """As scenarios write them."""
+    assert set(KINDS) == {"ber", "link_down", "port_flap", "adaptive_routing", "shield"}

@@ -1,0 +1,259 @@
+"""Changes of a phase become the model, and every mistake in one is said on its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fabric import config
+from fabric.model.change import (
+    AdaptiveRoutingSpec,
+    BerSpec,
+    ChangeSpec,
+    LinkDownSpec,
+    PortFlapSpec,
+    ShieldSpec,
+    When,
+)
+from fabric.model.scenario import Phase
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+SETTINGS = "changes: {via: gpu1, subnet_managers: [{host: gpu2}], adaptive_sl: 3}\n"
+SCENARIO = """\
+name: look
+inventory: inventory.yaml
+phases:
+  - name: degraded
+    env: {NCCL_IB_TIMEOUT: 22}
+    changes:
+      - CHANGE
+    probes: [group_all_reduce]
+"""
+
+
+@pytest.fixture
+def written(folder: Path, inventory_text: str) -> Callable[[str], Path]:
+    """Writes a scenario with one change, on an inventory that knows how to make it."""
+
+    def write(change: str, *, settings: str = SETTINGS, roce: bool = False) -> Path:
+        text = inventory_text.replace("infiniband", "ethernet") if roce else inventory_text
+        (folder / "inventory.yaml").write_text(text + settings)
+        (folder / "scenario.yaml").write_text(SCENARIO.replace("CHANGE", change))
+        return folder / "scenario.yaml"
+
+    return write
+
+
+def phase_of(path: Path) -> Phase:
+    """The only phase of a scenario, after it has also come back from run.json."""
+    resolved = config.load_scenario(path)
+    assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
+    (phase,) = resolved[0].phases
+    return phase
+
+
+GOOD: list[tuple[str, ChangeSpec]] = [
+    (
+        "ber: {links: leaf0--spine1, effective: 1e-7, direction: up, at: 20s, for: 1.5m}",
+        BerSpec(("leaf0--spine1",), "effective", 1, 7, "up", When(20.0, 90.0)),
+    ),
+    ("ber: {links: gpu1/mlx5_0, raw: 3e-4}", BerSpec(("gpu1/mlx5_0",), "raw", 3, 4)),
+    (
+        "link_down: {links: [spine0--leaf1#1, gpu2/mlx5_1], by: mlxlink, for: 500ms}",
+        LinkDownSpec(("leaf1--spine0#1", "gpu2/mlx5_1"), "mlxlink", When(None, 0.5)),
+    ),
+    ("link_down: {links: leaf0--spine0#0}", LinkDownSpec(("leaf0--spine0",))),
+    ("port_flap: {links: gpu1/mlx5_0, down: 0.5s}", PortFlapSpec(("gpu1/mlx5_0",), 0.5)),
+    (
+        "port_flap: {links: gpu1/mlx5_0, down: 5s, count: 3, period: 30s, jitter: 2s, seed: 1, by: ip, at: 0s}",
+        PortFlapSpec(("gpu1/mlx5_0",), 5.0, 3, 30.0, 2.0, 1, "ip", When(0.0)),
+    ),
+    ("{adaptive_routing: on, scope: fabric}", AdaptiveRoutingSpec(True, "fabric")),
+    ("{adaptive_routing: off, scope: job}", AdaptiveRoutingSpec(False, "job")),
+    ("{shield: off, scope: fabric}", ShieldSpec(False)),
+]
+
+
+@pytest.mark.parametrize(("change", "spec"), GOOD, ids=[change for change, _ in GOOD])
+def test_a_change_becomes_the_model(written: Callable[..., Path], change: str, spec: ChangeSpec) -> None:
+    """Every key reaches the model, and comes back from run.json."""
+    assert phase_of(written(change)).changes == (spec,)
+
+
+def test_adaptive_routing_of_the_hosts_is_for_roce(written: Callable[..., Path]) -> None:
+    """There the RNICs decide."""
+    path = written("{adaptive_routing: on, scope: host}", roce=True)
+    assert phase_of(path).changes == (AdaptiveRoutingSpec(True, "host"),)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "env"),
+    [
+        ("{adaptive_routing: off, scope: job}", SETTINGS, {"NCCL_IB_ADAPTIVE_ROUTING": "0"}),
+        ("{adaptive_routing: on, scope: job}", SETTINGS, {"NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_SL": "3"}),
+        ("{adaptive_routing: on, scope: job}", "", {"NCCL_IB_ADAPTIVE_ROUTING": "1"}),
+        ("{adaptive_routing: on, scope: fabric}", SETTINGS, {}),
+    ],
+)
+def test_adaptive_routing_of_the_job_is_asked_of_nccl(
+    written: Callable[..., Path], change: str, settings: str, env: dict[str, str]
+) -> None:
+    """Its collectives get the variables, besides those of the phase."""
+    assert dict(phase_of(written(change, settings=settings)).env) == {"NCCL_IB_TIMEOUT": "22", **env}
+
+
+def test_a_service_level_that_is_written_stays(written: Callable[..., Path]) -> None:
+    """The inventory's is what is taken without one."""
+    path = written("{adaptive_routing: on, scope: job}")
+    path.write_text(path.read_text().replace("NCCL_IB_TIMEOUT: 22", "NCCL_IB_SL: 5"))
+    assert dict(phase_of(path).env) == {"NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_SL": "5"}
+
+
+BAD = [
+    ("ber", ["7: expected one change (ber, link_down, port_flap, adaptive_routing or shield) and its settings"]),
+    ("bre: {links: gpu1/mlx5_0, raw: 1e-6}", ["7: unknown change 'bre'; did you mean 'ber'?; expected ber, "]),
+    ("{ber: {}, shield: on}", ["7: ber and shield are changes of their own: an entry for each"]),
+    ("ber: {links: gpu1/mlx5_0}", ["7: 'raw' or 'effective' is required here"]),
+    ("ber: {links: gpu1/mlx5_0, raw: 1e-6, effective: 1e-6}", ["7: two kinds of bit errors: leave out one"]),
+    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, fro: 5s}", ["7: unknown key 'fro'; did you mean 'for'?"]),
+    ("ber: {raw: 2.5e-6, links: gpu1/mlx5_0}", ["7: got '2.5e-6'; write 2e-6 or 3e-6"]),
+    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 5}", ["7: expected a duration from 0.1s to 86400s such as 0.5s, "]),
+    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, by: ip}", ["7: unknown key 'by'"]),
+    ("link_down: {}", ["7: 'links' is required here"]),
+    ("link_down: {links: gpu1/mlx5_0, by: mlxlnk}", ["7: got 'mlxlnk'; did you mean 'mlxlink'?"]),
+    ("port_flap: {links: gpu1/mlx5_0}", ["7: 'down' is required here"]),
+    ("port_flap: {links: gpu1/mlx5_0, down: 5s, for: 9s}", ["7: unknown key 'for'"]),
+    ("port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2}", ["7: 'period' is required with a count of 2"]),
+    (
+        "port_flap: {links: gpu1/mlx5_0, down: 5s, period: 9s, jitter: 1s}",
+        ["7: 'jitter' goes with a count of two or more", "7: 'period' goes with a count of two or more"],
+    ),
+    (
+        "port_flap: {links: gpu1/mlx5_0, down: 5s, count: 2, period: 6s, jitter: 1s}",
+        ["7: expected a period above 6s (down and jitter)"],
+    ),
+    (
+        "adaptive_routing: on",
+        ["7: 'scope' is required here: fabric (the subnet managers' setting, for everyone on this"],
+    ),
+    ("shield: on", ["7: 'scope' is required here: fabric, because it is the subnet managers' setting, for everyone"]),
+    ("{adaptive_routing: true, scope: fabric}", ["7: expected on or off, got 'true'; write on"]),
+    ("{adaptive_routing: on, scope: fabrik}", ["7: got 'fabrik'; did you mean 'fabric'?"]),
+    (
+        "{adaptive_routing: on, scop: fabric}",
+        ["7: 'scope' is required", "7: unknown key 'scop'; did you mean 'scope'?"],
+    ),
+    ("{shield: on, scope: job}", ["7: expected fabric, got 'job'"]),
+    ("{adaptive_routing: on, scope: host}", ["7: scope host is for RoCE"]),
+    (
+        "{shield: on, scope: fabric}\n      - {shield: off, scope: fabric}",
+        ["8: shield with scope fabric is in this phase twice"],
+    ),
+    ("link_down: {links: leaf0--spin1}", ["7: no switch 'spin1'; did you mean 'spine1'?"]),
+    ("link_down: {links: leaf0--leaf1}", ["7: no cable between leaf0 and leaf1"]),
+    ("link_down: {links: leaf0}", ["7: expected a link such as su0-leaf3--spine02 or gpu001/mlx5_0, got 'leaf0'"]),
+    ("link_down: {links: leaf0--spine0#2}", ["7: leaf0 and spine0 have cables #0 to #1, got #2"]),
+    ("link_down: {links: gpu9/mlx5_0}", ["7: no host 'gpu9'; did you mean 'gpu"]),
+    ("link_down: {links: gpu1/mlx5_2}", ["7: 'mlx5_2' is not an RNIC of gpu1; did you mean 'mlx5_"]),
+    ("link_down: {links: [gpu1/mlx5_0, gpu1/mlx5_0]}", ["7: link 'gpu1/mlx5_0' is there twice"]),
+    ("link_down: {links: [leaf0--spine0, spine0--leaf0#0]}", ["7: link 'spine0--leaf0#0' is there twice"]),
+    ("link_down: {links: []}", ["7: expected at least 1 entry, got 0"]),
+    ("link_down: {links: {tier: spin}}", ["7: expected access, spine or core, got 'spin'; did you mean 'spine'?"]),
+    ("link_down: {links: {count: 2}}", ["7: 'tier' is required here"]),
+    (
+        "link_down: {links: {tier: spine, count: 9}}",
+        ["7: expected at most 8: the hosts of this run have no more spine"],
+    ),
+    (
+        "link_down: {links: {tier: core}}",
+        ["7: expected at most 0: the hosts of this run have no more core links; got 1"],
+    ),
+    ("link_down: {links: {tier: spine, of: [leaf7]}}", ["7: no host or switch 'leaf7'; did you mean 'leaf"]),
+    ("link_down: {links: {tier: access, of: ['gpu[1-2]'], count: 5}}", ["7: no more access links of those; got 5"]),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), BAD, ids=[case[0] for case in BAD])
+def test_a_bad_change_is_explained(
+    written: Callable[..., Path], explained: Explained, change: str, expected: list[str]
+) -> None:
+    """Each mistake gives exactly its problems, on its line."""
+    path = written(change)
+    explained(lambda: config.load_scenario(path), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            "{adaptive_routing: on, scope: fabric}",
+            "7: to switch adaptive routing of the fabric the subnet managers must",
+        ),
+        ("{shield: on, scope: fabric}", "7: to switch SHIELD the subnet managers must be known"),
+        (
+            "link_down: {links: leaf0--spine0}",
+            "7: to alter links between switches (leaf0--spine0) 'via' under changes:",
+        ),
+        ("ber: {links: {tier: spine}, raw: 1e-6}", "7: to alter links between switches (leaf"),
+    ],
+)
+def test_what_the_inventory_must_say_is_said(
+    written: Callable[..., Path], explained: Explained, change: str, expected: str
+) -> None:
+    """A change that cannot be made on this fabric is refused before anything starts."""
+    path = written(change, settings="")
+    explained(lambda: config.load_scenario(path), [expected])
+
+
+def test_a_cable_of_a_host_needs_no_settings(written: Callable[..., Path]) -> None:
+    """It is altered from the host itself."""
+    assert phase_of(written("link_down: {links: gpu1/mlx5_0}", settings="")).changes
+
+
+def test_only_hosts_that_take_part_are_altered(written: Callable[..., Path], explained: Explained) -> None:
+    """--hosts that leaves a host out leaves its cables alone."""
+    path = written("link_down: {links: gpu1/mlx5_0}")
+    said = "7: gpu1 does not take part in this run: only links of its hosts are altered"
+    explained(lambda: config.load_scenario(path, hosts="gpu[2-4]"), [said])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("NCCL_IB_TIMEOUT: 22", "NCCL_ALGO: TREE", ["5: 'NCCL_ALGO' cannot be set here"]),
+        ("NCCL_IB_TIMEOUT: 22", "nccl: 1", ["5: expected a variable's name"]),
+        (
+            "NCCL_IB_TIMEOUT: 22",
+            "NCCL_IB_ADAPTIVE_ROUTING: 1",
+            ["5: 'NCCL_IB_ADAPTIVE_ROUTING' is set by adaptive_routing with scope job: leave out one"],
+        ),
+        ("[group_all_reduce]", "[loopback]", ["5: no probe of this phase is a collective"]),
+        (
+            "    env: {NCCL_IB_TIMEOUT: 22}\n",
+            "",
+            [],
+        ),
+    ],
+)
+def test_the_environment_of_a_phase_is_checked(
+    written: Callable[..., Path], explained: Explained, old: str, new: str, expected: list[str]
+) -> None:
+    """As that of a platform is; and it must reach somebody."""
+    path = written("{adaptive_routing: on, scope: job}")
+    path.write_text(path.read_text().replace(old, new))
+    if expected:
+        explained(lambda: config.load_scenario(path), expected)
+    else:
+        assert dict(phase_of(path).env) == {"NCCL_IB_ADAPTIVE_ROUTING": "1", "NCCL_IB_SL": "3"}
+
+
+def test_all_problems_come_at_once(written: Callable[..., Path], explained: Explained) -> None:
+    """One bad change hides none in another, nor in the inventory's absence of settings."""
+    path = written("ber: {links: leaf9--spine0, raw: 1e-6}\n      - {shield: on}\n      - {shield: on, scope: fabric}")
+    path.write_text(path.read_text().replace("TIMEOUT: 22", "TIMEOUT: []"))
+    expected = ["7: no switch 'leaf9'", "8: 'scope' is required here", "5: expected a value"]
+    explained(lambda: config.load_scenario(path), expected)

@@ -1,0 +1,141 @@
+"""Expectations become the model, and every mistake in one is said on its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fabric import config
+from fabric.model.scenario import GIB, Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, PhaseRef
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+SCENARIO = """\
+name: look
+inventory: inventory.yaml
+matrix: {routing: [off, on], down: [1s, 40s]}
+phases:
+  - name: healthy
+    probes: [{group_all_reduce: {sizes: [1G, 2G]}}]
+  - name: flap
+    changes:
+      - port_flap: {links: gpu1/mlx5_0, down: $down}
+      - {adaptive_routing: $routing, scope: job}
+    probes: [{group_all_reduce: {sizes: [1G, 4G]}}]
+expect:
+  - EXPECT
+"""
+ON, OFF = (("routing", "on"),), (("routing", "off"),)
+
+
+def written(folder: Path, expect: str) -> Path:
+    """A scenario that expects one thing."""
+    path = folder / "scenario.yaml"
+    path.write_text(SCENARIO.replace("EXPECT", expect))
+    return path
+
+
+GOOD: list[tuple[str, Expectation]] = [
+    (
+        "{compare: flap/healthy, where: {routing: on}, at_least: 0.9}",
+        ExpectedRatio(PhaseRef("flap", ON), PhaseRef("healthy", ON), at_least=0.9),
+    ),
+    (
+        "{compare: flap, where: {routing: on}, against: {routing: off}, at_least: 1, at_most: 2}",
+        ExpectedRatio(PhaseRef("flap", ON), PhaseRef("flap", OFF), 1.0, 2.0),
+    ),
+    (
+        "{compare: flap/healthy, against: {routing: off}, at_most: 1, probe: group_all_reduce, size: 1G}",
+        ExpectedRatio(PhaseRef("flap"), PhaseRef("healthy", OFF), None, 1.0, "group_all_reduce", GIB),
+    ),
+    ("{phase: flap, where: {down: 40s}, ends: aborted}", ExpectedEnd(PhaseRef("flap", (("down", "40s"),)), False)),
+    ("{phase: healthy, ends: completed}", ExpectedEnd(PhaseRef("healthy"), True)),
+    ("{phase: flap, recovers_within: 30s}", ExpectedRecovery(PhaseRef("flap"), 30.0)),
+    ("{phase: flap, recovers_within: 500ms, to: 0.8}", ExpectedRecovery(PhaseRef("flap"), 0.5, 0.8)),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), GOOD, ids=[text for text, _ in GOOD])
+def test_an_expectation_becomes_the_model(folder: Path, text: str, wanted: Expectation) -> None:
+    """Every key reaches the model, and comes back from run.json."""
+    resolved = config.load_scenario(written(folder, text))
+    assert resolved[0].expect == (wanted,)
+    assert config.from_resolved(json.loads(json.dumps(config.resolved_document(*resolved)))) == resolved
+
+
+BAD = [
+    ("flap", ["13: expected compare, or phase with ends or with recovers_within, got 'flap'"]),
+    ("{phase: flap}", ["13: expected compare, or phase with ends or with recovers_within"]),
+    ("{phase: flap, end: aborted}", ["13: unknown key 'end'; did you mean 'ends'?; expected compare, or phase"]),
+    ("{compare: flap/healthy}", ["13: 'at_least' or 'at_most' is required here"]),
+    ("{compare: flap/healthy, at_least: 2, at_most: 1}", ["13: at_least 2 is above at_most 1"]),
+    ("{compare: flap/healthy/x, at_least: 1}", ["13: expected two phases such as degraded/healthy"]),
+    (
+        "{compare: flip/helthy, at_least: 1}",
+        ["13: no phase 'flip'; did you mean 'flap'?", "13: no phase 'helthy'; did"],
+    ),
+    ("{compare: flap, at_least: 1}", ["13: expected two phases such as flap/..., or 'against'"]),
+    ("{compare: flap/flap, at_least: 1}", ["13: 'flap' would be compared with itself"]),
+    ("{compare: flap, against: {routing: on}, at_least: 1}", ["13: 'flap' would be compared with itself"]),
+    (
+        "{compare: flap, where: {down: 1s}, against: {routing: on}, at_least: 1}",
+        ["13: 'flap' would be compared with itself: give 'where' and 'against' different values"],
+    ),
+    (
+        "{compare: flap/healthy, where: {ruoting: on}, at_least: 1}",
+        ["13: no 'ruoting' under matrix:; did you mean 'ro"],
+    ),
+    (
+        "{compare: flap/healthy, where: {routing: true}, at_least: 1}",
+        ["13: expected off or on, a value of routing under matrix:, got 'true'"],
+    ),
+    (
+        "{compare: flap/healthy, against: {down: 40}, at_least: 1}",
+        ["13: expected 1s or 40s, a value of down under matrix:, got '40'; did you mean '40s'?"],
+    ),
+    (
+        "{compare: flap/healthy, at_lest: 1}",
+        ["13: unknown key 'at_lest'; did you mean 'at_least'?"],
+    ),
+    ("{compare: flap/healthy, at_least: 90%}", ["13: expected a number from 0 to 1000, got '90%'"]),
+    (
+        "{compare: flap/healthy, at_least: 1, probe: ring}",
+        ["13: no probe 'ring' in phase 'flap'", "13: no probe 'ring'"],
+    ),
+    (
+        "{compare: flap/healthy, at_least: 1, size: 2G}",
+        ["13: expected a size that phase 'flap' measures, 1G or 4G; got 2G"],
+    ),
+    ("{compare: flap/healthy, at_least: 1, size: 2GB}", ["13: expected a size from 1 to 256G"]),
+    ("{phase: flap, ends: abort}", ["13: expected completed or aborted, got 'abort'; did you mean 'aborted'?"]),
+    ("{phase: flap, ends: aborted, at_least: 1}", ["13: unknown key 'at_least'"]),
+    ("{ends: aborted}", ["13: 'phase' is required here"]),
+    ("{phase: flap, recovers_within: 30}", ["13: expected a duration from 0.1s to 86400s"]),
+    ("{phase: flap, recovers_within: 30s, to: 2}", ["13: expected a number from 0.01 to 1, got '2'"]),
+    ("{phase: healthy, recovers_within: 30s}", ["13: no change of phase 'healthy' ends while it is measured"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD, ids=[case[0] for case in BAD])
+def test_a_bad_expectation_is_explained(folder: Path, explained: Explained, text: str, expected: list[str]) -> None:
+    """Each mistake gives exactly its problems, on its line."""
+    path = written(folder, text)
+    explained(lambda: config.load_scenario(path), expected)
+
+
+def test_a_bad_phase_does_not_hide_what_is_expected_of_it(folder: Path, explained: Explained) -> None:
+    """Its name is known; what it measures is not."""
+    path = written(folder, "{compare: flap/helthy, at_least: 1, size: 4G}")
+    path.write_text(path.read_text().replace("[1G, 4G]", "[1G, 5 G]"))
+    explained(lambda: config.load_scenario(path), ["11: expected a size", "13: no phase 'helthy'"])
+
+
+def test_a_change_with_an_end_is_recovered_from(folder: Path) -> None:
+    """Not only a flap."""
+    path = written(folder, "{phase: flap, recovers_within: 30s}")
+    down = "link_down: {links: gpu1/mlx5_0, for: $down}"
+    path.write_text(path.read_text().replace("port_flap: {links: gpu1/mlx5_0, down: $down}", down))
+    assert config.load_scenario(path)[0].expect == (ExpectedRecovery(PhaseRef("flap"), 30.0),)

@@ -1,0 +1,260 @@
+"""A matrix makes several phases of one that is written, under names of their own, in the order that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric import config
+from fabric.config.matrix import rounds, suffix
+from fabric.errors import ConfigError
+from fabric.model.change import LinkDownSpec, PortFlapSpec
+from fabric.model.scenario import GIB, GroupAllReduceSpec, Phase
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+SCENARIO = """\
+name: look
+inventory: inventory.yaml
+matrix:
+  down: [1s, 0.5s]
+  tool: [mlxlink, ip]
+phases:
+  - name: healthy
+    probes: [group_all_reduce]
+  - name: flap
+    needs: [healthy]
+    changes:
+      - port_flap: {links: gpu1/mlx5_0, down: $down, by: $tool}
+    probes: [group_all_reduce]
+"""
+
+
+@pytest.fixture
+def phases(folder: Path) -> Callable[..., tuple[Phase, ...]]:
+    """The phases of the scenario with one text exchanged for another."""
+
+    def load(old: str = "", new: str = "") -> tuple[Phase, ...]:
+        return config.load_scenario(written(folder, old, new))[0].phases
+
+    return load
+
+
+def written(folder: Path, old: str = "", new: str = "") -> Path:
+    """The scenario with one text exchanged for another."""
+    assert not old or SCENARIO.count(old) == 1
+    path = folder / "scenario.yaml"
+    path.write_text(SCENARIO.replace(old, new) if old else SCENARIO)
+    return path
+
+
+def test_all_phases_run_once_per_combination(phases: Callable[..., tuple[Phase, ...]]) -> None:
+    """Combination by combination, the last name changing fastest; needs stay within one."""
+    found = phases()
+    assert [phase.name for phase in found] == [
+        "healthy.down-1s.tool-mlxlink",
+        "flap.down-1s.tool-mlxlink",
+        "healthy.down-1s.tool-ip",
+        "flap.down-1s.tool-ip",
+        "healthy.down-0.5s.tool-mlxlink",
+        "flap.down-0.5s.tool-mlxlink",
+        "healthy.down-0.5s.tool-ip",
+        "flap.down-0.5s.tool-ip",
+    ]
+    assert found[3].needs == ("healthy.down-1s.tool-ip",)
+    assert (found[3].label, found[3].written, found[3].round) == ("flap", "flap", 1)
+    assert found[3].where == (("down", "1s"), ("tool", "ip"))
+    assert found[6].changes == ()
+    assert found[7].changes == (PortFlapSpec(("gpu1/mlx5_0",), 0.5, by="ip"),)
+
+
+def test_without_matrix_and_rounds_nothing_changes(folder: Path, scenario_text: str) -> None:
+    """Phases are called as they are written and belong to no combination."""
+    found = config.load_scenario(folder / "scenario.yaml")[0].phases
+    assert [(phase.name, phase.label, phase.where, phase.round) for phase in found] == [
+        ("inside", "", (), 1),
+        ("tor", "", (), 1),
+    ]
+    assert scenario_text.count("matrix") == 0
+
+
+def test_rounds_repeat_everything(folder: Path, scenario_text: str) -> None:
+    """Also without a matrix; the first round has the written names."""
+    (folder / "scenario.yaml").write_text(scenario_text.replace("hosts: all", "rounds: 3"))
+    found = config.load_scenario(folder / "scenario.yaml")[0].phases
+    assert [phase.name for phase in found] == ["inside", "tor", "inside.r2", "tor.r2", "inside.r3", "tor.r3"]
+    assert [(phase.written, phase.round) for phase in found[2:4]] == [("inside", 2), ("tor", 2)]
+    assert found[5].needs == ("inside.r3",)
+
+
+def test_abba_runs_every_second_round_backwards(folder: Path) -> None:
+    """Combinations turn around; the phases within one do not."""
+    path = written(folder, "matrix:", "rounds: 3\norder: abba\nmatrix:")
+    path.write_text(path.read_text().replace("  tool: [mlxlink, ip]\n", "").replace(", by: $tool", ""))
+    found = config.load_scenario(path)[0].phases
+    assert [phase.name for phase in found] == [
+        *("healthy.down-1s", "flap.down-1s", "healthy.down-0.5s", "flap.down-0.5s"),
+        *("healthy.down-0.5s.r2", "flap.down-0.5s.r2", "healthy.down-1s.r2", "flap.down-1s.r2"),
+        *("healthy.down-1s.r3", "flap.down-1s.r3", "healthy.down-0.5s.r3", "flap.down-0.5s.r3"),
+    ]
+
+
+@given(count=st.integers(1, 9), values=st.integers(1, 9))
+def test_with_abba_every_combination_runs_as_early_as_late(count: int, values: int) -> None:
+    """Over two rounds the mean place of each is the same: a steady drift cancels out."""
+    combinations = tuple((("name", str(value)),) for value in range(values))
+    order = [where for _, where in rounds(combinations, 2 * count, "abba")]
+    places = {where: sum(at for at, each in enumerate(order) if each == where) for where in combinations}
+    assert len(set(places.values())) == 1
+    assert sorted(order) == sorted(combinations * 2 * count)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("down: $down, by: $tool", "down: $down, by: $tool"),
+        ("links: gpu1/mlx5_0", "links: [$link]"),
+        ("links: gpu1/mlx5_0", "links: {tier: $tier, seed: 3}"),
+    ],
+)
+def test_a_reference_may_stand_anywhere(folder: Path, old: str, new: str) -> None:
+    """In lists and mappings; the value is read as if it stood there."""
+    path = written(folder, old, new)
+    text = path.read_text()
+    for name, value in (("link", "gpu2/mlx5_1"), ("tier", "access")):
+        if f"${name}" in text:
+            text = text.replace("matrix:\n", f"matrix:\n  {name}: [{value}]\n")
+    path.write_text(text)
+    change = config.load_scenario(path)[0].phases[1].changes[0]
+    assert isinstance(change, PortFlapSpec)
+    assert len(change.link_names) == 1
+
+
+def test_probes_and_env_take_references(folder: Path) -> None:
+    """Kinds, sizes, counts and variables; a dollar inside a text is a dollar."""
+    (folder / "scenario.yaml").write_text("""\
+name: look
+inventory: inventory.yaml
+matrix: {size: [1G, 2G], kind: [group_all_reduce], timeout: [20]}
+phases:
+  - name: a
+    env: {NCCL_IB_TIMEOUT: $timeout, NCCL_SOCKET_IFNAME: a$timeout}
+    probes: [$kind, {group_all_reduce: {name: b, sizes: [$size]}}]
+""")
+    one, other = config.load_scenario(folder / "scenario.yaml")[0].phases
+    assert one.probes == (GroupAllReduceSpec(), GroupAllReduceSpec("b", sizes_bytes=(GIB,)))
+    assert other.probes == (GroupAllReduceSpec(), GroupAllReduceSpec("b", sizes_bytes=(2 * GIB,)))
+    assert dict(one.env) == {"NCCL_IB_TIMEOUT": "20", "NCCL_SOCKET_IFNAME": "a$timeout"}
+
+
+def test_names_keep_to_safe_characters() -> None:
+    """Ids become parts of paths."""
+    assert suffix((("link", "su0-leaf3--spine02#1"), ("size", "8G")), 1) == ".link-su0-leaf3--spine02-1.size-8G"
+    assert suffix((("what", "a b/../c"),), 12) == ".what-a-b-..-c.r12"
+
+
+def test_the_same_draw_is_the_same_links(folder: Path) -> None:
+    """In every combination and phase, so that phases can be compared."""
+    path = written(
+        folder,
+        "port_flap: {links: gpu1/mlx5_0, down: $down, by: $tool}",
+        "link_down: {links: {tier: access, count: 3}, for: $down, by: $tool}",
+    )
+    found = [change for phase in config.load_scenario(path)[0].phases for change in phase.changes]
+    assert len({change.link_names for change in found if isinstance(change, LinkDownSpec)}) == 1
+
+
+BAD = [
+    ("$tool}", "$tol}", ["5: no phase uses '$tool'", "12: no 'tol' under matrix:; did you mean 'tool'?"]),
+    ("  tool: [mlxlink, ip]", "  tool: [mlxlink, pi]", ["12: expected ibportstate, mlxlink, mlxreg or ip, got 'pi'"]),
+    ("  tool: [mlxlink, ip]", "  tool: []", ["5: expected at least 1 entry, got 0"]),
+    ("  tool: [mlxlink, ip]", "  tool: ip", ["5: expected a list, got 'ip'"]),
+    ("  tool: [mlxlink, ip]", "  tool: [[ip]]", ["5: expected a value (printable"]),
+    (
+        "  tool: [mlxlink, ip]",
+        "  tool: [ip, ip]",
+        ["5: 'ip' is there twice"],
+    ),
+    (
+        "  tool: [mlxlink, ip]",
+        "  to/ol: [ip]",
+        ["5: expected a name of", "12: no 'tool' under matrix:; did you mean 'to/ol'?"],
+    ),
+    ("  tool: [mlxlink, ip]", "  tool: [ip]\n  other: [1]", ["6: no phase uses '$other'"]),
+    ("  down: [1s, 0.5s]", "  down: [1, 2]", ["12: got '1' (that is $down)", "12: got '2' (that is $down)"]),
+    ("  - name: flap", "  - name: $down", ["9: which is the same in every combination, got '$down'"]),
+    ("needs: [healthy]", "needs: [$tool]", ["10: which is the same in every combination, got '$tool'"]),
+    (
+        "    probes: [group_all_reduce]\n  - name: flap",
+        "    probes: [$kind]\n  - name: flap",
+        ["8: no 'kind' under matrix:"],
+    ),
+    ("matrix:", "rounds: 101\nmatrix:", ["3: expected a whole number from 1 to 100"]),
+    ("matrix:", "order: abba\nmatrix:", ["3: order abba turns every second round around"]),
+    ("matrix:", "order: baab\nmatrix:", ["3: expected as_written or abba, got 'baab'"]),
+    (
+        "matrix:",
+        "allow: [isolate, busy, isolate]\nmatrix:",
+        ["3: expected isolate, busy_hosts or blast_radius, got 'busy'"],
+    ),
+    ("matrix:", "allow: [isolate, isolate]\nmatrix:", ["3: 'isolate' is there twice"]),
+    (
+        "  tool: [mlxlink, ip]",
+        "  tool: [mlxlink, ip]\n" + "".join(f"  x{n}: [1, 2, 3]\n" for n in range(4)),
+        ["3: expected at most 64 combinations, got 324"],
+    ),
+    ("  down: [1s, 0.5s]", "  down: [1s, 1 s]", ["12: got '1 s' (that is $down)"]),
+    ("  - name: flap", f"  - name: {'f' * 60}", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"), BAD, ids=[f"{case[0].strip()}>{case[1].strip()[:40]}" for case in BAD]
+)
+def test_a_bad_matrix_is_explained(folder: Path, explained: Explained, old: str, new: str, expected: list[str]) -> None:
+    """Each mistake gives exactly its problems, on its line."""
+    path = written(folder, old, new)
+    if expected:
+        explained(lambda: config.load_scenario(path), expected)
+    else:
+        config.load_scenario(path)
+
+
+def test_two_combinations_never_share_a_name(folder: Path, explained: Explained) -> None:
+    """Values that differ only in characters that no name may have are refused."""
+    path = written(folder, "by: $tool}", "by: ip}\n    env: {A: $tool}")
+    path.write_text(path.read_text().replace("[mlxlink, ip]", "[a b, a/b]"))
+    said = "3: two phases would be called '{}.down-{}.tool-a-b'"
+    expected = [said.format(phase, down) for down in ("0.5s", "1s") for phase in ("flap", "healthy")]
+    explained(lambda: config.load_scenario(path), sorted(expected))
+
+
+def test_names_have_a_bound(folder: Path, explained: Explained) -> None:
+    """They become parts of file names."""
+    path = written(folder, "by: $tool}", "by: ip}\n    env: {A: $tool}")
+    path.write_text(path.read_text().replace("[mlxlink, ip]", f"[{'a' * 120}]"))
+    explained(
+        lambda: config.load_scenario(path),
+        [f"3: phase '{name}' gets a name of more than 128" for name in ("flap", "flap", "healthy", "healthy")],
+    )
+
+
+def test_the_number_of_phases_has_a_bound(folder: Path, explained: Explained) -> None:
+    """Combinations times rounds."""
+    path = written(folder, "matrix:", "rounds: 100\nmatrix:")
+    path.write_text(path.read_text().replace("down: [1s, 0.5s]", f"down: [{', '.join(f'{n}s' for n in range(1, 11))}]"))
+    explained(lambda: config.load_scenario(path), ["3: expected at most 2000 phases in all, got 2 x 20 x 100"])
+
+
+def test_a_long_file_is_not_read_in_every_combination(folder: Path, explained: Explained) -> None:
+    """A million values times 64 would take minutes."""
+    path = written(
+        folder, "    probes: [group_all_reduce]\n  - name: flap", f"    probes: [{'a, ' * 130_000}b]\n  - name: flap"
+    )
+    with pytest.raises(ConfigError) as caught:
+        config.load_scenario(path)
+    assert "4 combinations of a file of" in str(caught.value)

@@ -1,0 +1,97 @@
+"""Procedures move on by what they are told, each by its own answers, and their errors reach whoever moved them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.changes.procedure import Procedure, ask, pause
+from fabric.engine.carry_out import carry_out
+from fabric.engine.conductor import Conductor
+from fabric.errors import CommandTimeout, HostUnreachable
+from tests.engine.scripted import Script, ScriptedExecutor
+
+
+def said(text: str) -> Script:
+    """Every command says this after a second."""
+    return lambda command: (1.0, f"{text} {command.host}")
+
+
+def test_each_procedure_gets_the_answers_of_its_own_commands() -> None:
+    heard: list[str] = []
+
+    def two(host: str) -> Procedure[None]:
+        for _ in range(2):
+            heard.append((yield from ask(host, ("say",))).stdout)
+
+    carry_out([two("gpu001"), two("gpu002")], ScriptedExecutor(said("this is")))
+    assert sorted(heard) == ["this is gpu001"] * 2 + ["this is gpu002"] * 2
+
+
+def test_a_pause_lasts_as_long_as_was_asked() -> None:
+    executor = ScriptedExecutor(said(""))
+    times: list[float] = []
+
+    def wait() -> Procedure[None]:
+        times.append((yield from pause(7.5)))
+
+    carry_out([wait()], executor)
+    assert times == [7.5]
+
+
+def test_a_wake_ends_every_pause_at_once() -> None:
+    conductor = Conductor(ScriptedExecutor(said("")))
+    times: list[float] = []
+
+    def wait() -> Procedure[None]:
+        times.append((yield from pause(1e9)))
+
+    conductor.begin(wait())
+    conductor.wake()
+    assert times == [0.0]
+    assert not conductor.busy
+
+
+def test_a_lost_command_is_raised_in_the_procedure_that_asked() -> None:
+    caught: list[str] = []
+
+    def careful() -> Procedure[None]:
+        try:
+            yield from ask("gpu001", ("say",))
+        except HostUnreachable as exc:
+            caught.append(str(exc))
+
+    lost = HostUnreachable("gpu001", "connect", "no route")
+    carry_out([careful()], ScriptedExecutor(lambda command: (1.0, lost)))
+    assert caught == ["gpu001: connect: no route"]
+
+
+def test_a_command_that_never_ends_is_given_up_by_its_deadline() -> None:
+    def stubborn() -> Procedure[None]:
+        yield from ask("gpu001", ("hang",), timeout_s=5.0)
+
+    with pytest.raises(CommandTimeout):
+        carry_out([stubborn()], ScriptedExecutor(lambda command: (0.0, None)))
+
+
+def test_an_error_of_one_procedure_leaves_the_others_to_be_moved_on() -> None:
+    executor = ScriptedExecutor(said(""))
+    conductor = Conductor(executor)
+    ended: list[str] = []
+
+    def broken() -> Procedure[None]:
+        yield from pause(1.0)
+        raise ZeroDivisionError
+
+    def sound() -> Procedure[None]:
+        yield from pause(2.0)
+        ended.append("sound")
+
+    conductor.begin(broken())
+    conductor.begin(sound())
+    executor.wait(1.0)
+    with pytest.raises(ZeroDivisionError):
+        conductor.fire()
+    executor.wait(2.0)
+    conductor.fire()
+    assert ended == ["sound"]
+    assert not conductor.busy

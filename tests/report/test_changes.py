@@ -1,0 +1,207 @@
+"""Expectations and changes as people and pipelines see them: in the verdict, the plan and while the run goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from fabric.analysis.effects import ChangeEffect, WindowEffect
+from fabric.model.change import Change, ChangeResult, ChangeSettings, When, Window
+from fabric.model.judged_run import JudgedRun
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import JudgeSettings, Phase, Scenario
+from fabric.model.verdict import ExpectationVerdict, Verdict
+from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan.schedule import schedule
+from fabric.report.change_words import what, when
+from fabric.report.console import show_plan, show_verdict
+from fabric.report.plan_json import plan_document
+from fabric.report.progress import ConsoleProgress
+from fabric.report.verdict_json import verdict_document
+
+SCENARIO = Scenario(
+    "ar-under-ber", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings(), allow=("busy_hosts",)
+)
+PARAMS = {"errors": "raw", "mantissa": 1, "exponent": 5, "direction": "both"}
+BER = Change(
+    "degraded/ber.x", "ber", "degraded", "leaf1--spine1", "port", When(20.0, 60.0), PARAMS, ("leaf1", "spine1")
+)
+ROUTING = Change(
+    "degraded/ar", "adaptive_routing", "degraded", "fabric", "fabric", When(), {"on": "on"}, is_fault=False
+)
+RATIO = ExpectationVerdict("degraded: ar=on / ar=off at least 1.2", Outcome.PASS, "5 each", 1.62, 1.58, 1.66, 10)
+LATE = ExpectationVerdict("flap: back in 30 s", Outcome.FAIL, "samples 10 s apart", 45.5, n=7)
+EFFECT = ChangeEffect(
+    "degraded/ber.x", 0.61, "before it", 4, 1, 10.0, (WindowEffect(100.0, 160.0, 12.5, 8.25),), "corrected by RS-FEC"
+)
+
+
+def run(*results: ChangeResult, expectations: tuple[ExpectationVerdict, ...] = ()) -> JudgedRun:
+    """A judged run with changes."""
+    verdict = Verdict(Outcome.FAIL, ("FAIL: something",), (), (), (), expectations, results)
+    return JudgedRun(SCENARIO, verdict, "r", "r", 61, "ssh", ("h100-ndr (b.yaml)",), "fabric report r")
+
+
+def shown(judged: JudgedRun, *effects: ChangeEffect) -> str:
+    """What a person sees of a verdict."""
+    out = io.StringIO()
+    show_verdict(judged, Console(file=out, width=100, soft_wrap=True, highlight=False), effects=effects)
+    return out.getvalue()
+
+
+REVERTED = ChangeResult(
+    BER, "reverted", "", (Window(100.0, 160.0),), {"leaf1.symbol_errors": 12345.0, "leaf1.link_downed": 0.0}
+)
+
+
+def test_a_ratio_reads_at_a_glance() -> None:
+    """Outcome, value, interval, n and bound on one line, aligned, before what did not pass."""
+    text = shown(run(expectations=(RATIO, LATE)))
+    assert "  PASS          1.62    1.58 to 1.66  n 10  degraded: ar=on / ar=off at least 1.2\n" in text
+    assert "  FAIL          45.5 s                n 7   flap: back in 30 s\n" in text
+    assert text.index("Expected") < text.index("What did not pass")
+
+
+def test_a_change_says_what_it_did() -> None:
+    """Where, how long, what was kept, when it was seen and over, which counters grew, and why not more."""
+    text = shown(run(REVERTED), EFFECT)
+    for part in (
+        "degraded  ber raw 1e-5  leaf1--spine1  in force 60.0 s",
+        "kept 0.61 of what was before; 1 of 4 probes given up",
+        "loss seen after 12.5 s; back 8.2 s after its end (samples 10.0 s apart)",
+        "counters: symbol_errors +12,345\n",
+        "corrected by RS-FEC",
+    ):
+        assert part in text
+
+
+def test_changes_that_did_the_same_share_a_line() -> None:
+    """Four cables at once are one line, their counters added up; one that went otherwise has its own."""
+    alike = [
+        replace(REVERTED, change=replace(BER, change_id=f"c{number}", component=f"leaf{number}--spine1"))
+        for number in range(4)
+    ]
+    lost = replace(alike[0], change=replace(BER, change_id="lost"), state="lost")
+    text = shown(run(*alike, lost), *(replace(EFFECT, change_id=f"c{number}") for number in range(4)))
+    assert text.count("ber raw 1e-5") == 2
+    assert "4: leaf0--spine1, leaf1--spine1, ...  in force 60.0 s; kept 0.61" in text
+    assert "counters: symbol_errors +49,380 at 4 ends" in text
+    assert text.index("LOST, in force 60.0 s") < text.index("4: leaf0")
+
+
+def test_open_stands_first_and_shouts() -> None:
+    """Before all others, with what to do."""
+    still = ChangeResult(replace(BER, change_id="z"), "open", "by hand: mlxreg ...", (Window(1.0, None),))
+    text = shown(run(REVERTED, still))
+    assert text.index("MAY STILL BE LIVE") < text.index("in force 60.0 s")
+    assert "by hand: mlxreg ..." in text
+
+
+def test_a_run_without_changes_shows_none() -> None:
+    """Nothing new in the output of a self-check."""
+    text = shown(run())
+    assert "Expected" not in text
+    assert "Changes" not in text
+
+
+def test_verdict_json_holds_both() -> None:
+    """Numbers as numbers, outcomes as texts; the format is the same, since nothing that was there changed."""
+    document = json.loads(json.dumps(verdict_document(run(REVERTED, expectations=(RATIO,)), effects=(EFFECT,))))
+    assert document["format"] == 1
+    (expectation,) = document["expectations"]
+    assert (expectation["outcome"], expectation["value"], expectation["high"]) == ("pass", 1.62, 1.66)
+    (change,) = document["changes"]
+    assert (change["change_id"], change["state"], change["windows"]) == ("degraded/ber.x", "reverted", [[100.0, 160.0]])
+    assert change["counters"]["leaf1.symbol_errors"] == 12345.0
+    assert (change["effect"]["retained"], change["effect"]["windows"]) == (0.61, [[12.5, 8.25]])
+    assert verdict_document(run(REVERTED))["changes"][0]["effect"] is None
+
+
+def plan(*changes: Change) -> Plan:
+    """One phase with changes."""
+    return Plan((PhasePlan(Phase("degraded", ()), schedule([]), (), changes),))
+
+
+def planned(what_plan: Plan) -> list[str]:
+    """The lines of ``fabric plan``."""
+    out = io.StringIO()
+    console = Console(file=out, width=100, soft_wrap=True, highlight=False)
+    show_plan(what_plan, console, scenario=SCENARIO, settings=ChangeSettings())
+    return out.getvalue().splitlines()
+
+
+def test_the_plan_says_first_who_is_affected() -> None:
+    """Scope in the second line, the widest first; then how much at once, and what undoes it."""
+    lines = planned(plan(BER, ROUTING))
+    assert lines[1] == "  changes: adaptive_routing (whole fabric: every user is affected), ber (1 cable)"
+    allowed = "allowed: 4, 1 a switch, 1 a host, 5% of the links"
+    assert lines[2] == f"  blast radius: up to 1 fault at once ({allowed}), at leaf1,spine1"
+    assert lines[3] == "  lease: undone 60 s after this program is last heard of, and after 600 s at the latest"
+    assert lines[4] == "  guard rails lifted: busy_hosts"
+    assert "    change: leaf1--spine1: ber raw 1e-5, from 20 s on, for 60 s" in lines
+    assert "    change: fabric: adaptive_routing on, for the whole phase (no fault: limits apply)" in lines
+
+
+def test_a_plan_without_changes_says_nothing_of_them() -> None:
+    """A self-check alters nothing, and its plan reads as before."""
+    assert not [line for line in planned(plan()) if "change" in line or "lease" in line]
+
+
+def test_plan_json_lists_changes() -> None:
+    """With their times, and the limits they keep to."""
+    document = plan_document(plan(BER), SCENARIO, settings=ChangeSettings())
+    (change,) = document["phases"][0]["changes"]
+    assert (change["component"], change["at_s"], change["params"]["exponent"]) == ("leaf1--spine1", 20.0, 5)
+    assert document["change_limits"]["lease_ttl_s"] == 60.0
+
+
+@pytest.mark.parametrize(
+    ("params", "kind", "text"),
+    [
+        (PARAMS, "ber", "ber raw 1e-5"),
+        ({**PARAMS, "direction": "up"}, "ber", "ber raw 1e-5 up"),
+        ({"count": 3, "down_s": 0.5, "jitter_0_s": 0.1}, "port_flap", "port_flap 3 x 0.5 s"),
+        ({"on": 0}, "shield", "shield off"),
+        ({"on": "on"}, "adaptive_routing", "adaptive_routing on"),
+        ({"by": "mlxlink"}, "link_down", "link_down by mlxlink"),
+        ({}, "link_down", "link_down"),
+    ],
+)
+def test_changes_in_words(params: dict[str, str | int | float], kind: str, text: str) -> None:
+    """Short, in the words of the scenario."""
+    assert what(replace(BER, kind=kind, params=params)) == text
+
+
+def test_times_in_words() -> None:
+    """When it begins and how long it lasts."""
+    assert when(When()) == "for the whole phase"
+    assert when(When(5.0)) == "from 5 s on, until its end"
+    assert when(When(None, 5.0)) == "for 5 s"
+
+
+def test_progress_says_when_a_change_comes_and_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Once at its first time in force, once at its end; not each time of a flap, nor what only the journal needs."""
+    progress = ConsoleProgress()
+    for state in ("intent", "armed", "in_force", "lifted", "in_force", "lifted"):
+        progress.change_state(BER, state, "")
+    progress.change_state(BER, "lost", "its guard took it back\x1b[2J")
+    assert capsys.readouterr().err.splitlines() == [
+        "degraded: leaf1--spine1: ber raw 1e-5 is in force",
+        "degraded: leaf1--spine1: ber raw 1e-5 was LOST: its guard took it back\\x1b[2J",
+    ]
+
+
+def test_progress_says_what_an_interrupted_run_still_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever pressed Ctrl-C knows why it does not end at once."""
+    progress = ConsoleProgress()
+    progress.interrupted(0, 1)
+    progress.interrupted(1, 1)
+    progress.interrupted(2, 2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "interrupted: ending the run"
+    assert "taking back 1 change first" in lines[1]
+    assert "taking back 2 changes" in lines[2]

@@ -1,0 +1,109 @@
+"""What the tools say of the network's own state: routes in force, errors of all ports, traffic between switches."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+
+def routes(one, lid, at_s):
+    """LID to port, as ibroute prints it."""
+    said = one.ask("gpu001", f"ibroute {lid}", at_s)
+    assert said.exit_status == 0
+    return {int(a, 16): int(b) for a, b in re.findall(r"^(0x\w{4}) (\d{3}) :", said.stdout, re.MULTILINE)}
+
+
+def counter(one, lid, port, name, at_s):
+    """One counter of a switch port."""
+    said = one.ask("gpu001", f"perfquery -x {lid} {port}", at_s).stdout
+    return int(re.search(rf"^{name}:\.+(\d+)$", said, re.MULTILINE)[1])
+
+
+def test_a_leafs_table_is_that_of_the_routes_in_force(pod):
+    """D-mod-K: the first host of the other unit by port 3, the second by 4; all by 4 when the manager has rerouted."""
+    one = pod()
+    rnic = {name: 19 + 8 * number for number, name in enumerate(("gpu000", "gpu001", "gpu002", "gpu003"))}
+    before = routes(one, 1, 1.0)
+    assert (before[1], before[rnic["gpu000"]], before[rnic["gpu001"]]) == (0, 1, 2)
+    assert (before[rnic["gpu002"]], before[rnic["gpu003"]]) == (3, 4)
+    assert set(before) == set(range(1, 51))
+    one.ask("gpu001", "ibportstate 1 3 disable", 10.0)
+    assert routes(one, 1, 24.0)[rnic["gpu002"]] == 3  # into the dead port
+    after = routes(one, 1, 26.0)
+    assert (after[rnic["gpu002"]], after[rnic["gpu003"]]) == (4, 4)
+    assert routes(one, 17, 27.0)[rnic["gpu002"]] == 9  # a spine: down to that leaf
+
+
+def test_shield_changes_the_table_at_once(pod):
+    """Three milliseconds are less than it takes to ask."""
+    one = pod(shield=True)
+    one.ask("gpu001", "ibportstate 1 3 disable", 10.0)
+    assert routes(one, 1, 11.0)[35] == 4
+
+
+def test_ibroute_refuses_what_is_no_switch(pod):
+    """An RNIC's LID, and none at all."""
+    one = pod()
+    assert one.ask("gpu001", "ibroute 19", 1.0).exit_status == 255
+    assert one.ask("gpu001", "ibroute", 2.0).exit_status == 255
+    assert one.ask("gpu001", "ibroute 999", 3.0).exit_status == 255
+
+
+def test_ibqueryerrors_is_1_when_it_finds_errors(pod):
+    """A switch has a line for all ports and one for each that erred; cleared, it is quiet again."""
+    one = pod()
+    clean = one.ask("gpu001", "ibqueryerrors", 1.0)
+    assert (clean.exit_status, "## Summary: 50 nodes checked, 0 bad nodes found" in clean.stdout) == (0, True)
+    one.ask("gpu001", "ibportstate 1 3 reset", 2.0)
+    said = one.ask("gpu001", "ibqueryerrors", 10.0)
+    guid = "0xe41d2d0300001100"
+    assert said.exit_status == 1
+    assert said.stdout.startswith(
+        f'Errors for {guid} "spine0"\n   GUID {guid} port ALL: [LinkDownedCounter == 1]\n'
+        f"   GUID {guid} port 1: [LinkDownedCounter == 1]\n\n## Summary: 50 nodes checked, 1 bad nodes found\n"
+        "##          128 ports checked, 1 ports have errors beyond threshold\n## Thresholds: \n## Suppressed:\n"
+    )
+    assert one.ask("gpu001", "ibqueryerrors -s LinkDownedCounter", 11.0).exit_status == 0
+    assert one.ask("gpu001", "ibqueryerrors -k", 12.0).exit_status == 1
+    assert one.ask("gpu001", "ibqueryerrors", 13.0).exit_status == 0
+
+
+@pytest.mark.parametrize(("engine", "parts"), [(None, (1.0, 0.0)), ("ar", (0.5, 0.5))])
+def test_ports_between_switches_count_what_crosses_them(pod, engine, parts):
+    """What an RNIC sent goes out of the ports its routes use; the spine has received what the leaf has sent."""
+    one = pod(engine)
+    one.run("gpu000", "gpu002")
+    one.to(30.0)
+    base = "cat /sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
+    sent = int(one.ask("gpu000", base, 30.0).stdout)
+    assert sent > 0
+    out = [counter(one, 1, port, "PortXmitData", 30.0) for port in (3, 4)]
+    assert out == pytest.approx([part * sent for part in parts], rel=0.03)
+    back = [counter(one, lid, 1, "PortRcvData", 30.0) for lid in (17, 18)]
+    assert back == pytest.approx(out, rel=0.03)
+
+
+def test_traffic_moves_with_the_routes(pod):
+    """After the manager has rerouted the other port counts, and the first keeps what it had."""
+    one = pod()
+    one.run("gpu000", "gpu002")
+    one.ask("gpu001", "ibportstate 1 3 disable", 20.0)
+    first = counter(one, 1, 3, "PortXmitData", 21.0)
+    assert counter(one, 1, 4, "PortXmitData", 36.0) == 0
+    assert counter(one, 1, 3, "PortXmitData", 60.0) == first > 0
+    assert counter(one, 1, 4, "PortXmitData", 60.2) > first
+
+
+@pytest.mark.parametrize(("engine", "hosts", "adaptive"), [("ar", 4, True), ("ar", 3, False), (None, 4, False)])
+def test_roce_is_adaptive_only_when_every_rnic_forces_it(pod, engine, hosts, adaptive):
+    """The switches must do it, and all RNICs of the job; what was decided at its start stays."""
+    one = pod(engine, link_layer="ethernet")
+    line = "--set adaptive_routing_forced_en=1,adaptive_routing_forced_en_field_select=1"
+    for host in range(hosts):
+        for rnic in range(8):
+            said = one.ask(f"gpu{host:03d}", f"mlxreg -d mlx5_{rnic} --reg_name ROCE_ACCL --yes {line}", 1.0)
+            assert said.exit_status == 0, said.stderr
+    pid = one.run("gpu000", "gpu003", at_s=20.0)
+    one.ask("gpu000", f"mlxreg -d mlx5_0 --reg_name ROCE_ACCL --yes {line.replace('en=1,', 'en=0,')}", 30.0)
+    assert one.world._timeline.alive[pid].work.ring.adaptive is adaptive

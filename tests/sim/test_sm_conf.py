@@ -1,0 +1,91 @@
+"""The edits of a manager's file: kept once, set, put back, and all of it twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.model.change import SubnetManager
+from fabric.sim.subnet.opensm_conf import conf_text, forwarding_of, settings_of, with_settings
+from fabric.sim.world import World
+
+CONFIG, BACKUP = "/etc/opensm/opensm.conf", "/run/fabric-guard/opensm.conf"
+KEYS = st.sampled_from(["routing_engine", "shield_mode", "ar_sl_mask", "brand_new"])
+
+
+def edit(kit, world, *words, host="gpu001", at_s):
+    """One edit; its status and all it says."""
+    pid = world.start(host, ("sh", "-c", "anything at all", "fabric-conf", *words), {}, at_s)
+    (said,) = world.advance(at_s + 0.1)
+    assert said.pid == pid
+    return said.exit_status, said.stdout, said.stderr
+
+
+def managed(kit):
+    """A world with one manager."""
+    managers = (SubnetManager("gpu001"),)
+    return World(kit.topology_of(2, kit.platform_like()), faults=(), seed=1, noise_cv=0.0, subnet_managers=managers)
+
+
+def text_of(kit, world, at_s, path=CONFIG):
+    """The file as ``cat`` prints it."""
+    return kit.ask(world, "gpu001", f"cat {path}", at_s).stdout
+
+
+def test_set_keeps_the_first_file_and_restore_brings_it_back(kit):
+    """Twice set is once kept; restored, there is nothing left to restore; what is not there is dropped as well."""
+    world = managed(kit)
+    before = text_of(kit, world, 0.0)
+    for at_s, value in ((1.0, "ar_updn"), (2.0, "ar_ftree")):
+        status, said, _ = edit(kit, world, "set", CONFIG, BACKUP, f"routing_engine={value}", "new_key=a=b", at_s=at_s)
+        assert (status, said.count("\n")) == (0, 1)
+    assert text_of(kit, world, 3.0, BACKUP) == before
+    assert {"routing_engine ar_ftree", "new_key a=b"} <= set(text_of(kit, world, 4.0).splitlines())
+    for at_s, said in ((5.0, f"restored {CONFIG}\n"), (6.0, f"nothing to restore: {CONFIG}\n")):
+        assert edit(kit, world, "restore", CONFIG, BACKUP, at_s=at_s) == (0, said, "")
+        assert text_of(kit, world, at_s + 0.5) == before
+    for at_s in (7.0, 8.0):
+        assert edit(kit, world, "drop", CONFIG, BACKUP, at_s=at_s)[0] == 0
+
+
+def test_a_host_without_the_file_says_so(kit):
+    """With 1 and the file's name."""
+    world = managed(kit)
+    for at_s, verb in ((1.0, "set"), (2.0, "restore")):
+        status, said, why = edit(kit, world, verb, CONFIG, BACKUP, "a=b", host="gpu002", at_s=at_s)
+        assert (status, said, CONFIG in why) == (1, "", True)
+
+
+def test_nonsense_changes_nothing(kit):
+    """Unknown verbs, missing words, pairs without a key."""
+    world = managed(kit)
+    before = text_of(kit, world, 0.0)
+    for at_s, words in enumerate((("burn", CONFIG, BACKUP), ("set",), ("set", CONFIG, BACKUP, "=x")), 1):
+        status, _, why = edit(kit, world, *words, at_s=float(at_s))
+        assert (status, bool(why)) == (1, True)
+    assert text_of(kit, world, 10.0) == before
+
+
+@given(st.dictionaries(KEYS, st.from_regex(r"[A-Za-z0-9_,()]{1,12}", fullmatch=True)))
+def test_what_is_set_is_read_and_nothing_else_changes(pairs):
+    """For any keys, new or known; setting them again changes nothing."""
+    text = conf_text(None, shield=False)
+    edited = with_settings(text, pairs.items())
+    assert settings_of(edited) == settings_of(text) | pairs
+    assert with_settings(edited, pairs.items()) == edited
+
+
+def test_engines_mean_what_they_mean_to_opensm():
+    """``ar_X`` is adaptive over X; the first of several; none or unknown is minhop."""
+    for value, meant in (
+        ("ar_updn", ("updn", True)),
+        ("ar_ftree,updn", ("ftree", True)),
+        ("updn", ("updn", False)),
+        ("(null)", ("minhop", False)),
+        ("ar_torus", ("minhop", True)),
+    ):
+        found = forwarding_of({"routing_engine": value}, None)
+        assert (found.engine, found.adaptive) == meant
+    assert forwarding_of({"routing_engine": "updn"}, "lft_random").engine == "lft_random"
+    assert not forwarding_of({"shield_mode": "0"}, None).shield
+    assert forwarding_of({"shield_mode": "2"}, None).shield
