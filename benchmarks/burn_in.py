@@ -4,9 +4,9 @@ A day of burn-in of the 2,048-host hall on the mock: how long it takes to simula
     python benchmarks/burn_in.py [HOSTS [HOURS]]        default: 2048 24
 
 Every simulated hour each host runs an all-to-all over its GPUs and an all-reduce with each neighbour under its ToR, one
-after the other and as long as the hour is, so that all day is traffic. Hosts fail by chance at the rate of Meta's RSC-1, and a few
-are lemons. Once an hour every host is asked for its temperatures and the counters of its first port, beside the
-probes. Everything goes the way of ``fabric run``: plan, engine, run directory on disk, verdict.
+after the other and as long as the hour is, so that all day is traffic. Hosts fail by chance at the rate of Meta's
+RSC-1, and a few are lemons. Once an hour every host is asked for its temperatures and the counters of its first port,
+beside the probes. Everything goes the way of ``fabric run``: plan, engine, run directory on disk, verdict.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Silent:
 
     def __getattr__(self, name: str) -> object:
         """Whatever it is told."""
-        return lambda *told: None
+        return lambda *_: None
 
 
 def scenario(folder: Path, inventory: Path, hours: int) -> Path:

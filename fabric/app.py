@@ -25,7 +25,7 @@ from fabric.config import (
 from fabric.engine.held_changes import Changing
 from fabric.engine.phase import Observer
 from fabric.engine.run import run_plan
-from fabric.errors import ConfigError, Interrupted, MayBeLive, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, Interrupted, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
@@ -37,7 +37,8 @@ from fabric.report.verdict_json import verdict_document
 from fabric.store.change_results import change_results
 from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
-from fabric.store.journal import Journal, journals, open_changes
+from fabric.store.journal import Journal
+from fabric.store.left_open import refuse_while_open, say_what_is_open
 from fabric.store.measurements import write_measurements
 from fabric.store.raw import raw_entries
 from fabric.store.results import from_events
@@ -93,7 +94,7 @@ def run(
     this one did.
     """
     scenario, inventory = asked.scenario, asked.inventory
-    _refuse_while_open(results)
+    refuse_while_open(results)
     document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed)
     executor = make_executor(inventory, seed)
     try:
@@ -103,33 +104,18 @@ def run(
         raise
     judge = _judge(scenario, inventory, asked.baselines)
     changing = _changing(asked, directory)
-
-    def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
-        by_id = {result.probe_id: result for result in phase_results}
-        return failed_hosts(_probes(phase_plan), by_id, judge=judge)
-
-    started_s = executor.now()
-    directory.events.append("run_started", started_s, {"run_id": directory.path.name})
     try:
-        finished = run_plan(
-            asked.plan,
-            topology=inventory.topology,
-            executor=executor,
-            directory=directory,
-            observer=observer,
-            gate=gate,
-            changing=changing,
-        )
-        elapsed_s = executor.now() - started_s
-        directory.events.append("run_ended", executor.now(), {})
-        directory.flush()
-        by_id = {result.probe_id: result for result in finished}
+        by_id, elapsed_s = _measure(asked, executor, directory, changing, judge=judge, observer=observer)
         history = directory.path / EVENTS
         verdict = _conclude(asked.plan, by_id, scenario, inventory, judge=judge, events=history)
+    except FabricError:
+        changing.journal.close()
+        say_what_is_open(directory.path)
+        raise
     except KeyboardInterrupt as exc:
         directory.events.append("run_interrupted", executor.now(), {})
         changing.journal.close()
-        _say_what_is_open(directory.path)
+        say_what_is_open(directory.path)
         raise Interrupted(f"interrupted; what was measured until then: fabric report {directory.path}") from exc
     finally:
         executor.close()
@@ -140,24 +126,36 @@ def run(
     return judged
 
 
-def _refuse_while_open(results: Path) -> None:
-    """Nothing is measured on a fabric that an earlier run may have left altered."""
-    for journal in journals(results):
-        found = open_changes(journal)
-        if found:
-            run = journal.parent
-            names = ", ".join(one.change_id for one in found)
-            text = f"{run} is making changes right now" if found[0].running else f"{run} may have left changes behind"
-            what = "wait for it, or interrupt it" if found[0].running else f"take them back: fabric restore {run}"
-            raise MayBeLive(f"{text} ({names}); {what}")
+def _measure(
+    asked: Asked,
+    executor: Executor,
+    directory: RunDirectory,
+    changing: Changing,
+    *,
+    judge: Judge,
+    observer: Observer,
+) -> tuple[dict[str, ProbeResult], float]:
+    """Run the plan; every probe's result by id, and how long it took by the executor's clock (seconds)."""
 
+    def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
+        by_id = {result.probe_id: result for result in phase_results}
+        return failed_hosts(_probes(phase_plan), by_id, judge=judge)
 
-def _say_what_is_open(run: Path) -> None:
-    """Raise MayBeLive when a run that ended early could not take everything back."""
-    found = open_changes(run / JOURNAL) if (run / JOURNAL).exists() else ()
-    if found:
-        names = ", ".join(one.change_id for one in found)
-        raise MayBeLive(f"interrupted, and not seen taken back: {names}; run: fabric restore {run}")
+    started_s = executor.now()
+    directory.events.append("run_started", started_s, {"run_id": directory.path.name})
+    finished = run_plan(
+        asked.plan,
+        topology=asked.inventory.topology,
+        executor=executor,
+        directory=directory,
+        observer=observer,
+        gate=gate,
+        changing=changing,
+    )
+    elapsed_s = executor.now() - started_s
+    directory.events.append("run_ended", executor.now(), {})
+    directory.flush()
+    return {result.probe_id: result for result in finished}, elapsed_s
 
 
 def _changing(asked: Asked, directory: RunDirectory) -> Changing:

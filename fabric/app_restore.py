@@ -14,7 +14,8 @@ from fabric.engine.carry_out import carry_out
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
-from fabric.store.journal import FILE, Journal, OpenChange, journals, open_changes
+from fabric.store.journal import FILE, Journal
+from fabric.store.left_open import OpenChange, journals, open_changes
 from fabric.store.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]

@@ -18,7 +18,7 @@ import time
 
 from fabric.agent.commands import CHUNK_BYTES, Output, Running, listening
 from fabric.agent.samplers import Sampling
-from fabric.agent.sessions import Sessions, members
+from fabric.agent.sessions import Sessions, members, printable
 from fabric.agent.told import Told
 
 TYPE_CHECKING = False
@@ -136,7 +136,9 @@ class Agent:
             asked = json.loads(line.decode("ascii"))
             self._verbs[asked["v"]](asked)
         except (OSError, ValueError) as exc:
-            self._told.add({"e": "error", "id": asked["id"] if isinstance(asked, dict) else 0, "cause": str(exc)})
+            self._told.add(
+                {"e": "error", "id": asked["id"] if isinstance(asked, dict) else 0, "cause": printable(str(exc))}
+            )
         except (KeyError, TypeError, IndexError) as exc:
             self._closing = f"a request that makes no sense: {line[:200]!r}: {exc!r}"
 
@@ -233,7 +235,7 @@ class Agent:
                 self._begin(command)
             except (OSError, ValueError) as exc:
                 del self._commands[command.key]
-                self._told.add({"e": "error", "id": command.key, "cause": str(exc)})
+                self._told.add({"e": "error", "id": command.key, "cause": printable(str(exc))})
                 return now_s
         return command.step(now_s)
 

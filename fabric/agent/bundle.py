@@ -8,20 +8,13 @@ from functools import cache
 
 _FILES = ("sessions.py", "commands.py", "sampling.py", "samplers.py", "told.py", "agent.py")
 _BEGIN = "\nAgent(sys.argv[2], float(sys.argv[3])).serve()\n"
-# No quotes of either kind in it. It reads the program's bytes from file descriptor 0, and not one more, because what
-# follows belongs to the agent.
+# One line, for csh ends a quoted text at a newline. It reads the program's bytes from file descriptor 0, and not one
+# more, because what follows belongs to the agent.
 _RECEIVE = (
-    "import os,sys,zlib\n"
-    "sys.version_info<(3,6) and sys.exit(71)\n"
-    "n=int(sys.argv[1]);d=bytes()\n"
-    "while len(d)<n:\n"
-    " c=os.read(0,n-len(d))\n"
-    " c or sys.exit(72)\n"
-    " d+=c\n"
-    "exec(compile(zlib.decompress(d),sys.argv[0],sys.argv[4]))"
+    "import os,sys,zlib;sys.version_info<(3,6) and sys.exit(71);"
+    "r=lambda n:n and (lambda c:c and c+r(n-len(c)))(os.read(0,n)) or bytes();"
+    'exec(compile(zlib.decompress(r(int(sys.argv[1]))),"fabric-agent","exec"))'
 )
-TOO_OLD_STATUS = 71
-"""What the receiving side ends with when its Python is older than 3.6."""
 
 
 @cache
@@ -43,6 +36,7 @@ def receiving_argv(nonce: str, silence_s: float) -> tuple[str, ...]:
     The command line that reads ``program()`` from stdin and becomes the agent.
 
     The agent begins what it says with *nonce*, and ends itself when it hears nothing for *silence_s*. Python is
-    isolated (-I) from the user's packages and variables, and starts without the site's (-S), which is quicker.
+    isolated (-I) from the user's packages and variables, and starts without the site's (-S), which is quicker. A Python
+    older than 3.6 ends with 71.
     """
-    return ("python3", "-I", "-S", "-u", "-c", _RECEIVE, str(len(program())), nonce, f"{silence_s:g}", "exec")
+    return ("python3", "-I", "-S", "-u", "-c", _RECEIVE, str(len(program())), nonce, f"{silence_s:g}")

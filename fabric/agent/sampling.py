@@ -7,6 +7,8 @@ Sent to hosts: standard library only, and nothing newer than Python 3.6.
 import glob
 import os
 
+from fabric.agent.sessions import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -41,7 +43,8 @@ class Series:
         if names != self._names:
             self._close()
             self._names, self._previous = names, [None] * len(names)
-            self._told.append({"e": "names", "id": self.key, "part": self.part, "names": names})
+            shown = [printable(name) for name in names]
+            self._told.append({"e": "names", "id": self.key, "part": self.part, "names": shown})
         row = [_difference(now, before) for now, before in zip(values, self._previous)]  # noqa: B905
         self._rows.append(0 if not any(row) else row)  # most rows of error counters hold nothing new
         self._at.append(at_s)

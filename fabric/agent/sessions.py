@@ -24,7 +24,7 @@ class Sessions:
     """Starts programs, each the leader of a session, and finds what is left of a session."""
 
     def __init__(self) -> None:
-        self._prctl: "Any" = None
+        self._prctl: Any = None
         self._adopts = False
         try:
             self._prctl = ctypes.CDLL(None).prctl
@@ -140,3 +140,8 @@ def slurped(path: str, most: int = 1 << 16) -> bytes:
     finally:
         os.close(fd)
     return b"".join(pieces)
+
+
+def printable(text: str) -> str:
+    """A text in ASCII: what is no valid Unicode would be no valid JSON."""
+    return text.encode("ascii", "backslashreplace").decode("ascii")

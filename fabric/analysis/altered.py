@@ -78,6 +78,8 @@ def as_altered(
 ) -> dict[str, ProbeVerdict]:
     """The verdicts, each as it counts when some phases were altered; the others unchanged."""
     found = dict(verdicts)
+    if not (altered.faulty or altered.not_as_asked or covered):
+        return found
     for probe in probes:
         verdict, result = verdicts[probe.probe_id], results.get(probe.probe_id)
         if result is not None:

@@ -39,6 +39,8 @@ def judge_expectations(
 
 def covered(expect: Sequence[Expectation], phases: Sequence[Phase], probes: Sequence[Probe]) -> set[str]:
     """The ids of the probes that some expectation judges, both sides of a comparison."""
+    if not expect:
+        return set()
     names: dict[str, set[str | None]] = {}
     for expected in expect:
         only = expected.probe if isinstance(expected, ExpectedRatio) else None

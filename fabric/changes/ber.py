@@ -9,15 +9,22 @@ from __future__ import annotations
 
 from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.look import look, program
-from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, cable_of
-from fabric.changes.procedure import Procedure
+from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, cable_of, end_named
+from fabric.changes.procedure import Procedure, pause
 from fabric.changes.receivers import bit_error_counters
+from fabric.changes.waiting import until_active
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Change, Check, Lease
 from fabric.tools import mlxreg
 
 GRACE_S = 30.0
 """An injection outlives its lease by so much, so that the device's own timer never ends it first (choice)."""
+
+
+NOT_UP = 3
+"""``status`` of PTER: the port is neither up nor in test mode."""
+
+_PRIOR = " PTER: "
 
 
 class Ber(Kind):
@@ -32,21 +39,22 @@ class Ber(Kind):
         return tuple(found)
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
-        """Every sender injects, what was asked."""
-        wanted = _wanted(change)
+        """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
         for alteration in alterations:
             fields = mlxreg.read(*(yield from look(context, alteration.host, alteration.checks[0].argv)))
-            status = mlxreg.need(fields, "status")
-            if status != 0:
-                meaning = mlxreg.STATUS_TEXT.get(status, "an unknown status")
-                raise NotInForce(f"{change.component}: PTER status {status}: {meaning}")
-            if mlxreg.need(fields, "error_type_oper") != 1:
-                raise NotInForce(
-                    f"{change.component}: PTER was accepted, but no errors are injected (error_type_oper 0)"
-                )
-            for name, value in wanted.items():
-                if mlxreg.need(fields, name) != value:
-                    raise NotInForce(f"{change.component}: PTER {name} is {fields[name]}, not {value}")
+            reason = _not_as_asked(fields, _wanted(change))
+            if reason:
+                raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
+
+    def recovered(
+        self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
+    ) -> Procedure[float]:
+        """Wait until every port that sent errors is Active: many errors take a link down."""
+        del change
+        now_s = yield from pause(0.0)
+        for alteration in alterations:
+            now_s = yield from until_active(_end(alteration), context, until_s)
+        return now_s
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
         """What the receivers of the errors have counted; empty while the link is down."""
@@ -58,6 +66,29 @@ class Ber(Kind):
         for end in _receivers(change, cable):
             found |= yield from bit_error_counters(end, context)
         return found
+
+
+def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
+    """
+    Why a register does not show the injection that was asked for; empty when it does.
+
+    A port that was up before (``prepare`` saw it so) and is not up any more (NOT_UP) with the injection still set has
+    been taken down by it.
+    """
+    status = mlxreg.need(fields, "status")
+    if status not in (0, NOT_UP):
+        return f"PTER status {status}: {mlxreg.STATUS_TEXT.get(status, 'an unknown status')}"
+    for name, value in wanted.items():
+        if mlxreg.need(fields, name) != value:
+            return f"PTER {name} is {fields[name]}, not {value}"
+    if status == 0 and mlxreg.need(fields, "error_type_oper") != 1:
+        return "PTER was accepted, but no errors are injected (error_type_oper 0)"
+    return ""
+
+
+def _end(alteration: Alteration) -> End:
+    """The port that sends errors, as the Alteration's *prior* names it."""
+    return end_named(alteration.prior.partition(_PRIOR)[0])
 
 
 def injection_s(change: Change, lease: Lease) -> float:
@@ -125,7 +156,7 @@ def _alteration(end: End, change: Change, cable: Cable, context: Context) -> Pro
         apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time), tool=tool),),
         undo=(mlxreg.write(device, "PTER", indexes, values(before, 0), tool=tool),),
         checks=(Check(get, (mlxreg.equals("error_type_oper", 0), *still)),),
-        prior=f"{end} PTER: " + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
+        prior=f"{end}{_PRIOR}" + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
         devices=_devices(cable, host),
         timer_s=time * mlxreg.TIME_UNIT_S,
     )

@@ -21,7 +21,7 @@ from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.procedure import Procedure, ask, pause
 from fabric.changes.rails import check_rails
 from fabric.changes.taking_back import Armed, by_hand, revert
-from fabric.errors import ExecutorError, FabricError, Refused
+from fabric.errors import ExecutorError, FabricError, Refused, StoreError
 from fabric.model.change import Alteration, Change, Lease
 
 RENEWALS = 4
@@ -241,9 +241,16 @@ class Hold:
         after = {} if trouble else (yield from self._counters_or_none())
         if trouble:
             text = f"{why}; {trouble}" if why else trouble
-            self._enter("open", f"{text}; {by_hand(self._armed)}", at_s=undone_s)
+            self._end("open", f"{text}; {by_hand(self._armed)}", at_s=undone_s)
         else:
-            self._enter(end, why, counters=dict(after), at_s=undone_s)
+            self._end(end, why, counters=dict(after), at_s=undone_s)
+
+    def _end(self, state: str, reason: str, **fields: Any) -> None:
+        """The last state; true also where it cannot be written down any more (then ``fabric restore`` looks again)."""
+        try:
+            self._enter(state, reason, **fields)
+        except StoreError as exc:
+            self.state, self.reason = state, f"{reason}; {exc}" if reason else str(exc)
 
     def _recovered(self) -> Procedure[str]:
         """The link carries traffic again, and nobody keeps it isolated; returns what is wrong."""

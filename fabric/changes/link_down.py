@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from fabric.changes.closing import Seen, active, closing, seen_closed, seen_end
+from fabric.changes.closing import Seen, closing, seen_closed, seen_end
 from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.ports import AdapterEnd, Cable, End, adapter_end, cable_of, end_named, ethernet
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.receivers import link_counters
-from fabric.errors import ExecutorError, FabricError, MayBeLive, NotInForce, Refused, ToolError
+from fabric.changes.waiting import POLL_S, until_active
+from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Change
 
 SETTLE_S = 5.0
 """Both ends must be seen down within so much (seconds; choice: firmware and kernel take well below one)."""
-POLL_S = 0.5
-"""How often an end is asked while it changes (seconds; choice)."""
 
 
 class LinkDown(Kind):
@@ -45,15 +44,11 @@ class LinkDown(Kind):
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
     ) -> Procedure[float]:
         """Wait until the end that was closed is Active again: the link is trained and the subnet manager has been."""
+        del change
         now_s = yield from pause(0.0)
         for alteration in alterations:
             end, _ = _ends(alteration)
-            now_s, seen = yield from _when_active(end, context, now_s, until_s)
-            if not seen.up:
-                raise MayBeLive(
-                    f"{change.component}: {end} was opened again and does not come up: {seen}; "
-                    f"look at it on {alteration.host}"
-                )
+            now_s = yield from until_active(end, context, until_s)
         return now_s
 
     def _cable(self, change: Change, context: Context) -> Procedure[Cable]:
@@ -91,20 +86,3 @@ def _confirm(by: str, alteration: Alteration, context: Context) -> Procedure[Non
 def _down(by: str, here: Seen) -> bool:
     """``ip`` leaves the port open and takes its light away, so that Disabled is not to be expected."""
     return not here.up if by == "ip" else here.closed
-
-
-def _when_active(end: End, context: Context, now_s: float, until_s: float) -> Procedure[tuple[float, Seen]]:
-    """Ask until an end is Active or it is *until_s*; while routes change a question may well be lost."""
-    seen = Seen("not seen", up=False, closed=False)
-    while True:
-        try:
-            seen = yield from active(end, context)
-        except (ToolError, ExecutorError) as exc:
-            seen = Seen(_first_line(exc), up=False, closed=False)
-        if seen.up or now_s >= until_s:
-            return (yield from pause(0.0)), seen
-        now_s = yield from pause(min(now_s + POLL_S, until_s))
-
-
-def _first_line(error: FabricError) -> str:
-    return str(error).partition("\n")[0]

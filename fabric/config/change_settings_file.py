@@ -21,7 +21,8 @@ SAFE_PATH = Word(
 )
 OPENSM_KEY = Word(r"[a-z][a-z0-9_]{0,63}", "an option of opensm.conf such as routing_engine")
 OPENSM_VALUE = OneWord(
-    r"[A-Za-z0-9/][A-Za-z0-9._,:/-]{0,255}", "a value of opensm.conf (letters, digits, '.', '_', ',', ':', '/', '-')"
+    r"(?!.*\.\.)[A-Za-z0-9/][A-Za-z0-9._,:/-]{0,255}",
+    "a value of opensm.conf (letters, digits, '.', '_', ',', ':', '/', '-')",
 )
 
 

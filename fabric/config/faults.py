@@ -7,6 +7,7 @@ import re
 from pydantic_core import PydanticCustomError
 
 from fabric.config.inventory_file import COMPONENT, FACTOR, FAULT_KIND, FaultEntry
+from fabric.config.lively_faults import is_lively, passing_problem
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scalars import refusal
 from fabric.config.uplink_faults import uplink_problem
@@ -51,6 +52,8 @@ def _entry(text: str) -> FaultEntry:
 
 def component_problem(component: str, kind: str, topology: Topology) -> str | None:
     """Why a component does not exist or cannot have that kind of fault, or None when all is well."""
+    if is_lively(kind):
+        return component_problem(component, "slow", topology) or passing_problem(component, kind, topology)
     name, slash, part = component.partition("/")
     host = topology.hosts.get(name)
     if kind == "garbage" and (slash or host is None):

@@ -20,12 +20,14 @@ from fabric.config.inventory_file import (
     ProcessEntry,
     SshEntry,
     SwitchesEntry,
+    TimedFaultEntry,
 )
+from fabric.config.lively_faults import passing_problem
 from fabric.config.platforms import platform
 from fabric.config.problems import Problems
 from fabric.config.uplink_faults import network_problem
 from fabric.config.wording import quoted, shown
-from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings
+from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings, TimedFault
 from fabric.model.topology import Topology
 
 _DEFAULT_SSH = SshSettings()
@@ -108,6 +110,8 @@ def _mock(tree: dict[str, Tree], topology: Topology, problems: Problems, *, whol
         text = component_problem(each.component, each.kind, topology) if whole else None
         if text:
             problems.add((*here, "component"), text)
+    timed = tuple(_timed_fault(each, position, topology if whole else None, problems)
+                  for position, each in enumerate(entry.timed_faults))  # fmt: skip
     irregular = network_problem(topology) if whole and entry.routing is not None else None
     if irregular:
         problems.add(("mock", "routing"), irregular)
@@ -120,7 +124,22 @@ def _mock(tree: dict[str, Tree], topology: Topology, problems: Problems, *, whol
         shield=entry.shield,
         sm_reroute_s=entry.sm_reroute,
         ufm_isolates=entry.ufm_isolates,
+        timed_faults=timed,
+        failures_per_host_day=entry.failures_per_host_day,
+        lemon_per_hour=entry.lemon_per_hour,
     )
+
+
+def _timed_fault(entry: TimedFaultEntry, position: int, topology: Topology | None, problems: Problems) -> TimedFault:
+    here = ("mock", "timed_faults", position)
+    text = None if topology is None else component_problem(entry.component, entry.kind, topology)
+    if text is None and topology is not None:
+        text = passing_problem(entry.component, entry.kind, topology)
+    if text is None and entry.kind == "lemon":
+        text = "a lemon is one for good: list it under 'faults'"
+    if text:
+        problems.add((*here, "component"), text)
+    return TimedFault(entry.at, entry.lasts, fault(entry, here, problems), cause="inventory")
 
 
 def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, *, whole: bool) -> tuple[Fault, ...]:

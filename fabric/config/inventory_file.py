@@ -22,7 +22,7 @@ LineRate = Annotated[float, Decimal(1, 10_000)]
 PathText = Annotated[str, Line("a path", most=4096)]
 
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
-FAULT_KIND = Choice(("slow", "broken", "hanging", "absent", "garbage"))
+FAULT_KIND = Choice(("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot"))
 FACTOR = Decimal(0.001, 0.999)
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 
@@ -153,10 +153,17 @@ class FaultEntry(Entry):
     component: Annotated[str, COMPONENT] = Field(
         description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
     )
-    kind: Annotated[str, FAULT_KIND] = Field(description="slow, broken, hanging, absent or garbage.")
+    kind: Annotated[str, FAULT_KIND] = Field(description="slow, broken, hanging, absent, garbage, lemon or hot.")
     factor: Annotated[float, FACTOR] | None = Field(
         None, description="With slow: the fraction of its bandwidth that is left."
     )
+
+
+class TimedFaultEntry(FaultEntry):
+    """Something that goes wrong for a while."""
+
+    at: Annotated[float, Span(0, 10_000_000)] = Field(description="When it comes, by the simulated clock: 10m.")
+    lasts: Annotated[float, Span(0.001, 10_000_000)] = Field(description="How long it stays: 30s.")
 
 
 class MockEntry(Entry):
@@ -184,6 +191,11 @@ class MockEntry(Entry):
     ufm_isolates: Annotated[bool, Flag()] = Field(
         False, description="Whether UFM isolates ports with many bit errors; they stay so until it is told."
     )
+    timed_faults: tuple[TimedFaultEntry, ...] = Field((), max_length=1000, description="What goes wrong for a while.")
+    failures_per_host_day: Annotated[float, Decimal(0, 10_000)] = Field(
+        0.0, description="How often a host fails by chance: 0.0065 is Meta's RSC-1."
+    )
+    lemon_per_hour: Annotated[float, Decimal(0.001, 3600)] = Field(1.0, description="How often a lemon errs or flaps.")
 
 
 class InventoryFile(Entry):

@@ -16,7 +16,6 @@ from fabric.config.scenario_file import ScenarioFile
 from fabric.config.wording import quoted
 from fabric.model.scenario import Expectation, Phase, Where
 
-
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds
 
 

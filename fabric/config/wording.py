@@ -39,6 +39,12 @@ MEANT = {
     "speed": "line_rate_gbps",
     "nodes": "hosts",
     "environment": "env",
+    "ar": "adaptive_routing",
+    "flap": "port_flap",
+    "bit_errors": "ber",
+    "pre_fec": "raw",
+    "post_fec": "effective",
+    "trunk": "spine",
     "proxy_jump": "jump",
     "bastion": "jump",
 }

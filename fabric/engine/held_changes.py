@@ -161,3 +161,11 @@ class HeldChanges:
         if not self._stopped or hurry:
             self._stopped = True
             self._conductor.wake()
+
+    def rescue(self) -> None:
+        """The run itself is failing: take everything back all the same, whatever else is lost."""
+        self.stop(hurry=True)
+        while self._conductor.busy:
+            for happening in self._executor.wait(min(self.next_s, self._executor.now() + 60.0)):
+                self._conductor.take(happening)
+            self._conductor.fire()

@@ -72,6 +72,14 @@ class PhaseRun:
 
     def run(self) -> list[ProbeResult]:
         """Until no probe is waiting or running, and every change is taken back."""
+        try:
+            return self._run()
+        except BaseException:
+            if self._changes is not None:
+                self._changes.rescue()
+            raise
+
+    def _run(self) -> list[ProbeResult]:
         if self._changes is not None:
             self._changes.begin()
             while not self._changes.ready:

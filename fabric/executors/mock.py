@@ -56,7 +56,7 @@ class MockExecutor:
     def start(self, command: Command) -> Ticket:
         """Begin a command a moment from now."""
         self._last = ticket = self._last + 1
-        reason = self._world.unreachable(command.host)
+        reason = self._world.unreachable(command.host, self._now_s)
         at_s = self._now_s + self._latency_s
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
@@ -115,7 +115,7 @@ class MockExecutor:
         while starting and starting[0].at_s <= self._now_s:
             run = starting.popleft()
             command = run.command
-            run.reason = self._world.unreachable(command.host)
+            run.reason = self._world.unreachable(command.host, self._now_s)
             if run.reason is not None:  # it went away in the last moment
                 heappush(self._limits, (self._now_s + self._connect_s, run.ticket))
                 continue

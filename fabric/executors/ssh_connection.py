@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import select
 import socket
 import threading
 from collections.abc import Sequence
@@ -56,6 +57,20 @@ class Connection:
     def given_up(self) -> bool:
         """True when we ended it, and not the other side."""
         return self._given_up is not None
+
+    @property
+    def rekeying(self) -> bool:
+        """True while keys are exchanged anew: sending would block until the other side has answered."""
+        return not self._transport.clear_to_send.is_set()
+
+    @property
+    def hung_up(self) -> bool:
+        """True when the other side has closed the TCP connection, even if nobody has read so far."""
+        if not isinstance(self._sock, socket.socket):
+            return False
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     @property
     def server_name(self) -> str:
@@ -139,12 +154,16 @@ class Connection:
             self._loss = f"connection lost ({_said(exc)})"
         return self._loss or "connection lost"
 
-    def close(self, why: str = "closed") -> None:
-        """End the session and its thread; *why* is told to all commands on it, unless it had ended by itself."""
+    def cut(self, why: str) -> None:
+        """End the session at once, without waiting for anything; ``close`` tidies up."""
         if self._transport.is_active():
             self._given_up = self._given_up or why
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._sock.shutdown(socket.SHUT_RDWR)  # wakes the transport's thread, which else looks up after 2 s
+
+    def close(self, why: str = "closed") -> None:
+        """End the session and its thread; *why* is told to all commands on it, unless it had ended by itself."""
+        self.cut(why)
         self._transport.close()
         self._sock.close()
         if self._transport.is_alive() and self._transport is not threading.current_thread():

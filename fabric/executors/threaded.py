@@ -30,6 +30,7 @@ class _Running:
         self.lock = threading.Lock()
         self.pipe: Pipe | None = None  # set once the command has begun
         self.cancelled = False
+        self.inactive = False  # ended because it said nothing for its inactivity_s
         self.thread: threading.Thread | None = None
 
 
@@ -37,6 +38,8 @@ class ThreadedExecutor(ABC):
     """An Executor whose commands run under the sh wrapper behind a Pipe; subclasses say how to open one."""
 
     def __init__(self) -> None:
+        self.tell: Callable[[Happening], None] = self._happened
+        """Whom what happens is told, from any thread: ``wait``, unless somebody else wants to know."""
         self._happenings: queue.SimpleQueue[Happening | None] = queue.SimpleQueue()  # None: somebody woke us
         self._running: dict[Ticket, _Running] = {}
         self._lock = threading.Lock()
@@ -62,12 +65,19 @@ class ThreadedExecutor(ABC):
         if self._closed:
             raise ValueError("the executor is closed")
         self._tickets += 1
-        running = _Running(self._tickets, command)
+        self.carry(self._tickets, command)
+        return self._tickets
+
+    def carry(self, ticket: Ticket, command: Command) -> None:
+        """Begin a command under a ticket of the caller's choice; for who gives out all tickets himself."""
+        running = _Running(ticket, command)
         running.thread = threading.Thread(target=self._carry, args=(running,), name=_thread_name(command), daemon=True)
         with self._lock:
             self._running[running.ticket] = running
         running.thread.start()
-        return running.ticket
+
+    def _happened(self, happening: Happening) -> None:
+        self._happenings.put(happening)
 
     def cancel(self, ticket: Ticket) -> None:
         """Tell the wrapper to end the command; its Ended or Lost still arrives."""
@@ -135,7 +145,7 @@ class ThreadedExecutor(ABC):
                 happening = Lost(running.ticket, defect, self.now())
             with self._lock:
                 del self._running[running.ticket]
-            self._happenings.put(happening)
+            self.tell(happening)
 
     def _result(self, running: _Running) -> CommandResult:
         pipe = self._open(running.command)
@@ -160,7 +170,11 @@ class ThreadedExecutor(ABC):
         if cancelled:
             self._end(running, pipe)
         heard = self._listen(running, pipe, Heard(command, nonce))
-        _raise_unless_ended(heard, command, cancelled=running.cancelled, epitaph=pipe.epitaph)
+        _raise_unless_ended(heard, command, cancelled=running.cancelled or running.inactive, epitaph=pipe.epitaph)
+        if running.inactive and "closed" in heard.words:
+            raise CommandTimeout(
+                command.host, command.timeout_s, heard.stdout, heard.stderr, inactivity_s=command.inactivity_s
+            )
         return CommandResult(
             command=command,
             exit_status=int(heard.words[-1].removeprefix("end ")),
@@ -173,10 +187,24 @@ class ThreadedExecutor(ABC):
 
     def _listen(self, running: _Running, pipe: Pipe, heard: Heard) -> Heard:
         """Drain both streams until the last word has come, or nothing will come any more."""
-        while not heard.finished and (arrived := pipe.read(_SLICE_S)) is not None:
+        while not heard.finished and (arrived := self._read(running, pipe)) is not None:
             if "ready" in heard.add(*arrived):
-                self._happenings.put(Ready(running.ticket, self.now()))
+                self.tell(Ready(running.ticket, self.now()))
         return heard
+
+    def _read(self, running: _Running, pipe: Pipe) -> tuple[bytes, bytes] | None:
+        """One read; a command that says nothing for its inactivity limit is ended."""
+        limit_s = running.command.inactivity_s
+        if limit_s is None or running.inactive:
+            return pipe.read(_SLICE_S)
+        until_s = self.now() + limit_s
+        while (remaining_s := until_s - self.now()) > 0:
+            arrived = pipe.read(min(_SLICE_S, remaining_s))
+            if arrived is None or any(arrived):
+                return arrived
+        running.inactive = True
+        self._end(running, pipe)
+        return b"", b""
 
 
 def _thread_name(command: Command) -> str:

@@ -27,6 +27,17 @@ EXIT_CODES = {
 """What a run's outcome means to the shell: 0 good, 1 the fabric failed, 3 not measured (SKIPPED is not measured)."""
 
 
+MAY_BE_LIVE = 4
+"""A change may still be live on the fabric: beats every outcome."""
+
+
+def exit_code(verdict: Verdict) -> int:
+    """What the verdict means to the shell."""
+    if any(result.state == "open" for result in verdict.changes):
+        return MAY_BE_LIVE
+    return EXIT_CODES[verdict.outcome]
+
+
 def verdict_document(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> dict[str, Any]:
     """
     JSON-able; only probes that did not pass are listed, the counts speak of all.
@@ -43,7 +54,7 @@ def verdict_document(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> di
         "backend": judged.backend,
         "judged_by": list(judged.judged_by),
         "outcome": verdict.outcome.value,
-        "exit_code": EXIT_CODES[verdict.outcome],
+        "exit_code": exit_code(verdict),
         "probes": len(verdict.probes),
         "counts": counts(verdict),
         "reasons": list(verdict.reasons),

@@ -35,7 +35,7 @@ def curl(asked: Asked) -> Said:
         return Said(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
     quiet = "silent" in fields and "errors" not in fields
     host, _, path = url.partition("://")[2].partition("/")
-    if not asked.rack.ufm.there or f"/{path}".rstrip("/") != PATH:
+    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith(PATH):
         name, _, port = host.partition(":")
         port = port or ("443" if url.startswith("https") else "80")
         reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from fabric.sim.port import (
 )
 from fabric.sim.port_counters import Counts, Rates, Traffic, traffic_of
 from fabric.sim.port_hold import ERRORS
-from fabric.sim.uplink_ports import uplink_effects, uplink_traffic
+from fabric.sim.uplink_ports import broken_ends, uplink_effects, uplink_traffic
 
 if TYPE_CHECKING:
     from fabric.sim.named_clos import NamedClos
@@ -75,6 +75,11 @@ class Ports:
             port.tally.rates = self._rates(port)
         return port
 
+    @cached_property
+    def _cut(self) -> frozenset[End]:
+        """Ends of cables between switches that never come up."""
+        return broken_ends(self.cabling, self._rack.rerouting.faults)
+
     def has_link(self, end: End) -> bool:
         """Whether management packets pass a cable's end; does not make its port."""
         port = self._ports.get(end)
@@ -85,8 +90,10 @@ class Ports:
     def _dead(self, end: End | None) -> bool:
         """Whether a fault keeps this end from ever coming up."""
         node = None if end is None else self.cabling.nodes[end[0]]
-        if node is None or node.host is None:
+        if node is None:
             return False
+        if node.host is None:
+            return end in self._cut
         if self._rack.unreachable(node.host) is not None:
             return True
         faults = self._rack.site(node.host).faults

@@ -58,7 +58,11 @@ class Rack:
         }
         there = tuple(one for one in settings.subnet_managers if self.unreachable(one.host) is None)
         self.managers = SubnetManagers(
-            there, routing=routing.engine, shield=settings.shield, timeline=self.timeline, program=self.rerouting.program
+            there,
+            routing=routing.engine,
+            shield=settings.shield,
+            timeline=self.timeline,
+            program=self.rerouting.program,
         )
 
     def unreachable(self, host: str) -> str | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from fabric.model.inventory import Fault
 from fabric.sim.cabling import Cabling, End
 from fabric.sim.port_counters import Traffic
+from fabric.sim.uplink_faults import CableEnds, cable_ends
 
 if TYPE_CHECKING:
     from fabric.sim.named_clos import NamedClos
@@ -31,6 +33,25 @@ def uplink_effects(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> P
         elif port.errs:
             factors[link] = port.quality().goodput_factor
     return PortEffects(frozenset(down), factors)
+
+
+def broken_ends(cabling: Cabling, faults: Iterable[Fault]) -> frozenset[End]:
+    """Both ends of every cable between switches that a fault says is broken, in both directions."""
+    found: set[End] = set()
+    for fault in faults:
+        if fault.kind == "broken":
+            ends = cable_ends(fault.component, cabling.nodes)
+            found.update(end for end in cabling.peers if _names(cabling, fault.component, ends, end))
+    return frozenset(found)
+
+
+def _names(cabling: Cabling, component: str, ends: CableEnds | None, end: End) -> bool:
+    one, other = end[0], cabling.peers[end][0]
+    if cabling.nodes[one].host is not None or cabling.nodes[other].host is not None:
+        return False
+    if ends is None:
+        return component in (one, other)
+    return ends.both and {ends.one, ends.other} == {one, other}
 
 
 def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:

@@ -54,8 +54,10 @@ class World:
         self._jobs: dict[object, Job] = {}
         self._last_pid = 0
 
-    def unreachable(self, host: str) -> str | None:
-        """Why no session with the host can be had, None when it can."""
+    def unreachable(self, host: str, now_s: float | None = None) -> str | None:
+        """Why no session with the host can be had, None when it can; *now_s* lets what is due by then come first."""
+        if now_s is not None and self._course.next_s() <= now_s:
+            self._pass(now_s)
         return self._rack.unreachable(host)
 
     def start(self, host: str, argv: Sequence[str], env: Mapping[str, str], now_s: float) -> int:

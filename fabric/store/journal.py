@@ -12,7 +12,6 @@ import fcntl
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,6 @@ from fabric.errors import StoreError
 
 FILE = "changes.jsonl"
 """Its name in a run's directory."""
-
-CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
-"""States after which nothing of a change is left on the fabric."""
 
 Entry = Mapping[str, Any]
 """One line: ``seq``, ``change`` (its id), ``state``, and what belongs to that state."""
@@ -121,49 +117,3 @@ def _decode(line: bytes) -> Entry | None:
         return None
     entry = orjson.loads(body)
     return entry if isinstance(entry, dict) else None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenChange:
-    """
-    A change that may be live: its last state, and the *intent* entry that says how to take it back.
-
-    *running*: the run that made it is still at it.
-    """
-
-    journal: Path
-    change_id: str
-    state: str
-    intent: Entry
-    running: bool
-
-
-def open_changes(path: Path) -> tuple[OpenChange, ...]:
-    """The changes of one journal that were begun and are not known to be taken back."""
-    states: dict[str, str] = {}
-    intents: dict[str, Entry] = {}
-    for entry in read_journal(path):
-        states[entry["change"]] = entry["state"]
-        if entry["state"] == "intent":
-            intents[entry["change"]] = entry
-    open_ids = [change_id for change_id in intents if states[change_id] not in CLOSED]
-    running = bool(open_ids) and _is_written(path)
-    return tuple(OpenChange(path, change_id, states[change_id], intents[change_id], running) for change_id in open_ids)
-
-
-def _is_written(path: Path) -> bool:
-    """Whether a living process holds the journal open for writing."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
-    return False
-
-
-def journals(results: Path) -> tuple[Path, ...]:
-    """The journals of every run under a results folder, by name."""
-    found = results.glob(f"*/*/{FILE}") if results.is_dir() else ()
-    return tuple(sorted(path for path in found if not path.parent.is_symlink()))

@@ -132,6 +132,15 @@ def test_open_comes_first(rack: Topology) -> None:
     assert verdict.outcome is Outcome.ERROR
 
 
+def test_open_is_no_pass_however_good_the_rest_is(rack: Topology) -> None:
+    """Every probe is within its limit, and still the run is an ERROR."""
+    script = ber_run([100.0, 100.1], kind="adaptive_routing", is_fault=False, state="open")
+    limits = [Limit("group_all_reduce", 90.0, "own")]
+    verdict = concluded(script, rack, limits=limits)
+    assert {probe.outcome for probe in verdict.probes} == {Outcome.PASS}
+    assert verdict.outcome is Outcome.ERROR
+
+
 def test_components_are_not_praised_for_what_was_altered(rack: Topology) -> None:
     """A host that was measured only while the fabric was bad on purpose is INCONCLUSIVE."""
     script = Script()

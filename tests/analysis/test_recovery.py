@@ -92,12 +92,33 @@ def test_the_worst_of_several_times_counts() -> None:
 
 
 def test_pairs_that_lost_nothing_do_not_speak_for_those_that_did() -> None:
-    """One pair elsewhere stays at 100 all the time; the other is back late."""
+    """One pair elsewhere keeps all, as long as it is measured; the other is back late."""
     script = flap([100.0, 100.0, 40.0, 40.0, 40.0, 40.0, 100.0], (22.0, 24.0))
-    script.phase("flap", [300.0] * 7, pair=("gpu003", "gpu004"))
+    script.phase("flap", [300.0] * 3, pair=("gpu003", "gpu004"))
     verdict = judged(script)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.value == pytest.approx(46.0)
+
+
+def test_a_loss_that_shows_late_is_seen() -> None:
+    """A short flap within a sample that was nearly over: the next one stalls."""
+    found = effect(flap([100.0, 100.0, 100.0, 40.0, 100.0], (27.0, 28.0)))
+    assert (found.detect_s, found.recover_s) == (pytest.approx(13.0), pytest.approx(22.0))
+
+
+def test_all_that_lost_must_be_back() -> None:
+    """One pair is back at once, the other never: the change is not recovered from."""
+    script = flap([100.0, 100.0, 40.0, 100.0, 100.0, 100.0], (22.0, 24.0))
+    script.phase("flap", [100.0, 100.0, 40.0, 40.0, 40.0, 40.0], pair=("gpu003", "gpu004"))
+    assert effect(script).recover_s is None
+    assert judged(script).outcome is Outcome.FAIL
+
+
+def test_what_follows_the_next_time_is_not_the_first_ones_recovery() -> None:
+    """Between the two it was not seen back; after the second it was."""
+    first, second = effect(flap([100.0, 100.0, 40.0, 40.0, 100.0], (22.0, 24.0), (32.0, 34.0))).windows
+    assert first.recover_s is None
+    assert second.recover_s == pytest.approx(16.0)
 
 
 def test_no_loss_is_in_time() -> None:

@@ -32,14 +32,15 @@ set)
   fi
   if [ "$2" = up ] && [ -e "$here/hangs" ]; then rm "$here/hangs"; sleep 100; fi
   if [ "$2" = down ] && [ -e "$here/slow" ]; then : >"$here/began"; sleep "$(cat "$here/slow")"; fi
-  shift; printf '%s' "$*" >"$here/state"; echo "set $*" ;;
+  shift; printf '%s' "$*" >"$here/state"; echo "set $*"; [ "$1" != down ] || : >"$here/ended" ;;
 esac
 """
 _IP = """#!/bin/sh
 # ip -o route get PEER, ip -o -4|-6 route show default
 case $* in
 "-o route get {peer}") echo "{peer} via 192.0.2.1 dev $(cat {here}/session) src 192.0.2.2 uid 0 \\\\    cache" ;;
-"-o -4 route show default") [ ! -s {here}/default ] || echo "default via 192.0.2.1 dev $(cat {here}/default) proto dhcp" ;;
+"-o -4 route show default")
+  [ ! -s {here}/default ] || echo "default via 192.0.2.1 dev $(cat {here}/default) proto dhcp" ;;
 "-o -6 route show default") ;;
 *) echo "RTNETLINK answers: Network is unreachable" >&2; exit 2 ;;
 esac
@@ -196,7 +197,9 @@ class SimulatedTarget(Target):
         self.guard = Guard()
         self.close = (("ip", "link", "set", "ib0", "down"),)
         undo, show = ("ip", "link", "set", "ib0", "up"), ("ip", "link", "show", "ib0")
-        self.alteration = Alteration(HOST, self.close, (undo,), (Check(show, ("<([^>]*,)?UP[,>]",)),), "up", ("mlx5_0",))
+        self.alteration = Alteration(
+            HOST, self.close, (undo,), (Check(show, ("<([^>]*,)?UP[,>]",)),), "up", ("mlx5_0",)
+        )
 
     def run(self, argv: Argv) -> CommandResult:
         """One command, to its end."""

@@ -55,8 +55,22 @@ def test_a_change_is_seen_in_force_and_taken_back(component):
     assert not played.checks_hold(alterations)
     played.undo(alterations)
     assert played.checks_hold(alterations)
-    with pytest.raises(NotInForce, match="no errors are injected"):
+    with pytest.raises(NotInForce, match="error_type_admin is 0, not 2"):
         played.confirm(asked, alterations)
+
+
+def test_errors_that_take_the_link_down_are_in_force_and_it_comes_back():
+    """Half of all bits wrong: no link survives that. After the undo it is waited for."""
+    played, asked = Played(VIA), ber(errors="raw", mantissa=5, exponent=1, direction="down")
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    played.wait(played.now_s + 5.0)
+    assert "LinkState:.......................Down" in played.ask("gpu004", ("ibportstate", "1", "1")).stdout
+    played.confirm(asked, alterations)
+    played.undo(alterations)
+    assert played.checks_hold(alterations)
+    assert played.recovered(asked, alterations) > 1.0
+    assert "LinkState:.......................Active" in played.ask("gpu004", ("ibportstate", "1", "1")).stdout
 
 
 def test_the_receivers_count_what_was_sent():
@@ -106,7 +120,8 @@ def test_a_port_that_cannot_or_is_used_by_others_is_refused(fields, reason):
     ("fields", "reason"),
     [
         (register(status=4, error_type_oper=0), "out of range"),
-        (register(error_type_oper=0, error_type_admin=2), "no errors are injected"),
+        (register(error_type_admin=2, ber_exp=6, ber_mantissa=1), "no errors are injected"),
+        (register(status=3), "error_type_admin is 0, not 2"),
         (register(error_type_oper=1, error_type_admin=2, ber_exp=6, ber_mantissa=2), "ber_mantissa is 2, not 1"),
         (register(error_type_oper=1, error_type_admin=1, ber_exp=6, ber_mantissa=1), "error_type_admin is 1, not 2"),
     ],

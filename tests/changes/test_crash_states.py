@@ -1,11 +1,11 @@
 """
 Every instant at which the orchestrator can die, with every state its disk can then be in.
 
-One life of a change is recorded as a sequence of what reached the disk's cache, what was made durable, and what was done
-on the target. For every prefix of it, for every content that the journal's file may have after a crash at that point
-(what was synced is there; of the rest any prefix, torn anywhere; a file whose folder was not synced may be missing), and
-whether the target's guard lives, is dead, or has lost its memory: ``restore`` must leave no fault, and must have known
-of it. The five common wrong orders are put in on purpose, and each must be caught.
+One life of a change is recorded as a sequence of what reached the disk's cache, what was made durable, and what was
+done on the target. For every prefix of it, for every content that the journal's file may have after a crash at that
+point (what was synced is there; of the rest any prefix, torn anywhere; a file whose folder was not synced may be
+missing), and whether the target's guard lives or has lost its memory: ``restore`` must leave no fault, and must have
+known of it. The five common wrong orders are put in on purpose, and each must be caught.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
 from fabric.sim.world import World
 from fabric.store import journal as journal_module
-from fabric.store.journal import Journal, open_changes
+from fabric.store.journal import Journal
+from fabric.store.left_open import open_changes
 from tests.conftest import rack_topology
 
 HOST, DEVICE = "gpu001", "mlx5_0"
@@ -137,7 +138,7 @@ def watched_os(trace: Trace, path: Path, wrong: str) -> SimpleNamespace:
         return real_os.write(fd, data)
 
     def fsync(fd: int) -> None:
-        name = Path(real_os.readlink(f"/proc/self/fd/{fd}"))
+        name = Path(f"/proc/self/fd/{fd}").readlink()
         if name == path and wrong != "no fsync":
             trace.steps.append(("sync", None))
         elif name == path.parent and wrong != "no folder fsync":
@@ -252,7 +253,8 @@ def after_crash(tmp_path: Path, target: Target, disk: bytes | None, memory: str)
         return "a fault is live, and the journal does not know of it"
     told: list[tuple[str, bool]] = []
     for change in known:
-        carry_out((take_back(left, lambda *said: told.append(said)) for left in left_by(change.intent)), target.executor)
+        lefts = left_by(change.intent)
+        carry_out((take_back(left, lambda *said: told.append(said)) for left in lefts), target.executor)
     if target.fault_is_live:
         return f"a fault is live after restore: {told}"
     if not all(certain for _, certain in told):

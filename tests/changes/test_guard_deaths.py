@@ -65,6 +65,7 @@ def test_a_caller_killed_in_the_middle_of_apply_leaves_nothing(target: RealTarge
     if not whole_session:
         with pytest.raises(NotUndone, match="still runs"):
             target.guard.read_reverted(target.run(target.guard.revert("one")))
+        until((target.here / "ended").exists, "the step has acted", 10.0)
     until(lambda: target.listed()[0].state == "reverted", "reverted by the guard", TTL_S + 3 * LATE_S)
     assert not target.is_closed()
 

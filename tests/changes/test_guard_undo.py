@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +67,9 @@ def test_every_step_of_an_undo_is_run_even_after_one_that_failed(target: RealTar
 
 def test_an_undo_that_hangs_is_cut_and_tried_again(target: RealTarget) -> None:
     """A tool gets a limited time; here the limit is one second in place of thirty."""
-    target.stub("timeout", '#!/bin/sh\n[ "$1" != -k ] || { shift 3; set -- -k 1 1 "$@"; }\nexec /usr/bin/timeout "$@"\n')
+    target.stub(
+        "timeout", '#!/bin/sh\n[ "$1" != -k ] || { shift 3; set -- -k 1 1 "$@"; }\nexec /usr/bin/timeout "$@"\n'
+    )
     (target.here / "hangs").touch()
     target.arm(lease=Lease(TTL_S, 60.0))
     target.applied()
@@ -76,14 +79,21 @@ def test_an_undo_that_hangs_is_cut_and_tried_again(target: RealTarget) -> None:
 
 
 def test_a_tool_that_leaves_a_process_behind_holds_nothing_up(target: RealTarget) -> None:
-    """A daemon that keeps the tool's output open: revert ends, and the locks are not in the daemon's hands."""
-    target.stub("restart", '#!/bin/sh\nport set "$1"\nsleep 6 &\n')
+    """A daemon that keeps the tool's output open: nobody waits for its end, and the locks are not in its hands."""
+    left = target.here / "left"
+    target.stub("restart", f'#!/bin/sh\nport set "$1"\nsleep 20 &\necho $! >{left}\n')
     target.stub("timeout", '#!/bin/sh\n[ "$1" != 40 ] || { shift; set -- 2 "$@"; }\nexec /usr/bin/timeout "$@"\n')
     target.alteration = replace(target.alteration, undo=(("restart", "up"),))
     target.arm()
-    target.applied()
+    target.guard.read_lifted(target.run(target.guard.lift("one")))
+    daemon = int(left.read_text())
+    try:
+        assert Path(f"/proc/{daemon}/fd/1").exists(), "lift waited for the daemon's end"
+        target.applied()
+    finally:
+        os.kill(daemon, signal.SIGKILL)
     target.guard.read_reverted(target.run(target.guard.revert("one")))
-    assert target.listed() == ()
+    os.kill(int(left.read_text()), signal.SIGKILL)
 
 
 def test_a_disk_that_is_full_arms_nothing(target: RealTarget) -> None:

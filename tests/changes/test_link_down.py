@@ -169,6 +169,28 @@ def test_a_port_that_was_never_closed_is_not_in_force():
         played.confirm(asked, alterations)
 
 
+def test_a_link_that_is_down_at_one_end_only_is_not_in_force():
+    """The other end is asked too, and given a little time."""
+    played, asked = Played(VIA), down()
+    alterations = played.prepare(asked)
+    played.apply(alterations)
+    played.answers["gpu001 cat"] = ("4: ACTIVE\n5: LinkUp\n", "", 0)
+    began_s = played.now_s
+    with pytest.raises(NotInForce, match=r"Down/Disabled, gpu001/mlx5_0:1 is ACTIVE/LinkUp"):
+        played.confirm(asked, alterations)
+    assert 5.0 <= played.now_s - began_s < 6.0
+
+
+def test_a_switch_without_wide_error_counters_gives_its_short_ones():
+    """Old firmware has only bytes and packets in the extended ones."""
+    played, asked = Played(VIA), down()
+    wide = "# Port extended counters: Lid 1 port 1 (CapMask: 0x1300)\nPortXmitData:....................45936\n"
+    short = "# Port counters: Lid 1 port 1 (CapMask: 0x1300)\nLinkDownedCounter:...............3\n"
+    played.answers["gpu004 perfquery"] = lambda words: (wide if "-x" in words else short, "", 0)
+    found = played.counters(asked)
+    assert {name: value for name, value in found.items() if name.startswith("leaf0")} == {"leaf0:1.link_downed": 3.0}
+
+
 def test_a_link_that_stays_down_is_said_to_be_open():
     """With what was seen, and not before its time."""
     played, asked = Played(VIA), down()

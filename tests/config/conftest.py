@@ -74,6 +74,34 @@ limits:
   - {kind: loopback, link_class: pix, at_least_gbps: 380, source: "a datasheet"}
 """
 
+SETTINGS = """\
+changes:
+  via: gpu1
+  lease: {ttl: 30s, max_hold: 2h}
+  subnet_managers: [{host: gpu2, reload: [pkill, -HUP, opensm]}]
+  adaptive_on: {routing_engine: ar_ftree}
+  blast_radius: {links_fraction: 0.25}
+"""
+CHANGING = """\
+name: look
+inventory: inventory.yaml
+matrix: {down: [1s, 2s], routing: [off, on]}
+rounds: 2
+order: abba
+expect:
+  - {compare: degraded, where: {routing: on}, against: {routing: off}, at_least: 0.9}
+  - {phase: degraded, recovers_within: 30s}
+  - {phase: degraded, where: {down: 1s}, ends: completed}
+phases:
+  - name: degraded
+    env: {NCCL_IB_TIMEOUT: 22}
+    changes:
+      - port_flap: {links: [gpu1/mlx5_0, leaf0--spine1#1], down: $down, count: 2, period: 9s, at: 0.5s}
+      - ber: {links: {tier: spine, count: 4, seed: 7, of: ["leaf[0-1]"]}, effective: 3e-5}
+      - {adaptive_routing: $routing, scope: fabric}
+      - {shield: on, scope: fabric}
+    probes: [{group_all_reduce: {sizes: [1G, 2G]}}]
+"""
 Decode = Callable[[], object]
 Explained = Callable[[Decode, list[str]], None]
 
@@ -88,6 +116,18 @@ def inventory_text() -> str:
 def scenario_text() -> str:
     """A valid scenario for it."""
     return SCENARIO
+
+
+@pytest.fixture
+def settings_text() -> str:
+    """What may follow the inventory: how changes are made."""
+    return SETTINGS
+
+
+@pytest.fixture
+def changing_text() -> str:
+    """A valid scenario with a matrix, changes and expectations, for the inventory with those settings."""
+    return CHANGING
 
 
 @pytest.fixture

@@ -13,23 +13,6 @@ from fabric.errors import ConfigError, Problem
 
 FEW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 INSERTS = [*"\n \t:[]{}'\"\0", "- ", "&a ", "*a", "!!int ", "null", "22:22", "on", "---\n"]
-SETTINGS = """\
-changes:
-  via: gpu1
-  lease: {ttl: 30s, max_hold: 2h}
-  subnet_managers: [{host: gpu2, reload: [pkill, -HUP, opensm]}]
-  adaptive_on: {routing_engine: ar_ftree}
-  blast_radius: {links_fraction: 0.25}
-"""
-CHANGES = """\
-matrix: {down: [1s, 2s], routing: [off, on]}
-rounds: 2
-order: abba
-expect:
-  - {compare: degraded, where: {routing: on}, against: {routing: off}, at_least: 0.9}
-  - {phase: degraded, recovers_within: 30s}
-  - {phase: tor, ends: completed}
-"""
 edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(INSERTS)), min_size=1, max_size=4)
 
 
@@ -88,15 +71,17 @@ def test_damaged_scenarios(folder: Path, scenario_text: str, wounds: list[tuple[
 
 @FEW
 @given(wounds=edits)
-def test_damaged_changes(folder: Path, inventory_text: str, scenario_text: str, wounds: list[tuple[float, int, str]]) -> None:
-    """A scenario with a matrix, changes and expectations, and the settings for them, with a few wounds each."""
-    (folder / "inventory.yaml").write_text(damaged(inventory_text + SETTINGS, wounds))
-    path = folder / "damaged.yaml"
-    path.write_text(scenario_text + CHANGES)
+def test_damaged_changes(
+    folder: Path, inventory_text: str, settings_text: str, changing_text: str, wounds: list[tuple[float, int, str]]
+) -> None:
+    """A scenario with a matrix, changes and expectations, or the settings for them, with a few wounds."""
+    path, inventory = folder / "damaged.yaml", folder / "inventory.yaml"
+    path.write_text(damaged(changing_text, wounds))
+    inventory.write_text(inventory_text + settings_text)
     survives(lambda: config.load_scenario(path))
-    (folder / "inventory.yaml").write_text(inventory_text + SETTINGS)
+    path.write_text(changing_text)
     assert problems_of(lambda: config.load_scenario(path)) is None
-    path.write_text(damaged(CHANGES + scenario_text, wounds))
+    inventory.write_text(inventory_text + damaged(settings_text, wounds))
     survives(lambda: config.load_scenario(path))
 
 

@@ -56,6 +56,28 @@ SCENARIO_WORDS = {
     "  marginal: 0.01": "  baseline",
     "sizes: [1G, 2G, 4G]": "algorithm",
 }
+SETTING_WORDS = {
+    "via: gpu1": "via",
+    "host: gpu2": "host",
+    "routing_engine: ar_ftree": "routing_engine",
+    "lease: {ttl: 30s, max_hold: 2h}": "guard_directory",
+    "blast_radius: {links_fraction: 0.25}": "ufm_url",
+    "  via: gpu1": "  port_state",
+}
+CHANGING_WORDS = {
+    "links: [gpu1/mlx5_0, leaf0--spine1#1]": "links",
+    "down: $down": "down",
+    "tier: spine": "tier",
+    'of: ["leaf[0-1]"]': "of",
+    "effective: 3e-5": "effective",
+    "adaptive_routing: $routing": "adaptive_routing",
+    "shield: on": "shield",
+    "compare: degraded": "compare",
+    "against: {routing: off}": "against",
+    "ends: completed": "ends",
+    "order: abba": "order",
+    "rounds: 2": "allow",
+}
 FREE_TEXT = {"description: A look at a small rack": "description", "inventory: inventory.yaml": "inventory"}
 PATHS = {"  user: root": "  key_file", 'prefix: [ip, netns, exec, "{host}"]': "prefix"}
 
@@ -105,6 +127,43 @@ def test_paths_and_arguments_in_an_inventory(folder: Path, inventory_text: str, 
     """Key files and prefixes take no control characters."""
     value = f"[{quoted(hostile)}]" if "prefix" in old else quoted(hostile)
     (folder / "inventory.yaml").write_text(inventory_text.replace(old, f"{PATHS[old]}: {value}"))
+    refused(folder)
+
+
+@pytest.mark.parametrize("hostile", CONTROL + SHELL)
+@pytest.mark.parametrize("old", SETTING_WORDS)
+def test_words_in_the_settings_of_changes(
+    folder: Path, inventory_text: str, settings_text: str, old: str, hostile: str
+) -> None:
+    """They reach commands that alter the fabric: hosts, options, paths and addresses take nothing hostile."""
+    assert old in settings_text
+    text = inventory_text + settings_text.replace(old, f"{SETTING_WORDS[old]}: {quoted(hostile)}", 1)
+    (folder / "inventory.yaml").write_text(text)
+    refused(folder)
+
+
+@pytest.mark.parametrize("hostile", CONTROL + SHELL)
+@pytest.mark.parametrize("old", CHANGING_WORDS)
+def test_words_in_changes_and_expectations(
+    folder: Path, inventory_text: str, settings_text: str, changing_text: str, old: str, hostile: str
+) -> None:
+    """No link, rate, time, switch or name of a phase does."""
+    assert old in changing_text
+    (folder / "inventory.yaml").write_text(inventory_text + settings_text)
+    text = changing_text.replace(old, f"{CHANGING_WORDS[old]}: {quoted(hostile)}", 1)
+    (folder / "scenario.yaml").write_text(text)
+    refused(folder)
+
+
+@pytest.mark.parametrize("hostile", CONTROL)
+@pytest.mark.parametrize("old", ["down: [1s, 2s]", "NCCL_IB_TIMEOUT: 22"])
+def test_values_that_are_handed_on(
+    folder: Path, inventory_text: str, settings_text: str, changing_text: str, old: str, hostile: str
+) -> None:
+    """Variables and values of the matrix take what prints, on one line."""
+    (folder / "inventory.yaml").write_text(inventory_text + settings_text)
+    new = f"down: [1s, {quoted(hostile)}]" if "down" in old else f"A: {quoted(hostile)}"
+    (folder / "scenario.yaml").write_text(changing_text.replace(old, new))
     refused(folder)
 
 

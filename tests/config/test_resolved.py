@@ -87,9 +87,7 @@ PATHS = [(document, path) for document in (DOCUMENT, CHANGING) for path in paths
 
 
 @given(st.sampled_from(PATHS), st.sampled_from([None, -1, 10**9, "x", [], {}, True, 0.5]))
-def test_a_damaged_document_is_refused_or_read(
-    place: tuple[dict[str, Any], tuple[str | int, ...]], value: Any
-) -> None:
+def test_a_damaged_document_is_refused_or_read(place: tuple[dict[str, Any], tuple[str | int, ...]], value: Any) -> None:
     """A run.json that was tampered with never ends in anything but ConfigError."""
     document, path = json.loads(json.dumps(place[0])), place[1]
     inner = document

@@ -153,8 +153,10 @@ def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
 def test_shield_is_tried_on_a_bad_link_and_on_a_dead_one() -> None:
     """Off and on; the dead link dies while it is used."""
     scenario = shipped("shield-on-off")
-    assert [phase.written for phase in scenario.phases] == ["bad-link", "dead-link"] * 2
-    assert [phase.changes[0] for phase in scenario.phases] == [ShieldSpec(on) for on in (False, False, True, True)]
+    assert [phase.written for phase in scenario.phases] == ["bad-link", "dead-link"] * 6
+    order = [False, True] * 3  # switched after every dead link, so that routes are dealt out anew
+    assert [phase.changes[0] for phase in scenario.phases[::2]] == [ShieldSpec(on) for on in order]
+    assert [phase.changes[0] for phase in scenario.phases[1::2]] == [ShieldSpec(on) for on in order]
     for bad, dead in combinations(scenario.phases, 2):
         errors, down = bad.changes[1], dead.changes[1]
         assert isinstance(errors, BerSpec)

@@ -21,7 +21,7 @@ from fabric.report.change_words import what, when
 from fabric.report.console import show_plan, show_verdict
 from fabric.report.plan_json import plan_document
 from fabric.report.progress import ConsoleProgress
-from fabric.report.verdict_json import verdict_document
+from fabric.report.verdict_json import exit_code, verdict_document
 
 SCENARIO = Scenario(
     "ar-under-ber", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings(), allow=("busy_hosts",)
@@ -119,6 +119,14 @@ def test_verdict_json_holds_both() -> None:
     assert change["counters"]["leaf1.symbol_errors"] == 12345.0
     assert (change["effect"]["retained"], change["effect"]["windows"]) == (0.61, [[12.5, 8.25]])
     assert verdict_document(run(REVERTED))["changes"][0]["effect"] is None
+
+
+def test_a_change_that_may_be_live_beats_a_failed_fabric() -> None:
+    """Exit code 4, in the document as well; 1 when all was taken back."""
+    still = ChangeResult(BER, "open", "", (Window(1.0, None),))
+    assert exit_code(run(REVERTED, still).verdict) == 4
+    assert verdict_document(run(REVERTED, still))["exit_code"] == 4
+    assert exit_code(run(REVERTED).verdict) == 1
 
 
 def plan(*changes: Change) -> Plan:

@@ -44,7 +44,7 @@ class Passing:
         if fault is not None:
             if fault.component != component:
                 raise ValueError(f"{component} is not {fault.component}")
-            _require(fault, topology)
+            require_passing(fault, topology)
         old = self._now.pop(component, None)
         if fault is not None:
             self._now[component] = fault
@@ -109,12 +109,12 @@ class Passing:
         }
 
 
-def _require(fault: Fault, topology: Topology) -> None:
+def require_passing(fault: Fault, topology: Topology) -> None:
     """Raise ValueError for what cannot come over a running rack."""
     if not is_above_leaves(fault, topology):
         faults_by_host(topology, (fault,))
     elif fault.kind not in ("broken", "bit_errors") or not 0.0 < fault.factor <= 1.0:
-        raise ValueError(f"{fault.component}: what is above the leaves can be broken or err for a while, not {fault}")
+        raise ValueError(f"{fault.component}: what is above the leaves can be broken for a while, not {fault.kind}")
 
 
 def _ends(cabling: Cabling, component: str) -> list[End]:

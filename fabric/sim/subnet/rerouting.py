@@ -28,8 +28,13 @@ class Rerouting:
         self._rack = rack
         self._faults, self._routing, self._settings = faults, routing, settings
         self._programs = 0
-        self._made = False
+        self._made = self._looks = False
         self.forwarding = forwarding_at_start(routing, shield=settings.shield)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What the inventory says is wrong."""
+        return self._faults
 
     @property
     def is_adaptive_by_inventory(self) -> bool:
@@ -56,7 +61,14 @@ class Rerouting:
             sharing.network_changed()
 
     def ports_changed(self, at_s: float) -> None:
-        """A port between switches is not what it was: see which links are down, and let those react that do."""
+        """A port between switches is not what it was; however many change in one instant, the links are seen once."""
+        if not self._looks:
+            self._looks = True
+            self._rack.timeline.at(at_s, self._look)
+
+    def _look(self, at_s: float) -> None:
+        """See which links are down, and let those react that do."""
+        self._looks = False
         network = self.network()
         if network is None:
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, TimedFault
+from fabric.sim.life.course import Life
 from fabric.sim.recovery import LinkFault, Reaction, State, phases
 from fabric.sim.transport import Patience, rc_timeout_s
 
@@ -164,3 +165,23 @@ def test_two_worlds_with_the_same_events_are_the_same(pod):
         return [one.ended[pid] for pid in pids]
 
     assert story() == story()
+
+
+def test_a_cable_that_is_broken_from_the_start_looks_so_and_stays_so(pod):
+    """At both its ends; its neighbours are up; opening it does not help."""
+    one = pod(faults=(Fault("u0-leaf0--spine0", "broken"),))
+    for lid, port, text in ((1, 3, "Down"), (17, 1, "Down"), (1, 4, "Active"), (17, 2, "Active")):
+        assert text in one.ask("gpu001", f"ibportstate {lid} {port}", 1.0).stdout
+    one.ask("gpu001", "ibportstate 1 3 reset", 5.0)
+    assert "Polling" in one.ask("gpu001", "ibportstate 1 3", 60.0).stdout
+    pid = one.run(*A, at_s=61.0)
+    assert one.shares(pid, 70.0) == pytest.approx([1.0])
+
+
+def test_a_switch_that_breaks_under_way_is_one_outage(pod):
+    """All its cables at one instant: one retry with SHIELD, and the other spine carries everything."""
+    one = pod(shield=True, life=Life((TimedFault(20.0, 30.0, Fault("spine0", "broken")),)))
+    pid = one.run(*A)
+    one.to(19.0)
+    assert [end_s for _, end_s in one.silences(pid, 45.0)] == [pytest.approx(20.0 + T_S)]
+    assert one.shares(pid, 45.0, 70.0) == pytest.approx([1.0, 1.0])

@@ -1,0 +1,79 @@
+"""Which changes of which runs may still be live, by their journals."""
+
+from __future__ import annotations
+
+import fcntl
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.errors import MayBeLive, StoreError
+from fabric.store.journal import FILE, Entry, read_journal
+
+CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
+"""States after which nothing of a change is left on the fabric."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChange:
+    """
+    A change that may be live: its last state, and the *intent* entry that says how to take it back.
+
+    *running*: the run that made it is still at it.
+    """
+
+    journal: Path
+    change_id: str
+    state: str
+    intent: Entry
+    running: bool
+
+
+def open_changes(path: Path) -> tuple[OpenChange, ...]:
+    """The changes of one journal that were begun and are not known to be taken back."""
+    states: dict[str, str] = {}
+    intents: dict[str, Entry] = {}
+    for entry in read_journal(path):
+        states[entry["change"]] = entry["state"]
+        if entry["state"] == "intent":
+            intents[entry["change"]] = entry
+    open_ids = [change_id for change_id in intents if states[change_id] not in CLOSED]
+    running = bool(open_ids) and _is_written(path)
+    return tuple(OpenChange(path, change_id, states[change_id], intents[change_id], running) for change_id in open_ids)
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a living process holds the journal open for writing."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+    return False
+
+
+def journals(results: Path) -> tuple[Path, ...]:
+    """The journals of every run under a results folder, by name."""
+    found = results.glob(f"*/*/{FILE}") if results.is_dir() else ()
+    return tuple(sorted(path for path in found if not path.parent.is_symlink()))
+
+
+def refuse_while_open(results: Path) -> None:
+    """Nothing is measured on a fabric that an earlier run may have left altered."""
+    for journal in journals(results):
+        found = open_changes(journal)
+        if found:
+            run = journal.parent
+            names = ", ".join(one.change_id for one in found)
+            text = f"{run} is making changes right now" if found[0].running else f"{run} may have left changes behind"
+            what = "wait for it, or interrupt it" if found[0].running else f"take them back: fabric restore {run}"
+            raise MayBeLive(f"{text} ({names}); {what}")
+
+
+def say_what_is_open(run: Path) -> None:
+    """Raise MayBeLive when a run that ended early could not take everything back."""
+    found = open_changes(run / FILE) if (run / FILE).exists() else ()
+    if found:
+        names = ", ".join(one.change_id for one in found)
+        raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")

@@ -1,0 +1,82 @@
+"""Commands carried by local processes, plain and behind a prefix."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from fabric.errors import HostUnreachable
+from fabric.executors.once import run_once
+from fabric.executors.process_new import ProcessExecutor
+from fabric.model.command import Command
+from tests.executors.contract import ExecutorContract
+from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until
+
+# What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
+_CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 255; }; exec "$@"', "{host}")
+
+
+class TestHere(ExecutorContract):
+    """Commands on this machine."""
+
+    @pytest.fixture
+    def executor(self) -> Iterator[ProcessExecutor]:
+        """A fresh one; its threads must all end."""
+        executor = ProcessExecutor()
+        yield executor
+        executor.close()
+        assert [one for one in threading.enumerate() if one.name.startswith("fabric ")] == []
+
+
+class TestBehindPrefix(TestHere):
+    """Commands behind an argv prefix."""
+
+    dead_host = "dead"
+
+    @pytest.fixture
+    def executor(self) -> Iterator[ProcessExecutor]:
+        """A fresh one with a prefix."""
+        executor = ProcessExecutor(_CARRIER)
+        yield executor
+        executor.close()
+
+    def test_prefix_that_fails_is_unreachable_in_its_own_words(self, executor: ProcessExecutor) -> None:
+        """What the carrier said about its failure reaches the operator."""
+        with pytest.raises(HostUnreachable, match=r"dead: waiting for true: .* ended with 255 .* no route to dead"):
+            run_once(executor, Command("dead", ("true",), 5))
+
+
+def test_prefix_that_is_missing_is_unreachable() -> None:
+    """A carrier that is not installed is transport trouble, not a missing tool."""
+    executor = ProcessExecutor(("fabric-no-such-carrier", "{host}"))
+    with pytest.raises(HostUnreachable, match="fabric-no-such-carrier"):
+        run_once(executor, Command("h", ("true",), 5))
+    executor.close()
+
+
+def test_prefix_that_closes_stdin_is_said_so() -> None:
+    """Without stdin nothing could end the command later, so it is ended at once and the operator told why."""
+    executor = ProcessExecutor(("sh", "-c", 'exec "$@" </dev/null', "{host}"))
+    with pytest.raises(HostUnreachable, match="stdin was closed on the way"):
+        run_once(executor, Command("h", ("sleep", "60"), 70))
+    executor.close()
+
+
+def test_killed_orchestrator_leaves_nothing_behind() -> None:
+    """SIGKILL of the process that holds the executor ends what it started."""
+    token = f"orchestrator-{os.getpid()}"
+    program = (
+        "from fabric.executors.process_new import ProcessExecutor; from fabric.model.command import Command\n"
+        f"e = ProcessExecutor(); e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
+        "e.wait(e.now() + 60)"
+    )
+    with subprocess.Popen((sys.executable, "-c", program)) as orchestrator:
+        assert until(lambda: bool(running_with(token)))
+        orchestrator.send_signal(signal.SIGKILL)
+    assert until(lambda: not processes_with(token)), processes_with(token)

@@ -1,0 +1,34 @@
+"""The contract of executors over real SSH."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import paramiko
+import pytest
+
+from fabric.executors.ssh_new import SshExecutor
+from fabric.model.inventory import SshSettings
+from tests.executors.contract import ExecutorContract
+from tests.lab.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+
+class TestSsh(ExecutorContract):
+    """Commands on a host with a real sshd."""
+
+    host = "h1"
+    dead_host = "dead"
+
+    @pytest.fixture
+    def executor(self, orchestrator: Lab, settings: SshSettings) -> Iterator[SshExecutor]:
+        """A fresh one; no thread of it or of paramiko may outlive it."""
+        executor = SshExecutor(settings, orchestrator.addresses)
+        yield executor
+        executor.close()
+        left = [
+            one for one in threading.enumerate() if isinstance(one, paramiko.Transport) or one.name[:7] == "fabric "
+        ]
+        assert left == []

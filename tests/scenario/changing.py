@@ -1,0 +1,147 @@
+"""What tests of whole runs with changes share: a small pod, a scenario made of text, and executors that misbehave."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fabric import app
+from fabric.errors import HostUnreachable
+from fabric.executors.mock import MockExecutor
+from fabric.model.change import Change
+from fabric.model.command import Command
+from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
+from fabric.model.probe import ProbeResult
+from fabric.plan.plan import PhasePlan
+from fabric.ports import Executor, Happening, Lost, Ticket
+from fabric.wiring import BACKENDS
+
+ROOT = Path(__file__).resolve().parents[2]
+POD = ROOT / "inventory" / "pod-64.yaml"
+
+SCENARIO = """\
+name: drill
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: before
+    probes: [{{group_all_reduce: {{sizes: [1G], repeat: 3}}}}]
+  - name: during
+    changes: [{changes}]
+    probes: [{{group_all_reduce: {{sizes: [1G], repeat: 3}}}}]
+{more}
+"""
+BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
+
+
+class Watcher:
+    """Remembers what became of changes, and how often somebody interrupted."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str]] = []
+        self.interruptions: list[tuple[int, int]] = []
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """Nothing to do."""
+
+    def probe_finished(self, result: ProbeResult) -> None:
+        """Nothing to do."""
+
+    def out_of_run(self, component: str, reason: str) -> None:
+        """Nothing to do."""
+
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """Remember it."""
+        self.states.append((change.kind, state))
+
+    def interrupted(self, open_changes: int, again: int) -> None:
+        """Remember it."""
+        self.interruptions.append((open_changes, again))
+
+
+class Watched:
+    """A mock executor whose commands are seen before they start; ``on_start`` may answer with an error instead."""
+
+    def __init__(self, inner: Executor, on_start: Callable[[Command], HostUnreachable | None]) -> None:
+        self._inner, self._on_start = inner, on_start
+        self._lost: list[Lost] = []
+        self._ticket = -1
+        assert isinstance(inner, MockExecutor)
+        self.mock = inner
+
+    def now(self) -> float:
+        """The simulated clock."""
+        return self._inner.now()
+
+    def start(self, command: Command) -> Ticket:
+        """Start it, or lose it at once."""
+        error = self._on_start(command)
+        if error is None:
+            return self._inner.start(command)
+        self._ticket -= 1
+        self._lost.append(Lost(self._ticket, error, self.now()))
+        return self._ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """As the mock."""
+        self._inner.cancel(ticket)
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """What was lost first."""
+        if self._lost:
+            lost, self._lost = self._lost, []
+            return lost
+        return self._inner.wait(until_s)
+
+    def wake(self) -> None:
+        """As the mock."""
+        self._inner.wake()
+
+    def close(self) -> None:
+        """As the mock."""
+        self._inner.close()
+
+
+def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064") -> app.Asked:
+    """The scenario with these changes in its second phase; switches are reached from *via*."""
+    folder.mkdir(exist_ok=True)
+    shutil.copytree(POD.parent, folder / "inventory", dirs_exist_ok=True)
+    pod = folder / "inventory" / POD.name
+    pod.write_text(pod.read_text().replace("via: gpu064", f"via: {via}"))
+    path = folder / "drill.yaml"
+    path.write_text(SCENARIO.format(inventory=folder / "inventory" / POD.name, changes=changes, more=more))
+    return app.prepare(path, inventory_path=None, hosts=None, faults=())
+
+
+def run(
+    folder: Path,
+    changes: str = BER,
+    *,
+    more: str = "",
+    via: str = "gpu064",
+    on_start: Callable[[Command], HostUnreachable | None] = lambda command: None,
+    watcher: Watcher | None = None,
+) -> tuple[JudgedRun, Watched]:
+    """Run it on the mock; the judged run and the executor, with the world as the run left it."""
+    made: list[Watched] = []
+
+    def make(inventory: Inventory, seed: int) -> Executor:
+        made.append(Watched(BACKENDS["mock"](inventory, seed), on_start))
+        return made[0]
+
+    judged = app.run(
+        prepared(folder, changes, more, via=via),
+        backend="mock",
+        make_executor=make,
+        results=folder / "results",
+        seed=1,
+        observer=watcher or Watcher(),
+    )
+    return judged, made[0]
+
+
+def injecting(executor: Watched, host: str = "gpu001", device: str = "mlx5_0") -> bool:
+    """Whether a port of the simulated fabric sends errors, as the port itself knows."""
+    return executor.mock._world._rack.ports.of_adapter(host, device).injection is not None

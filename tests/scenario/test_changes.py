@@ -1,0 +1,224 @@
+"""Whole runs in which the fabric is changed: what is asked for happens, and nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fabric import app, app_restore
+from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
+from fabric.model.command import Command
+from fabric.model.outcome import Outcome
+from fabric.store.journal import FILE, Journal, read_journal
+from fabric.store.left_open import open_changes
+from fabric.wiring import BACKENDS
+from tests.scenario.changing import BER, Watched, Watcher, injecting, prepared, run
+
+
+def states(path: str) -> list[str]:
+    """The states of the journal, in order."""
+    return [entry["state"] for entry in read_journal(Path(path) / FILE)]
+
+
+def verb(command: Command) -> str:
+    """What a guard is told; empty for any other command."""
+    return command.argv[5] if command.argv[3:4] == ("fabric-guard",) else ""
+
+
+def test_a_change_is_in_force_for_its_phase_and_gone_after_it(tmp_path: Path) -> None:
+    judged, executor = run(tmp_path)
+    assert states(judged.path) == ["intent", "armed", "in_force", "reverted"]
+    assert not injecting(executor)
+    assert [result.state for result in judged.verdict.changes] == ["reverted"]
+
+
+def test_the_undo_is_on_disk_before_anything_is_done_to_the_target(tmp_path: Path) -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    def look(command: Command) -> None:
+        if verb(command):
+            (journal,) = (tmp_path / "results").glob(f"drill/2*/{FILE}")
+            seen.append((verb(command), [entry["state"] for entry in read_journal(journal)]))
+
+    run(tmp_path, on_start=look)
+    assert seen[0] == ("arm", ["intent"])
+    assert seen[1] == ("apply", ["intent", "armed"])
+    (intent,) = (
+        entry for entry in read_journal(next((tmp_path / "results").glob(f"drill/2*/{FILE}"))) if entry["seq"] == 1
+    )
+    assert "error_type_admin=0" in " ".join(intent["alterations"][0]["undo"][0])
+
+
+def test_a_change_that_a_rail_refuses_alters_nothing_and_nothing_is_measured_under_its_name(tmp_path: Path) -> None:
+    commands: list[str] = []
+    own_cable = "{link_down: {links: gpu001/mlx5_0}}"
+    judged, _ = run(tmp_path, own_cable, via="gpu001", on_start=lambda command: commands.append(verb(command)))
+    assert set(commands) == {""}
+    assert judged.verdict.changes[0].state == "refused"
+    assert judged.verdict.outcome is Outcome.ERROR
+
+
+def test_a_change_that_cannot_be_seen_in_force_is_taken_back(tmp_path: Path) -> None:
+    applied = False
+
+    def unreadable(command: Command) -> HostUnreachable | None:
+        nonlocal applied
+        applied = applied or verb(command) == "apply"
+        reads = applied and command.argv[0] == "mlxreg"
+        return HostUnreachable(command.host, "reading PTER", "connection reset") if reads else None
+
+    judged, executor = run(tmp_path, on_start=unreadable)
+    assert judged.verdict.changes[0].state == "failed"
+    assert not injecting(executor)
+    assert states(judged.path)[-1] == "failed"
+
+
+def test_what_cannot_be_seen_taken_back_is_said_to_be_live(tmp_path: Path) -> None:
+    judged, executor = run(tmp_path, on_start=no_way_back)
+    (result,) = judged.verdict.changes
+    assert result.state == "open"
+    assert "by hand: on gpu001: mlxreg" in result.reason
+    assert judged.verdict.reasons[0].startswith("a change may still be live: ")
+    assert [one.change_id for one in open_changes(Path(judged.path) / FILE)] == ["during/ber.gpu001/mlx5_0"]
+    assert injecting(executor)
+
+
+def no_way_back(command: Command) -> HostUnreachable | None:
+    """The host is gone whenever it is told to undo."""
+    return HostUnreachable(command.host, "connect", "no route to host") if verb(command) == "revert" else None
+
+
+def test_the_guard_takes_back_what_nobody_renews(tmp_path: Path) -> None:
+    _, executor = run(tmp_path, on_start=no_way_back)
+    until_s = executor.now() + 61.0
+    while executor.now() < until_s:
+        executor.wait(until_s)
+    # The mock lets go of its world's processes when it is closed; the guard is the host's, not ours.
+    executor.mock._world.advance(until_s)
+    assert not injecting(executor)
+
+
+def test_a_run_refuses_to_start_while_an_earlier_one_may_have_left_something(tmp_path: Path) -> None:
+    judged, _ = run(tmp_path, on_start=no_way_back)
+    with pytest.raises(MayBeLive, match=r"may have left changes behind.*fabric restore"):
+        run(tmp_path)
+    found = app_restore.restore(Path(judged.path), results=tmp_path / "results", make_executor=mock)
+    assert [one.certain for one in found] == [True]
+    run(tmp_path)
+
+
+def mock(backend: str, inventory: object) -> object:
+    """A fresh world: what was left is gone with the old one, and restore must see that for itself."""
+    return BACKENDS[backend](inventory, 1)
+
+
+def test_a_host_that_cannot_be_reached_stays_open_after_restore(tmp_path: Path) -> None:
+    judged, _ = run(tmp_path, on_start=no_way_back)
+
+    def gone(backend: str, inventory: object) -> Watched:
+        unreachable = HostUnreachable("gpu001", "connect", "no route to host")
+        return Watched(BACKENDS[backend](inventory, 1), lambda command: unreachable)
+
+    found = app_restore.restore(None, results=tmp_path / "results", make_executor=gone)
+    assert [one.certain for one in found] == [False]
+    assert open_changes(Path(judged.path) / FILE)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_interrupted_run_takes_everything_back_however_often_it_is_told(tmp_path: Path, times: int) -> None:
+    watcher, worlds = Watcher(), []
+
+    def interrupt(command: Command) -> None:
+        during = ("ber", "in_force") in watcher.states
+        if (during and not worlds) or (verb(command) == "revert" and len(worlds) < times):
+            worlds.append(command)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        run(tmp_path, on_start=interrupt, watcher=watcher)
+    assert watcher.states[-1] == ("ber", "reverted")
+    assert watcher.interruptions[0] == (1, 1)
+    assert not open_changes(next((tmp_path / "results").glob(f"drill/2*/{FILE}")))
+
+
+def test_an_interrupted_run_that_cannot_take_back_says_so_and_not_only_that_it_was_interrupted(tmp_path: Path) -> None:
+    watcher = Watcher()
+
+    def interrupt(command: Command) -> HostUnreachable | None:
+        if ("ber", "in_force") in watcher.states and not watcher.interruptions:
+            os.kill(os.getpid(), signal.SIGINT)
+        return no_way_back(command)
+
+    with pytest.raises(MayBeLive, match="fabric restore"):
+        run(tmp_path, on_start=interrupt, watcher=watcher)
+
+
+def test_more_than_the_blast_radius_is_refused_before_anything_is_planned(tmp_path: Path) -> None:
+    links = "{ber: {links: {tier: access, count: 5}, effective: 1e-6}}"
+    with pytest.raises(ConfigError, match=r"allow: \[blast_radius\]"):
+        prepared(tmp_path, links)
+
+
+def test_the_run_can_be_judged_again_from_its_directory(tmp_path: Path) -> None:
+    judged, _ = run(tmp_path, more="expect: [{compare: during/before, at_least: 0.1}]")
+    again = app.analyze(Path(judged.path), baseline_path=None, rewrite=False)
+    assert again.verdict == judged.verdict
+    document = json.loads((Path(judged.path) / "verdict.json").read_bytes())
+    assert [row["outcome"] for row in document["expectations"]] == ["pass"]
+
+
+def test_the_time_line_is_kept(tmp_path: Path) -> None:
+    later = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up, at: 6s, for: 3s}}"
+    judged, _ = run(tmp_path, later)
+    (result,) = judged.verdict.changes
+    (window,) = result.windows
+    assert result.state == "reverted"
+    assert window.ended_s is not None
+    assert window.ended_s - window.began_s == pytest.approx(3.0, abs=0.5)
+
+
+def test_a_scenario_without_changes_makes_no_journal(tmp_path: Path) -> None:
+    judged, _ = run(tmp_path, "", more="")
+    assert not (Path(judged.path) / FILE).exists()
+
+
+def test_nothing_is_measured_once_a_change_is_lost(tmp_path: Path) -> None:
+    """The guard took it back by itself: the rest of the phase is not what was asked for."""
+
+    def silent(command: Command) -> HostUnreachable | None:
+        return HostUnreachable(command.host, "renewing", "no answer") if verb(command) == "renew" else None
+
+    long = BER.replace("direction: up", "direction: up, for: 10m")
+    judged, executor = run(tmp_path, long, on_start=silent, more=LONG)
+    assert judged.verdict.changes[-1].state == "lost"
+    assert not injecting(executor)
+
+
+LONG = """\
+  - name: long
+    changes: [{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}]
+    probes: [{group_all_reduce: {sizes: [8G], iterations: 2000, repeat: 3}}]
+"""
+
+
+def test_a_full_disk_takes_the_change_back_and_leaves_it_to_restore_to_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, executors = Journal.record, []
+
+    def full(self: Journal, change_id: str, state: str, fields: Mapping[str, object]) -> None:
+        if state not in ("intent", "armed"):
+            raise StoreError("changes.jsonl: cannot write: No space left on device")
+        real(self, change_id, state, fields)
+
+    monkeypatch.setattr(Journal, "record", full)
+    judged, executor = run(tmp_path)
+    executors.append(executor)
+    assert judged.verdict.changes[0].state == "open"  # nobody can prove from the disk that it is back
+    assert not injecting(executor)
+    assert open_changes(Path(judged.path) / FILE)

@@ -1,0 +1,36 @@
+"""Recorded outputs of the real tools, where they are at hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+
+_END = re.compile(r"^\[?(?:exit code |rc=)(\d+)\]?$", re.MULTILINE)
+
+
+def sample(name: str) -> str:
+    """One file's text; skips the test where it is not at hand."""
+    path = SAMPLES / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not at hand")
+    return path.read_text("utf-8", "replace")
+
+
+def calls(name: str) -> list[tuple[str, str, str, int]]:
+    """The calls recorded in a file (``$ command``, output, ``[stderr]``, ``rc=0``): command, stdout, stderr, status."""
+    found = []
+    for block in re.split(r"^(?=\$ )", sample(name), flags=re.MULTILINE)[1:]:
+        command, _, rest = block.partition("\n")
+        ended = list(_END.finditer(rest))
+        status = int(ended[-1][1]) if ended else 0
+        said = rest[: ended[-1].start()] if ended else rest
+        # A SET whose question nobody answers leaves the cursor on the prompt's line.
+        if "[rc=" in said:
+            said, _, _ = said.rpartition("[rc=")
+        stdout, _, stderr = said.partition("[stderr]\n")
+        found.append((command.removeprefix("$ "), stdout, stderr, status))
+    return found

@@ -1,0 +1,169 @@
+"""The smaller tools that look at a fabric: perfquery, sminfo, ip link, sysfs, OpenSM's file, UFM."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools import ip_link, opensm_conf, perfquery, sminfo, sysfs, ufm
+from tests.tools.samples import calls, sample
+
+UFM_LIST = [
+    {
+        "UnhealthyPort": "leaf1:5",
+        "UnhealthyGUID": "0xe41d2d0300000200",
+        "UnhealthyPortNumber": 5,
+        "PeerPort": "spine0:3",
+        "Condition": "HIGH_BER",
+        "State": "isolate",
+        "Other": None,
+    }
+]
+
+
+def test_perfquery_recorded():
+    """Plain and extended; hexadecimal ones are no counters."""
+    ((_, stdout, _, _),) = calls("infiniband-diags/ibsim-16-perfquery.txt")
+    plain = perfquery.read(stdout)
+    names = perfquery.ERRORS.values()
+    assert [plain[name] for name in names] == [1234, 0, 3, 77]
+    assert "CounterSelect" not in plain
+    wide = perfquery.read(sample("infiniband-diags/25-real-perfquery-0x506b4b03005c2740.txt"))
+    assert (wide["PortRcvData"], wide["LinkDownedCounter"]) == (178762341961629, 1)
+    assert perfquery.argv(2, 21, extended=True) == ("perfquery", "-x", "2", "21")
+
+
+@pytest.mark.parametrize("text", ["", "PortRcvErrors:...................77\n", "# Port counters: Lid 2 port 21\nPort"])
+def test_perfquery_of_anything_else(text):
+    """No head, no counters."""
+    with pytest.raises(UnreadableOutput):
+        perfquery.read(text)
+
+
+def test_sminfo_recorded():
+    """The master by LID and GUID."""
+    ((_, stdout, _, _),) = calls("infiniband-diags/ibsim-05-sminfo.txt")
+    found = sminfo.read(stdout)
+    assert (found.lid, found.guid, found.priority, found.state) == (1, 0xB8599F0300010101, 0, "MASTER")
+    for length in range(len(stdout) - 1):
+        with pytest.raises(UnreadableOutput):
+            sminfo.read(stdout.strip()[:length])
+    with pytest.raises(ToolError, match="exit 255: sminfo: iberror"):
+        sminfo.read("", "sminfo: iberror: failed: query\n", 255)
+
+
+LINK = "3: eth1@if7: <{flags}> mtu 9000 qdisc mq state {state} mode DEFAULT group default qlen 1000{end}"
+
+
+@pytest.mark.parametrize(
+    "end", ["\n    link/ether b8:59:9f:01:02:03 brd ff:ff:ff:ff:ff:ff\n", "\\    link/ether b8:59\n"]
+)
+@pytest.mark.parametrize(
+    ("flags", "state", "up", "carrier"),
+    [
+        ("BROADCAST,MULTICAST,UP,LOWER_UP", "UP", True, True),
+        ("NO-CARRIER,BROADCAST,MULTICAST,UP", "DOWN", True, False),
+        ("BROADCAST,MULTICAST", "DOWN", False, False),
+    ],
+)
+def test_interfaces(end, flags, state, up, carrier):
+    """One line or two; a guard's pattern says the same of the kernel's switch."""
+    text = LINK.format(flags=flags, state=state, end=end)
+    (found,) = ip_link.read(text)
+    assert (found.name, found.state, found.up, found.carrier) == ("eth1", state, up, carrier)
+    assert any(re.search(ip_link.switched_on("eth1"), line) for line in text.splitlines()) is up
+    assert not re.search(ip_link.switched_on("eth11"), text)
+
+
+def test_interfaces_asked_and_switched():
+    """By name; nothing else is one."""
+    assert ip_link.show("eth1") == ("ip", "-o", "link", "show", "dev", "eth1")
+    assert ip_link.switch("eth1", up=False) == ("ip", "link", "set", "dev", "eth1", "down")
+    with pytest.raises(ValueError, match="interface"):
+        ip_link.switch("-all", up=False)
+    with pytest.raises(ToolError, match="does not exist"):
+        ip_link.read("", 'Device "eth9" does not exist.\n', 1)
+    with pytest.raises(UnreadableOutput):
+        ip_link.read("")
+    (found, *_) = ip_link.read(sample("ethtool/01-ip-s-link-eth2.txt"))
+    assert found.name == "eth2"
+
+
+def test_ports_in_sysfs():
+    """Both states in the kernel's words; one word wrong, and it is none."""
+    assert str(sysfs.read_port_state("4: ACTIVE\n5: LinkUp\n")) == "ACTIVE/LinkUp"
+    assert sysfs.read_port_state("4: ACTIVE\n5: LinkUp\n").active
+    assert not sysfs.read_port_state("1: DOWN\n3: Disabled\n").active
+    for wrong in ("", "4: ACTIVE\n", "4: ACTIVE\n5: LinkU", "1: ACTIVE\n5: LinkUp\n", "4: ACTIVE\n5: Polling\n"):
+        with pytest.raises(UnreadableOutput):
+            sysfs.read_port_state(wrong)
+    with pytest.raises(ToolError, match="No such file"):
+        sysfs.read_port_state("", "cat: /sys/x: No such file or directory\n", 1)
+
+
+def test_states_of_many_ports():
+    """Those that are not there are left out."""
+    assert sysfs.read_states("4: ACTIVE\n1: DOWN\n", "cat: x: No such file or directory\n", 1) == ("ACTIVE", "DOWN")
+    assert sysfs.read_states("", "cat: x: No such file or directory\n", 1) == ()
+    with pytest.raises(ToolError, match="127"):
+        sysfs.read_states("", "cat: command not found\n", 127)
+    with pytest.raises(UnreadableOutput):
+        sysfs.read_states("4: ACTIVE\nwhat\n")
+
+
+def test_guids_interfaces_and_counters_in_sysfs():
+    """A number, a name, three counts; N/A is no count."""
+    assert sysfs.read_node_guid("b859:9f03:0000:1000\n") == 0xB8599F0300001000
+    assert sysfs.read_netdev("eth1\n") == "eth1"
+    assert sysfs.read_counters("1\nN/A (no PMA)\n0\n") == {"link_downed": 1, "symbol_error": 0}
+    for read, text in (
+        (sysfs.read_node_guid, "b859:9f03:0000\n"),
+        (sysfs.read_netdev, "a b\n"),
+        (sysfs.read_counters, "1\n2\n"),
+    ):
+        with pytest.raises(UnreadableOutput):
+            read(text)
+    assert sysfs.port_state("mlx5_0", 1)[1] == "/sys/class/infiniband/mlx5_0/ports/1/state"
+    with pytest.raises(ValueError, match="device"):
+        sysfs.node_guid("../../etc")
+
+
+def test_keys_of_opensm():
+    """Comments and headings are passed over; of two the last counts."""
+    text = "# routing_engine x\n\nrouting_engine updn\n  ar_sl_mask\t0xFFFF \nalone\nrouting_engine ar_updn\n"
+    assert opensm_conf.parse(text) == {"routing_engine": "ar_updn", "ar_sl_mask": "0xFFFF"}
+    assert opensm_conf.settings({"shield_mode": "1"}) == ("shield_mode=1",)
+    assert re.search(opensm_conf.equals("a", "x.y"), "a\tx.y ")
+    assert not re.search(opensm_conf.equals("a", "x.y"), "a xzy")
+
+
+def test_unhealthy_ports():
+    """By the name that UFM wants back."""
+    (port,) = ufm.read(json.dumps(UFM_LIST))
+    assert (port.port, port.number, port.condition, port.state) == (
+        "e41d2d0300000200_5", 5, "HIGH_BER", "isolate"
+    )  # fmt: skip
+    assert ufm.port_name(0xE41D2D0300000200, 5) == port.port
+    assert ufm.read("[]") == ()
+    for wrong in ("", "{}", "[1]", '[{"UnhealthyGUID": "x"}]', json.dumps(UFM_LIST)[:-5]):
+        with pytest.raises(UnreadableOutput):
+            ufm.read(wrong)
+    with pytest.raises(ToolError, match="exit 7"):
+        ufm.read("", "curl: (7) Failed to connect\n", 7)
+
+
+def test_ufm_is_asked_with_a_limit_and_the_operators_netrc():
+    """No password on the command line; a host's name is only that."""
+    argv = ufm.get("https://ufm.example:8443")
+    assert argv[-1] == "https://ufm.example:8443/ufmRest/app/unhealthy_ports"
+    assert {"-n", "--max-time", "--fail"} <= set(argv)
+    put = ufm.put_healthy("https://ufm", ("e41d2d0300000200_5",))
+    assert json.loads(put[put.index("-d") + 1]) == {"ports": ["e41d2d0300000200_5"], "ports_policy": "HEALTHY"}
+    for url in ("ufm", "file:///etc/passwd", "https://u:p@ufm", "https://ufm/ -o /etc/x"):
+        with pytest.raises(ValueError, match="address"):
+            ufm.get(url)
+    with pytest.raises(ValueError, match="port"):
+        ufm.put_healthy("https://ufm", ("x",))

@@ -1,0 +1,157 @@
+"""mlxlink: the state of a port and its counters, from text and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.tools import mlxlink
+from tests.tools.samples import SAMPLES, calls, sample
+
+OPERATIONAL = {"State": "Active", "Physical state": "LinkUp", "Speed": "IB-NDR", "Width": "4x", "FEC": "N/A"}
+COUNTERS = {
+    "Symbol Errors": "7",
+    "Symbol BER": "15E-255",
+    "Effective Physical Errors": "12",
+    "Effective Physical BER": "3E-12",
+    "Raw Physical Errors Per Lane": "1,2,3,4",
+    "Link Down Counter": "255",
+    "Link Error Recovery Counter": "2",
+    "Raw Physical BER": "2E-9",
+}
+
+
+def document(*, code=0, message="success", **sections):
+    """As ``--json`` prints it."""
+    masks = {"Enabled Link Speed": {"mask": "0x1", "values": ["NDR"]}}
+    output = {"Operational Info": OPERATIONAL, "Supported Info": masks} | sections
+    return json.dumps({"result": {"output": output}, "status": {"code": code, "message": message}})
+
+
+def test_what_is_asked():
+    """JSON has no colours; closing and opening answer their own question."""
+    assert mlxlink.show("mlx5_0", counters=True) == ("mlxlink", "-d", "mlx5_0", "-c", "--json")
+    assert mlxlink.port_state("mlx5_0", up=False) == ("mlxlink", "-d", "mlx5_0", "--port_state", "DN", "--yes")
+    assert mlxlink.port_state("mlx5_0", up=True, tool="mstlink")[0::4] == ("mstlink", "UP")
+
+
+def test_json_with_counters():
+    """Lanes add up; N/A is nothing, 15E-255 is no error seen."""
+    link = mlxlink.read(document(**{"Physical Counters and BER Info": COUNTERS}))
+    assert (link.state, link.physical_state, link.speed, link.fec, link.up) == (
+        "Active",
+        "LinkUp",
+        "IB-NDR",
+        None,
+        True,
+    )
+    assert link.counters == mlxlink.Counters(7, 12, 10, 255, 2, 0.0, 3e-12, 2e-9)
+
+
+def test_counters_of_a_link_that_is_down_are_not_zero():
+    """They are not known."""
+    counters = mlxlink.read(document(**{"Physical Counters and BER Info": dict.fromkeys(COUNTERS, "N/A")})).counters
+    assert counters == mlxlink.Counters(None, None, None, None, None, None, None, None)
+
+
+def test_a_document_that_says_it_failed_failed():
+    """Whatever the exit status is."""
+    with pytest.raises(ToolError, match="Failed to open device"):
+        mlxlink.read(document(code=1, message="Failed to open device"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"status": 3}', '{"status": {"code": 0, "message": ""}}'])
+def test_anything_else_is_unreadable(text):
+    """Never a port."""
+    with pytest.raises(UnreadableOutput):
+        mlxlink.read(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("15E-255", 0.0), ("2E-9", 2e-9), ("N/A", None), ("1E-0", 1.0)])
+def test_bit_error_rates(text, value):
+    """One digit or two, E, a magnitude."""
+    assert mlxlink.ber(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "2E", "E-9", "2e-9", "-1E-9", "2E-9 ", "nan", "1E-9999"])
+def test_what_is_no_bit_error_rate(text):
+    """Said, not guessed."""
+    with pytest.raises(UnreadableOutput):
+        mlxlink.ber(text)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "setting"),
+    [
+        ("-E- port is not Down, for some reasons:\n1- KEEP_IB_LINK_UP_P1 is set\n", "KEEP_IB_LINK_UP_P1"),
+        ("\x1b[31mKEEP_ETH_LINK_UP_P2\x1b[0m", "KEEP_ETH_LINK_UP_P2"),
+        ("something else", None),
+    ],
+)
+def test_the_setting_that_keeps_a_port_up_is_named(stderr, setting):
+    """So that a person knows what to change."""
+    assert mlxlink.kept_up("", stderr) == setting
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (
+            "01-cx7-ndr-show-module-4.35",
+            ("Active", "LinkUp", "IB-NDR", "4x", "Ethernet_Consortium_LL_50G_RS_FEC_PLR -(272,257+1)", True),
+        ),
+        ("02-cx4-fdr-basic-4.35", ("Active", "LinkUp", "IB-FDR", "4x", "No FEC", True)),
+        (
+            "04-bf3-100g-module-counters-4.30",
+            ("Active", "LinkUp", "100G", "4x", "Standard RS-FEC - RS(528,514)", True),
+        ),
+        (
+            "06-nvlink-gpu7-amber-4.32",
+            ("Active", "N/A", "NVLink-XDR", "2x", "Interleaved_Standard_RS_FEC_PLR - (544,514)", True),
+        ),
+    ],
+)
+def test_recorded_ports(name, values):
+    """Blanks at line ends, wider columns, prompts before the first section."""
+    link = mlxlink.read(sample(f"mlxlink/{name}.txt") + "\n")
+    assert (link.state, link.physical_state, link.speed, link.width, link.fec, link.up) == values
+    assert link.recommendation == "No issue was observed"
+
+
+def test_recorded_counters_of_ethernet():
+    """It has no symbol errors; no error was seen."""
+    counters = mlxlink.read(sample("mlxlink/04-bf3-100g-module-counters-4.30.txt")).counters
+    assert counters == mlxlink.Counters(None, 0, 0, 0, 0, None, 0.0, 0.0)
+
+
+def test_a_recorded_failure_with_colours():
+    """The tool's own words, without them."""
+    _, stdout, stderr, status = calls("mlxlink/10-local-open-failure-4.21.txt")[0]
+    with pytest.raises(ToolError, match=r'-E- Failed to open device: "3b:00\.0", No such file'):
+        mlxlink.read(stdout, stderr, status)
+
+
+def test_no_recorded_port_can_be_cut_to_another_one():
+    """Every cut gives the same values or none, or an error."""
+    text = sample("mlxlink/04-bf3-100g-module-counters-4.30.txt")
+    whole = mlxlink.read(text)
+    for length in range(0, len(text), 5):
+        try:
+            link = mlxlink.read(text[:length])
+        except ToolError:
+            continue
+        assert (link.state, link.physical_state) == (whole.state, whole.physical_state)
+        assert {link.speed, link.width, link.fec} <= {whole.speed, whole.width, whole.fec, None}
+        if link.counters is not None:
+            assert {getattr(link.counters, name) for name in ("raw_ber", "effective_ber", "link_down")} <= {0, None}
+
+
+def test_samples_of_other_tools_are_no_ports():
+    """Nothing is found where nothing is."""
+    if not SAMPLES.is_dir():
+        pytest.skip("the samples are not at hand")
+    for path in (path for folder in ("mlxreg", "ibstat", "opensm") for path in (SAMPLES / folder).iterdir()):
+        with pytest.raises(ToolError):
+            mlxlink.read(path.read_text("utf-8", "replace"))
