@@ -109,6 +109,7 @@ def main() -> None:
     hosts, hours = (*map(int, sys.argv[1:]), *(2048, 24)[len(sys.argv) - 1 :])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
         asked = prepare(scenario(folder, hall(hosts, folder), hours), inventory_path=None, hosts=None, faults=())
         asked = replace(asked, inventory=troubled(asked.inventory))
         watching: list[Watching] = []
@@ -117,15 +118,13 @@ def main() -> None:
             watching.append(Watching(BACKENDS["mock"](inventory, seed), tuple(inventory.topology.hosts)))
             return watching[0]  # type: ignore[return-value]
 
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
         judged = run(asked, backend="mock", make_executor=make, results=folder, seed=1, observer=Silent())  # type: ignore[arg-type]
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
         rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        disk_mib = sum(entry.stat().st_blocks * 512 for entry in folder.rglob("*") if entry.is_file()) / 2**20
     counts = Counter(probe.outcome for probe in judged.verdict.probes)
     print(f"hosts {hosts}, lemons {len(watching[0]._hosts[:: 1000 // LEMONS_IN_1000])}")
-    print(f"simulated {judged.elapsed_s / 3600:.1f} h in {wall_s:.1f} s wall, {cpu_s:.1f} s CPU")
-    print(f"peak memory {rss_mib:.0f} MiB, run directory {disk_mib:.0f} MiB")
+    print(f"simulated {judged.elapsed_s / 3600:.1f} h in {wall_s:.1f} s wall, {cpu_s:.1f} s CPU, plan to verdict")
+    print(f"peak memory {rss_mib:.0f} MiB")
     print("probes: " + ", ".join(f"{counts[outcome]} {outcome.name}" for outcome in Outcome if counts.get(outcome)))
     print(f"hourly questions: {dict(watching[0].answers)}; hottest GPU {watching[0].hottest_c:.0f} C")
 

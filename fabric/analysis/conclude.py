@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from fabric.analysis.altered import alterations, as_altered, unblamed
 from fabric.analysis.as_asked import said
+from fabric.analysis.effects import windows_report
 from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
@@ -74,6 +75,7 @@ def conclude(
         probes=tuple(verdicts[probe.probe_id] for probe in probes),
         expectations=expectations,
         changes=tuple(changes),
+        effects=windows_report(phases, probes, results, changes),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from statistics import median
 
@@ -13,54 +12,7 @@ from fabric.analysis.samples import Sample, samples
 from fabric.model.change import ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
-
-
-@dataclass(frozen=True, slots=True)
-class WindowEffect:
-    """
-    One time in force, executor's seconds.
-
-    *detect_s*: from its beginning until the first sample that showed a loss had ended; *recover_s*: from its end until
-    a sample that reached 95 % of the median before had ended. None: not seen.
-    """
-
-    began_s: float
-    ended_s: float | None
-    detect_s: float | None
-    recover_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeEffect:
-    """
-    What one change did.
-
-    *retained* is the median bandwidth during it over the median before, by key; *reference* says before what ("before
-    it" in the same phase, or the name of the phase without a fault that is used instead). *samples* counts those during
-    it, *given_up* how many of them the transport gave up. *spacing_s*: nothing is known more finely. *note* explains a
-    bandwidth that did not change. Fields are None, empty or 0 where nothing was measured.
-    """
-
-    change_id: str
-    retained: float | None = None
-    reference: str = ""
-    samples: int = 0
-    given_up: int = 0
-    spacing_s: float | None = None
-    windows: tuple[WindowEffect, ...] = ()
-    note: str = ""
-
-    @property
-    def detect_s(self) -> float | None:
-        """The longest of its windows; None when no window showed a loss."""
-        return max((window.detect_s for window in self.windows if window.detect_s is not None), default=None)
-
-    @property
-    def recover_s(self) -> float | None:
-        """The longest of its windows that showed a loss; None when one was not seen to recover, or none showed any."""
-        found = [window.recover_s for window in self.windows if window.detect_s is not None]
-        known = [seconds for seconds in found if seconds is not None]
-        return max(known) if known and len(known) == len(found) else None
+from fabric.model.verdict import ChangeEffect, WindowEffect
 
 
 def windows_report(

@@ -1,4 +1,9 @@
-"""Whether a port that is closed in-band can be opened again in-band: the way there must not go through it."""
+"""
+Whether a port that is closed in-band can be opened again in-band: the way there must not go through it.
+
+Of a cable between switches the end nearer to where we are is closed. So several closed cables never lock each other in:
+of those that are closed the nearest can always be opened, and then the next.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,6 @@ from fabric.changes.kind import Context
 from fabric.changes.ports import AdapterEnd, Cable, SwitchEnd, line_of, node_guid
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
-from fabric.tools import iblinkinfo
 from fabric.tools.iblinkinfo import PortLine
 
 
@@ -35,19 +39,20 @@ def end_to_close(cable: Cable, context: Context) -> Procedure[SwitchEnd]:
 
 
 def distances(fabric: Iterable[PortLine], start: int, *, without: Cable) -> dict[int, int]:
-    """How many cables away each node is from the one with GUID *start*, when a cable is gone."""
+    """
+    How many cables away each node is from the one with GUID *start*, when a cable is gone.
+
+    An adapter is no way through: each of its ports has a GUID, and so is a node, of its own.
+    """
     lines = [line for line in fabric if line.peer is not None and line.active and not _is(line, without)]
     beside: dict[int, list[int]] = {}
     for line in lines:
         assert line.peer is not None
         beside.setdefault(line.end.guid, []).append(line.peer.guid)
-    forwards = iblinkinfo.switches(fabric)
     found = {start: 0}
     queue = deque([start])
     while queue:
         guid = queue.popleft()
-        if guid != start and guid not in forwards:
-            continue  # an adapter forwards nothing
         for other in beside.get(guid, ()):
             if other not in found:
                 found[other] = found[guid] + 1

@@ -106,21 +106,26 @@ def _links(host: Host, answer: Answer, devices: set[str] | None) -> Iterator[Fin
         if devices is not None and rnic.device not in devices:
             continue
         files = {name: said.get(f"{_folder(rnic)}/{name}", "") for name in _FILES}
-        if answer.lost or not all(files.values()):
-            yield _unread(host, rnic, "not said" if not answer.lost else excuse(answer))
-            continue
-        try:
-            state = sysfs.read_port_state(f"{files['state']}\n{files['phys_state']}\n")
-        except ToolError as exc:
-            yield _unread(host, rnic, quoted(str(exc)))
+        state = None if answer.lost else _state(files)
+        if state is None:
+            seen = excuse(answer) if answer.lost or answer.status > 1 else quoted(files["state"] + files["phys_state"])
+            yield _unread(host, rnic, seen or "nothing was said")
             continue
         if not state.active:
             advice = _ADVICE.get(state.state, "mlxlink says why a port does not come up")
             why = "no traffic passes: every test through it would fail"
             yield _finding(host, Severity.PROBLEM, f"{rnic.device} is {state}, not ACTIVE/LinkUp", why, advice)
         else:
+            # The kernel does not say the rate of some ports that are down.
             yield from _speed(host, rnic, files["rate"])
         yield from _layer(host, rnic, files["link_layer"])
+
+
+def _state(files: dict[str, str]) -> sysfs.PortState | None:
+    try:
+        return sysfs.read_port_state(f"{files['state']}\n{files['phys_state']}\n")
+    except ToolError:
+        return None
 
 
 def _speed(host: Host, rnic: Rnic, rate: str) -> Iterator[Finding]:

@@ -33,10 +33,10 @@ def command(run: Path, probe: str | None, *, as_json: bool) -> int:
 def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code."""
     from fabric.report.console import print_verdict
-    from fabric.report.verdict_json import EXIT_CODES, verdict_document
+    from fabric.report.verdict_json import exit_code, verdict_document
 
     if as_json:
         print_json(verdict_document(judged))
     else:
         print_verdict(judged)
-    return EXIT_CODES[judged.verdict.outcome]
+    return exit_code(judged.verdict)

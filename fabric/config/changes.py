@@ -67,8 +67,10 @@ def change_specs(raw: Tree | None, fabric: Fabric | None, path: KeyPath, problem
 def _spec(entry: ChangeEntry, fabric: Fabric | None, path: KeyPath, problems: Problems) -> ChangeSpec:
     """What one change asks for."""
     if isinstance(entry, BerChange):
+        _check_hold(entry.ber.for_, fabric, (*path, "ber", "for"), problems)
         return _ber(entry.ber, fabric, (*path, "ber"), problems)
     if isinstance(entry, LinkDownChange):
+        _check_hold(entry.link_down.for_, fabric, (*path, "link_down", "for"), problems)
         links = _links(entry.link_down.links, fabric, (*path, "link_down", "links"), problems)
         return LinkDownSpec(links, entry.link_down.by, When(entry.link_down.at, entry.link_down.for_))
     if isinstance(entry, PortFlapChange):
@@ -78,6 +80,14 @@ def _spec(entry: ChangeEntry, fabric: Fabric | None, path: KeyPath, problems: Pr
     if fabric is not None and not fabric.inventory.changes.subnet_managers:
         problems.add((*path, "shield"), f"to switch SHIELD {_SM_NEEDED}")
     return ShieldSpec(entry.shield, entry.scope)
+
+
+def _check_hold(for_s: float | None, fabric: Fabric | None, path: KeyPath, problems: Problems) -> None:
+    """A change does not outlast the longest lease."""
+    most_s = fabric.inventory.changes.lease.max_hold_s if fabric else None
+    if for_s is not None and most_s is not None and for_s > most_s:
+        text = f"expected at most {most_s:g}s, 'max_hold' of the lease in the inventory: the change is undone then"
+        problems.add(path, text)
 
 
 def _ber(entry: BerEntry, fabric: Fabric | None, path: KeyPath, problems: Problems) -> BerSpec:

@@ -52,6 +52,8 @@ class Links:
         Those that serve the hosts of the run are ordered by the SHA-256 of ``seed/name``. Then their lower ends take
         turns, and each gives the first of its links whose upper end was drawn least often.
         """
+        if wanted in self._draws:
+            return self._draws[wanted]
         ends = self._ends(wanted, path, problems)
         if ends is None:
             return ()
@@ -65,7 +67,9 @@ class Links:
             text = f"expected at most {len(fitting)}: the hosts of this run have no more {which}; got {wanted.count}"
             problems.add((*path, "count") if fitting else path, text)
             return ()
-        return tuple(cable.name for cable in islice(_in_turns(fitting, wanted.seed), wanted.count))
+        names = tuple(cable.name for cable in islice(_in_turns(fitting, wanted.seed), wanted.count))
+        self._draws[wanted] = names
+        return names
 
     def _rnic_problem(self, text: str) -> str:
         """Why ``gpu001/mlx5_0`` is no link of this run; nothing when it is."""
@@ -121,6 +125,11 @@ class Links:
             good = good and bool(names) and not absent
             found.update(names)
         return frozenset(found) if good else None
+
+    @cached_property
+    def _draws(self) -> dict[DrawnLinks, tuple[str, ...]]:
+        """What was drawn before: every combination of a matrix asks again."""
+        return {}
 
     @cached_property
     def _joined(self) -> Counter[tuple[str, str]]:

@@ -59,6 +59,7 @@ class PhaseRun:
         self._changes, self._interruption = changes, interruption
         self._given_up = ""
         self._heeded = 0
+        self._interrupted = False
         self._topology, self._executor, self._directory = topology, executor, directory
         self._observer, self._health, self._excluded = observer, health, excluded
         self._waiting: list[list[Probe]] = [[slot.probe for slot in slots] for slots in plan.schedule.components]
@@ -126,6 +127,7 @@ class PhaseRun:
         self._observer.interrupted(still_open, self._heeded)
         if self._heeded > 1 and not still_open:
             raise KeyboardInterrupt
+        self._interrupted = True
         self._give_up("the run was interrupted")
         if self._changes is not None and self._heeded > 1:
             self._changes.stop(hurry=True)
@@ -183,6 +185,8 @@ class PhaseRun:
         result = run.result()
         for ticket in run.tickets:
             self._running.pop(ticket, None)
+        if self._interrupted:
+            return  # not reached: that is neither the fabric's fault nor ours
         self._directory.finished(result, run.outputs)
         self._note(result)
         self._note_out(self._health.finished(run.probe, result))
@@ -242,7 +246,8 @@ class PhaseRun:
     def _turned_away(self, probe: Probe) -> bool:
         """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
         if self._given_up:
-            self._answer(probe, Outcome.ERROR, self._given_up, None)
+            if not self._interrupted:
+                self._answer(probe, Outcome.ERROR, self._given_up, None)
             return True
         for host in probe.hosts:
             if host in self._excluded:

@@ -1,30 +1,25 @@
-"""Hosts reached over SSH: a few kept connections each, one channel a command."""
+"""Hosts reached over SSH: one connection and one channel each, with an agent at its end."""
 
 from __future__ import annotations
 
 import contextlib
-import resource
 import shlex
-import threading
 from collections.abc import Callable, Mapping
 
 import paramiko
 
+from fabric.agent.bundle import program
 from fabric.errors import HostUnreachable
-from fabric.executors.host_connections import HostConnections
-from fabric.executors.pipe import Pipe
-from fabric.executors.ssh_connection import Connection
-from fabric.executors.ssh_connector import SshConnector
-from fabric.executors.threaded import GRACE_S, ThreadedExecutor
-from fabric.model.command import Command
+from fabric.executors.agent_executor import AgentExecutor
+from fabric.executors.ssh_connection import Refused
+from fabric.executors.ssh_plain import SshPlainExecutor
+from fabric.executors.ssh_stream import SshStream
+from fabric.executors.stream import Stream
+from fabric.executors.watchdog import Watchdog
 from fabric.model.inventory import SshSettings
 
-_CHUNK_BYTES = 1 << 20  # reads of 1 KiB are ten times slower than of 128 KiB (measured)
-_STATUS_S = 1.0
-_REFUSALS = 150  # each is followed by a moment's wait for room, see HostConnections.full
 
-
-class SshExecutor(ThreadedExecutor):
+class SshExecutor(AgentExecutor):
     """
     Runs commands on hosts by SSH; *addresses* says where each host is.
 
@@ -32,117 +27,39 @@ class SshExecutor(ThreadedExecutor):
     """
 
     def __init__(self, settings: SshSettings, addresses: Mapping[str, str]) -> None:
-        super().__init__()
-        self._settings = settings
-        self._connector = SshConnector(settings)
-        self._hosts = {host: HostConnections(host, self._opener(host, at)) for host, at in addresses.items()}
-        _raise_file_limit()
-
-    def _opener(self, host: str, address: str) -> Callable[[], Connection]:
-        return lambda: self._connector.connect(host, address)
-
-    def _open(self, command: Command) -> Pipe:
-        host = self._hosts.get(command.host)
-        if host is None:
-            raise HostUnreachable(command.host, "connecting", "no address is known for it")
-        timeout_s = min(self._settings.connect_timeout_s, command.timeout_s + GRACE_S)
-        for _ in range(_REFUSALS):
-            connection = host.acquire()
-            try:
-                channel = connection.session(timeout_s=timeout_s)
-            except HostUnreachable:
-                host.release(connection)
-                if connection.given_up:
-                    raise
-                continue  # it died idle, and nothing was started on it: the next one is a new connection, or an error
-            if channel is not None:
-                return _SshPipe(connection, channel, release=host.release)
-            host.full(connection)
-        cause = f"the server refused one more command {_REFUSALS} times in a row (MaxSessions?)"
-        raise HostUnreachable(command.host, "opening a session", cause)
-
-    def _let_go(self) -> None:
-        for host in self._hosts.values():
-            host.close()
-        self._connector.close()
-
-
-class _Arrival(threading.Event):
-    """Set by paramiko when data or the end arrives; paramiko's clearing is passed over, it could lose the other's."""
-
-    def clear(self) -> None:
-        """Do nothing: two buffers share this event, and each would clear what the other set."""
-
-    def reset(self) -> None:
-        """Forget; only the reader does, before it looks."""
-        super().clear()
-
-
-class _SshPipe:
-    """One channel of a connection."""
-
-    def __init__(
-        self, connection: Connection, channel: paramiko.Channel, *, release: Callable[[Connection], None]
-    ) -> None:
-        self._connection, self._channel, self._release = connection, channel, release
-        self._released = False
-        self._arrival = _Arrival()
-        channel.in_buffer.set_event(self._arrival)
-        channel.in_stderr_buffer.set_event(self._arrival)
-
-    def begin(self, argv: tuple[str, ...]) -> None:
-        """Ask the host to execute; a host that has frozen blocks this until ``abort``."""
-        line = shlex.join(("exec", *argv)).encode("utf-8", "surrogateescape")
-        try:
-            self._channel.exec_command(line)
-        except (paramiko.SSHException, OSError, EOFError) as exc:
-            cause = self._connection.epitaph() or f"the server refuses to execute ({exc})"
-            raise HostUnreachable(self._connection.host, "starting a command", cause) from exc
-
-    def read(self, timeout_s: float) -> tuple[bytes, bytes] | None:
-        """One read of each stream that has something; both are looked at, so neither can block the other."""
-        channel = self._channel
-        over = channel.closed or channel.eof_received or not self._connection.alive
-        if not over:
-            self._arrival.wait(timeout_s)
-        self._arrival.reset()
-        stdout = channel.recv(_CHUNK_BYTES) if channel.recv_ready() else b""
-        stderr = channel.recv_stderr(_CHUNK_BYTES) if channel.recv_stderr_ready() else b""
-        if channel.recv_ready() or channel.recv_stderr_ready():
-            self._arrival.set()
-        return None if over and not stdout and not stderr else (stdout, stderr)
-
-    def end(self) -> None:
-        """Send the end of stdin."""
-        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
-            self._channel.shutdown_write()
-
-    def abort(self, why: str) -> None:
-        """Close the whole connection: what hangs is the host, or the way to it."""
-        self._connection.close(why)
-
-    def epitaph(self) -> str:
-        """Why the connection was lost, or with what the login shell ended."""
-        lost = self._connection.epitaph()
-        if lost:
-            return lost
-        self._channel.status_event.wait(_STATUS_S)
-        status = self._channel.exit_status
-        if status < 0:  # paramiko's -1: killed by a signal, or the session's process on the host was
-            return self._connection.epitaph() or "the command's shell on the host was killed"
-        return f"the login shell ended with {status} and did not run the command to its end"
+        self._over_ssh = SshPlainExecutor(settings, addresses)
+        super().__init__(self._over_ssh)
+        self._timeout_s = settings.connect_timeout_s
+        self._watchdog = Watchdog()
 
     def close(self) -> None:
-        """Close the channel and give back its room."""
-        with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
-            self._channel.close()
-        if not self._released:
-            self._released = True
-            self._release(self._connection)
+        """End every command, then let go of all connections."""
+        super().close()
+        self._watchdog.close()
 
+    def _stream(self, host: str, argv: tuple[str, ...], arrived: Callable[[], None]) -> Stream:
+        session = self._over_ssh.session(host, timeout_s=self._timeout_s)
+        stream = SshStream(session, arrived)
+        connection, channel = session.connection, session.channel
+        silent = f"the host did not execute anything within {self._timeout_s:g} s"
+        begun = False
+        self._watchdog.arm(stream, self.now() + self._timeout_s, lambda: connection.close(silent))
+        try:
+            channel.exec_command(shlex.join(("exec", *argv)).encode("ascii"))
+            channel.sendall(program())
+            begun = True
+        except (paramiko.SSHException, OSError, EOFError) as exc:
+            cause = connection.epitaph() or f"the server refuses to execute ({exc})"
+            raise HostUnreachable(host, "starting the agent", cause) from exc
+        finally:
+            self._watchdog.disarm(stream)
+            if not begun:
+                with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
+                    stream.close()
+        return stream
 
-def _raise_file_limit() -> None:
-    """Each connection is a file descriptor; the usual soft limit of 1,024 is too low for a large fabric."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    def _worth_another_try(self, error: HostUnreachable) -> bool:
+        return not isinstance(error, Refused)
+
+    def _interrupt(self) -> None:
+        self._over_ssh.connector.close()

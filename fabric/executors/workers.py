@@ -19,6 +19,7 @@ class Workers:
         self._jobs: deque[Callable[[], None]] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
+        self._closing = False
 
     def submit(self, job: Callable[[], None]) -> None:
         """Do *job* in some thread; it must not raise."""
@@ -32,9 +33,11 @@ class Workers:
                 thread.start()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until all jobs are done and all threads have gone."""
+        """Wait until all jobs are done and all threads have gone; from now on none stays idle."""
         until_s = time.monotonic() + timeout_s
         with self._changed:
+            self._closing = True
+            self._changed.notify_all()
             threads = list(self._threads)
         for thread in threads:
             thread.join(timeout=max(0.0, until_s - time.monotonic()))
@@ -43,7 +46,7 @@ class Workers:
         while True:
             with self._changed:
                 self._idle += 1
-                if not self._jobs:
+                if not self._jobs and not self._closing:
                     self._changed.wait(_IDLE_S)
                 self._idle -= 1
                 if not self._jobs:

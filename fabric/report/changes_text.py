@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from math import fsum
 
 from fabric.model.change import ChangeResult
-from fabric.model.verdict import ExpectationVerdict
+from fabric.model.verdict import ChangeEffect, ExpectationVerdict
 from fabric.report.change_words import what
-from fabric.report.effect import Effect
 
 MOST_LINES = 20
 _COUNTERS = 4  # of one change; the others are in verdict.json
@@ -38,7 +37,7 @@ def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tup
         yield found, f"{columns}  {found.text}", found.reason
 
 
-def change_lines(changes: Sequence[ChangeResult], effects: Sequence[Effect]) -> Iterator[str]:
+def change_lines(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect]) -> Iterator[str]:
     """
     What was changed and what that did to bandwidth, what is wrong first; counters and explanations indented below.
 
@@ -74,7 +73,7 @@ class _Row:
     note: str
 
 
-def _row(result: ChangeResult, effect: Effect | None) -> _Row:
+def _row(result: ChangeResult, effect: ChangeEffect | None) -> _Row:
     note = effect.note if effect is not None else ""
     return _Row(result.change.phase, what(result.change), result.state, result.reason, _effect(effect), note)
 
@@ -100,7 +99,7 @@ def _held(result: ChangeResult) -> str:
     return f"{state + ', ' if state else ''}in force {_in_force_s(result):.1f} s{times}"
 
 
-def _effect(effect: Effect | None) -> str:
+def _effect(effect: ChangeEffect | None) -> str:
     if effect is None or not effect.samples:
         return ""
     parts = []
@@ -117,7 +116,7 @@ def _reference(name: str) -> str:
     return "what was before" if name == "before it" else name
 
 
-def _times(effect: Effect) -> list[str]:
+def _times(effect: ChangeEffect) -> list[str]:
     if effect.detect_s is None:
         return ["no loss seen"]
     back = "not seen back" if effect.recover_s is None else f"back {effect.recover_s:.1f} s after its end"

@@ -41,7 +41,10 @@ def show_check(checked: Checked, out: Console) -> None:
     many = f"{len(checked.hosts):,} host{'' if len(checked.hosts) == 1 else 's'} ({fold(checked.hosts)})"
     what = visible(checked.scenario or checked.inventory)
     out.print(Text.assemble((word, style), f"  {what} on {many}: {meaning}"))
-    tally = ", ".join(f"{number:,} {name}" for name, number in _counts(checked).items())
+    tally = ", ".join(
+        f"{number:,} {name}{'s' if number > 1 and name != Severity.UNKNOWN.value else ''}"
+        for name, number in _counts(checked).items()
+    )
     clock = " of simulated time" if checked.backend == "mock" else ""
     out.print(Text(f"{' ' * len(word)}  {tally or 'nothing found'}, in {checked.elapsed_s:.1f} s{clock}"))
     if checked.findings:

@@ -15,10 +15,9 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
-from fabric.model.verdict import ExpectationVerdict, Suspect
+from fabric.model.verdict import ExpectationVerdict, Suspect, Verdict
 from fabric.plan.plan import Plan
 from fabric.report.changes_text import change_lines, expectation_rows
-from fabric.report.effect import Effect
 from fabric.report.output import say
 from fabric.report.plan_changes import phase_lines, warning_lines
 from fabric.report.verdict_json import counts
@@ -45,10 +44,10 @@ _MEANING = {
 _MOST_SUSPECTS = 20
 
 
-def print_verdict(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> None:
-    """Print it, with what its changes did (*effects*); colour only on a terminal."""
+def print_verdict(judged: JudgedRun) -> None:
+    """Print it; colour only on a terminal."""
     console, buffer = _console()
-    show_verdict(judged, console, effects=effects)
+    show_verdict(judged, console)
     say(buffer.getvalue())
 
 
@@ -68,7 +67,7 @@ def _console() -> tuple[Console, StringIO]:
     return Console(file=buffer, force_terminal=terminal, highlight=False, soft_wrap=True), buffer
 
 
-def show_verdict(judged: JudgedRun, out: Console, *, effects: Sequence[Effect] = ()) -> None:
+def show_verdict(judged: JudgedRun, out: Console) -> None:
     """Write it to a console; names and outputs are never read as markup."""
     verdict, scenario = judged.verdict, judged.scenario
     clock = " of simulated time" if judged.backend == "mock" else ""
@@ -81,7 +80,7 @@ def show_verdict(judged: JudgedRun, out: Console, *, effects: Sequence[Effect] =
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
     out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(judged.elapsed_s)}{clock}: {tally}"))
     _print_expectations(out, verdict.expectations)
-    _print_changes(out, judged, effects)
+    _print_changes(out, verdict)
     _print_suspects(out, verdict.suspects)
     if verdict.reasons:
         out.print(Text("\nWhat did not pass"))
@@ -109,11 +108,11 @@ def _print_expectations(out: Console, expectations: tuple[ExpectationVerdict, ..
             out.print(Text(f"                {visible(reason)}"))
 
 
-def _print_changes(out: Console, judged: JudgedRun, effects: Sequence[Effect]) -> None:
-    if not judged.verdict.changes:
+def _print_changes(out: Console, verdict: Verdict) -> None:
+    if not verdict.changes:
         return
     out.print(Text("\nChanges"))
-    for line in change_lines(judged.verdict.changes, effects):
+    for line in change_lines(verdict.changes, verdict.effects):
         out.print(Text(f"  {visible(line)}"))
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from fabric.model.change import ChangeResult
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import Verdict
-from fabric.report.effect import Effect
+from fabric.model.verdict import ChangeEffect, Verdict
 from fabric.report.plan_changes import change_document
 
 VERDICT_FORMAT = 1
@@ -38,12 +37,12 @@ def exit_code(verdict: Verdict) -> int:
     return EXIT_CODES[verdict.outcome]
 
 
-def verdict_document(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> dict[str, Any]:
+def verdict_document(judged: JudgedRun) -> dict[str, Any]:
     """
     JSON-able; only probes that did not pass are listed, the counts speak of all.
 
     *expectations* and *changes* came with changes and are empty in a run without; what was there before is as it was,
-    so the format is still 1. *effects* say what each change did to bandwidth.
+    so the format is still 1.
     """
     verdict = judged.verdict
     return {
@@ -63,7 +62,7 @@ def verdict_document(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> di
             {"component": c.component, "outcome": c.outcome.value, "reason": c.reason} for c in verdict.components
         ],
         "expectations": [{**asdict(found), "outcome": found.outcome.value} for found in verdict.expectations],
-        "changes": _changes(verdict.changes, effects),
+        "changes": _changes(verdict.changes, verdict.effects),
         "not_passed": [
             {
                 "probe_id": probe.probe_id,
@@ -78,7 +77,7 @@ def verdict_document(judged: JudgedRun, *, effects: Sequence[Effect] = ()) -> di
     }
 
 
-def _changes(changes: Sequence[ChangeResult], effects: Sequence[Effect]) -> list[dict[str, Any]]:
+def _changes(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect]) -> list[dict[str, Any]]:
     by_id = {effect.change_id: effect for effect in effects}
     found = []
     for result in changes:
@@ -97,7 +96,7 @@ def _changes(changes: Sequence[ChangeResult], effects: Sequence[Effect]) -> list
     return found
 
 
-def _effect(effect: Effect) -> dict[str, Any]:
+def _effect(effect: ChangeEffect) -> dict[str, Any]:
     return {
         "retained": effect.retained,
         "reference": effect.reference,

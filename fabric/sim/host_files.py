@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.sim.port_tool import Asked, Said
-from fabric.sim.sysfs import ROOT, cat
+from fabric.sim.sysfs import ROOT, port_states
 
 _KERNEL = {
     "/proc/self/limits": (
@@ -32,14 +32,17 @@ def kernel_files(asked: Asked) -> Said:
 
 
 def grep(asked: Asked) -> Said:
-    """``grep -H . FILE...``: every line that is not empty, with its file."""
+    """``grep -H . FILE...``: every line that is not empty, with its file; here only of the states of ports."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
-    stdout = stderr = ""
-    for path in asked.words[2:]:
-        found = cat(Asked(asked.rack, asked.site, (path,), asked.at_s, asked.pid))
-        stdout += "".join(f"{path}:{line}\n" for line in found.stdout.splitlines() if line)
-        stderr += _NO_FILE.format(tool="grep", path=path) if found.status else ""
+    files = {
+        f"{ROOT}{rnic.device}/ports/{rnic.port}/{name}": text
+        for rnic in asked.rnics
+        for name, text in port_states(asked.port_of(rnic.device)).items()
+    }
+    paths = asked.words[2:]
+    stdout = "".join(f"{path}:{files[path]}\n" for path in paths if path in files)
+    stderr = "".join(_NO_FILE.format(tool="grep", path=path) for path in paths if path not in files)
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
 
 

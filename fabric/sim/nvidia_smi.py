@@ -40,7 +40,9 @@ def nvidia_smi(asked: Asked) -> Said:
     queried = gpu_query(asked, [(gpu, _uuid(asked, gpu)) for gpu in gpus])
     if queried is not None:
         return queried
-    stderr = "nvidia-smi: simulated rack: only `topo -m`, `-L`, `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    stderr = (
+        "nvidia-smi: simulated rack: only `topo -m`, `-L`, `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    )
     return Said(stderr=stderr, status=2)
 
 

@@ -64,6 +64,16 @@ def _found(asked: Asked, path: str) -> list[str]:
     return texts
 
 
+def port_states(port: Port) -> dict[str, str]:
+    """The files of a port that need no look at the rest of the fabric."""
+    return {
+        "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
+        "phys_state": f"{port.kernel_physical}: {PHYSICAL_TEXT[port.kernel_physical]}",
+        "rate": rate_text(port),
+        "link_layer": "Ethernet" if port.node.ethernet else "InfiniBand",
+    }
+
+
 def _files(asked: Asked, rnic: Rnic) -> dict[str, str]:
     """Every file of one RNIC, by its path below the root."""
     port = asked.port_of(rnic.device)
@@ -77,11 +87,7 @@ def _files(asked: Asked, rnic: Rnic) -> dict[str, str]:
         "node_desc": port.node.description,
         "node_guid": ":".join(guid[at : at + 4] for at in range(0, 16, 4)),
     }
-    state = {
-        "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
-        "phys_state": f"{port.kernel_physical}: {PHYSICAL_TEXT[port.kernel_physical]}",
-        "rate": rate_text(port),
-        "link_layer": "Ethernet" if ethernet else "InfiniBand",
+    state = port_states(port) | {
         "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
         "sm_lid": f"0x{manager.lid if manager else 0:x}",
     }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.analysis.effects import ChangeEffect, windows_report
+from fabric.analysis.effects import windows_report
 from fabric.analysis.recovery import judge_recovery
 from fabric.analysis.samples import samples
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import ExpectedRecovery, PhaseRef
-from fabric.model.verdict import ExpectationVerdict
+from fabric.model.verdict import ChangeEffect, ExpectationVerdict
 from tests.analysis.changed import RETRIES, Script
 
 # Samples of 10 s each: 0-10, 10-20, and so on.

@@ -104,6 +104,22 @@ def test_a_full_disk_leaves_the_file_whole(place):
     assert config.read_text() == long
 
 
+@pytest.mark.parametrize("lost", ["sed 3q", "sed 's/routing_engine.*/routing_engine/'"])
+def test_a_tool_that_loses_text_without_a_word_is_noticed(place, lost):
+    """An awk that ignores that its output cannot be written: the new file is looked at before it is taken."""
+    config, backup = place
+    tools = config.parent / "bin"
+    tools.mkdir()
+    (tools / "awk").write_text(
+        f'#!/bin/sh\ncase $* in *wanted*) /usr/bin/awk "$@" | {lost};; *) /usr/bin/awk "$@";; esac\n'
+    )
+    (tools / "awk").chmod(0o755)
+    path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    argv = conf_shell.edit(str(config), str(backup), {"routing_engine": "ar_updn"})
+    status, said = run(argv, env=path)
+    assert (status, "is not whole" in said, config.read_text()) == (1, True, TEXT)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be without rights")
 def test_a_folder_without_write_permission_leaves_the_file_whole(tmp_path_factory):
     """Exit 1 with a reason."""
@@ -187,3 +203,16 @@ def test_it_fits_on_one_line_of_a_guard():
     """A guard keeps one command a line and refuses line breaks."""
     steps = [conf_shell.edit("/c", "/b", {"key": "it's"}), conf_shell.restore("/c", "/b"), conf_shell.drop("/c", "/b")]
     assert len(guard.steps_text(steps).splitlines()) == 3
+
+
+def test_a_guard_gets_the_same_command_back_from_its_line(place):
+    """``eval "set -- $line"`` of what it keeps, and the file is edited and put back."""
+    config, backup = place
+    value = """it's "$HOME" \\ `x`"""
+    for argv, wanted in (
+        (conf_shell.edit(str(config), str(backup), {"routing_engine": value}), value),
+        (conf_shell.restore(str(config), str(backup)), "updn"),
+    ):
+        line = guard.steps_text([argv])
+        status, said = run(("sh", "-c", 'eval "set -- $1"; "$@"', "guard", line))
+        assert (status, opensm_conf.parse(config.read_text())["routing_engine"]) == (0, wanted), said

@@ -86,6 +86,25 @@ def test_a_link_that_is_down_already_is_refused(by):
         played.prepare(down(by=by))
 
 
+@pytest.mark.parametrize("by", ["mlxlink", "mlxreg"])
+def test_a_host_that_has_closed_its_port_already_is_refused(by):
+    """Also where nobody looks at the switch."""
+    played = Played(ChangeSettings())
+    played.ask("gpu001", ("mlxlink", "-d", "mlx5_0", "--port_state", "DN"))
+    with pytest.raises(Refused, match=r"gpu001/mlx5_0:1 is down already \(.*Disabled"):
+        played.prepare(down(by=by))
+
+
+def test_a_port_that_the_subnet_manager_has_not_visited_is_refused():
+    """It is not known whether it would ever have come up."""
+    played = Played(VIA)
+    info = "LinkState:.......................Initialize\nPhysLinkState:...................LinkUp\n"
+    said = f"Switch PortInfo:\n# Port info: Lid 1 port 1\n{info}"
+    played.answers["gpu004 ibportstate"] = (said, "", 0)
+    with pytest.raises(Refused, match="Initialize/LinkUp already"):
+        played.prepare(down())
+
+
 @pytest.mark.parametrize("component", ["gpu004/mlx5_0", "leaf0--spine0"])
 def test_the_only_way_to_a_port_is_not_closed(component):
     """It could not be opened again: via's own cable, and (from elsewhere) the last cable of a switch."""
@@ -141,6 +160,17 @@ def test_ethernet_ports_are_closed_by_their_hosts():
     with pytest.raises(Refused, match="InfiniBand ports only"):
         played.prepare(down())
     alterations = played.prepare(asked)
+    played.apply(alterations)
+    played.confirm(asked, alterations)
+    played.undo(alterations)
+    assert played.recovered(asked, alterations) > 1.0
+
+
+def test_without_via_a_host_closes_its_own_end():
+    """The other end cannot be looked at, and is not."""
+    played, asked = Played(ChangeSettings()), down(by="mlxlink")
+    alterations = played.prepare(asked)
+    assert "other end" not in alterations[0].prior
     played.apply(alterations)
     played.confirm(asked, alterations)
     played.undo(alterations)

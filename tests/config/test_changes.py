@@ -123,6 +123,8 @@ BAD = [
     ("ber: {raw: 2.5e-6, links: gpu1/mlx5_0}", ["7: got '2.5e-6'; write 2e-6 or 3e-6"]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 5}", ["7: expected a duration from 0.1s to 86400s such as 0.5s, "]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, by: ip}", ["7: unknown key 'by'"]),
+    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 601s}", ["7: expected at most 600s, 'max_hold' of the lease in the"]),
+    ("link_down: {links: gpu1/mlx5_0, for: 11m}", ["7: expected at most 600s, 'max_hold' of the lease"]),
     ("link_down: {}", ["7: 'links' is required here"]),
     ("link_down: {links: gpu1/mlx5_0, by: mlxlnk}", ["7: got 'mlxlnk'; did you mean 'mlxlink'?"]),
     ("port_flap: {links: gpu1/mlx5_0}", ["7: 'down' is required here"]),

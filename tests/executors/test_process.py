@@ -1,4 +1,4 @@
-"""Commands carried by local processes, plain and behind a prefix."""
+"""Commands carried by local processes, with an agent and without, here and behind a prefix."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from fabric.errors import HostUnreachable
 from fabric.executors.once import run_once
 from fabric.executors.process import ProcessExecutor
+from fabric.executors.process_plain import ProcessPlainExecutor
 from fabric.model.command import Command
 from tests.executors.contract import ExecutorContract
 from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until
@@ -22,13 +23,23 @@ from tests.executors.observing import TOKEN_NAME, processes_with, running_with, 
 _CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 255; }; exec "$@"', "{host}")
 
 
+Reach = ProcessExecutor | ProcessPlainExecutor
+
+
+@pytest.fixture(params=[ProcessExecutor, ProcessPlainExecutor], ids=["agent", "plain"])
+def kind(request: pytest.FixtureRequest) -> type[Reach]:
+    """With an agent for all commands of a host, and with a process for each command."""
+    found: type[Reach] = request.param
+    return found
+
+
 class TestHere(ExecutorContract):
     """Commands on this machine."""
 
     @pytest.fixture
-    def executor(self) -> Iterator[ProcessExecutor]:
+    def executor(self, kind: type[Reach]) -> Iterator[Reach]:
         """A fresh one; its threads must all end."""
-        executor = ProcessExecutor()
+        executor = kind()
         yield executor
         executor.close()
         assert [one for one in threading.enumerate() if one.name.startswith("fabric ")] == []
@@ -40,40 +51,40 @@ class TestBehindPrefix(TestHere):
     dead_host = "dead"
 
     @pytest.fixture
-    def executor(self) -> Iterator[ProcessExecutor]:
+    def executor(self, kind: type[Reach]) -> Iterator[Reach]:
         """A fresh one with a prefix."""
-        executor = ProcessExecutor(_CARRIER)
+        executor = kind(_CARRIER)
         yield executor
         executor.close()
 
-    def test_prefix_that_fails_is_unreachable_in_its_own_words(self, executor: ProcessExecutor) -> None:
+    def test_prefix_that_fails_is_unreachable_in_its_own_words(self, executor: Reach) -> None:
         """What the carrier said about its failure reaches the operator."""
         with pytest.raises(HostUnreachable, match=r"dead: waiting for true: .* ended with 255 .* no route to dead"):
             run_once(executor, Command("dead", ("true",), 5))
 
 
-def test_prefix_that_is_missing_is_unreachable() -> None:
+def test_prefix_that_is_missing_is_unreachable(kind: type[Reach]) -> None:
     """A carrier that is not installed is transport trouble, not a missing tool."""
-    executor = ProcessExecutor(("fabric-no-such-carrier", "{host}"))
+    executor = kind(("fabric-no-such-carrier", "{host}"))
     with pytest.raises(HostUnreachable, match="fabric-no-such-carrier"):
         run_once(executor, Command("h", ("true",), 5))
     executor.close()
 
 
-def test_prefix_that_closes_stdin_is_said_so() -> None:
+def test_prefix_that_closes_stdin_is_said_so(kind: type[Reach]) -> None:
     """Without stdin nothing could end the command later, so it is ended at once and the operator told why."""
-    executor = ProcessExecutor(("sh", "-c", 'exec "$@" </dev/null', "{host}"))
+    executor = kind(("sh", "-c", 'exec "$@" </dev/null', "{host}"))
     with pytest.raises(HostUnreachable, match="stdin was closed on the way"):
         run_once(executor, Command("h", ("sleep", "60"), 70))
     executor.close()
 
 
-def test_killed_orchestrator_leaves_nothing_behind() -> None:
+def test_killed_orchestrator_leaves_nothing_behind(kind: type[Reach]) -> None:
     """SIGKILL of the process that holds the executor ends what it started."""
     token = f"orchestrator-{os.getpid()}"
     program = (
-        "from fabric.executors.process import ProcessExecutor; from fabric.model.command import Command\n"
-        f"e = ProcessExecutor(); e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
+        f"from {kind.__module__} import {kind.__name__} as Reach; from fabric.model.command import Command\n"
+        f"e = Reach(); e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
         "e.wait(e.now() + 60)"
     )
     with subprocess.Popen((sys.executable, "-c", program)) as orchestrator:

@@ -9,6 +9,7 @@ import paramiko
 import pytest
 
 from fabric.executors.ssh import SshExecutor
+from fabric.executors.ssh_plain import SshPlainExecutor
 from fabric.model.inventory import SshSettings
 from tests.executors.contract import ExecutorContract
 from tests.lab.lab import Lab
@@ -22,10 +23,12 @@ class TestSsh(ExecutorContract):
     host = "h1"
     dead_host = "dead"
 
-    @pytest.fixture
-    def executor(self, orchestrator: Lab, settings: SshSettings) -> Iterator[SshExecutor]:
-        """A fresh one; no thread of it or of paramiko may outlive it."""
-        executor = SshExecutor(settings, orchestrator.addresses)
+    @pytest.fixture(params=[SshExecutor, SshPlainExecutor], ids=["agent", "plain"])
+    def executor(
+        self, request: pytest.FixtureRequest, orchestrator: Lab, settings: SshSettings
+    ) -> Iterator[SshExecutor | SshPlainExecutor]:
+        """A fresh one, with an agent and without; no thread of it or of paramiko may outlive it."""
+        executor = request.param(settings, orchestrator.addresses)
         yield executor
         executor.close()
         left = [

@@ -17,6 +17,7 @@ import pytest
 from fabric.errors import HostUnreachable
 from fabric.executors.once import run_once
 from fabric.executors.ssh import SshExecutor
+from fabric.executors.ssh_plain import SshPlainExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost
@@ -27,18 +28,36 @@ from tests.lab.sshd import children, make_key
 pytestmark = pytest.mark.lab
 
 
+Reach = SshExecutor | SshPlainExecutor
+
+
+@pytest.fixture(params=[SshExecutor, SshPlainExecutor], ids=["agent", "plain"])
+def kind(request: pytest.FixtureRequest) -> type[Reach]:
+    """With an agent on each host, and with a channel for each command."""
+    found: type[Reach] = request.param
+    return found
+
+
 @pytest.fixture
-def executor(orchestrator: Lab, settings: SshSettings) -> Iterator[SshExecutor]:
+def executor(kind: type[Reach], orchestrator: Lab, settings: SshSettings) -> Iterator[Reach]:
     """An executor that reaches the lab."""
-    executor = SshExecutor(settings, orchestrator.addresses)
+    executor = kind(settings, orchestrator.addresses)
+    yield executor
+    executor.close()
+
+
+@pytest.fixture
+def plain(orchestrator: Lab, settings: SshSettings) -> Iterator[SshPlainExecutor]:
+    """One without agents."""
+    executor = SshPlainExecutor(settings, orchestrator.addresses)
     yield executor
     executor.close()
 
 
 @contextlib.contextmanager
-def reaching(settings: SshSettings, addresses: dict[str, str]) -> Iterator[SshExecutor]:
+def reaching(settings: SshSettings, addresses: dict[str, str], *, kind: type[Reach] = SshExecutor) -> Iterator[Reach]:
     """An executor for settings of the test's own."""
-    executor = SshExecutor(settings, addresses)
+    executor = kind(settings, addresses)
     try:
         yield executor
     finally:
@@ -50,7 +69,7 @@ def lingering(token: str, host: str = "h1", *, timeout_s: float = 60) -> Command
     return Command(host, ("sleep", "60"), timeout_s, ((TOKEN_NAME, token),))
 
 
-def test_killed_sshd_session_is_lost_and_ends_the_command(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_killed_sshd_session_is_lost_and_ends_the_command(executor: Reach, orchestrator: Lab) -> None:
     """When the session's process dies, its commands are lost, and nothing of them stays on the host."""
     token = f"killed-session-{os.getpid()}"
     tickets = [executor.start(lingering(token)) for _ in range(3)]
@@ -65,7 +84,7 @@ def test_killed_sshd_session_is_lost_and_ends_the_command(executor: SshExecutor,
     assert run_once(executor, Command("h1", ("true",), 10)).exit_status == 0
 
 
-def test_killed_wrapper_is_lost_and_no_number(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_killed_wrapper_is_lost_and_no_number(executor: Reach, orchestrator: Lab) -> None:
     """paramiko's exit status -1 never becomes a result."""
     token = f"killed-wrapper-{os.getpid()}"
     ticket = executor.start(lingering(token))
@@ -77,18 +96,19 @@ def test_killed_wrapper_is_lost_and_no_number(executor: SshExecutor, orchestrato
         os.kill(pid, signal.SIGKILL)
     ((last,),) = collected(executor, [ticket]).values()
     assert isinstance(last, Lost)
-    assert str(last.error) == "h1: waiting for sleep: the command's shell on the host was killed"
+    killed = "agent" if isinstance(executor, SshExecutor) else "command's shell"
+    assert str(last.error) == f"h1: waiting for sleep: the {killed} on the host was killed"
 
 
-def test_killed_orchestrator_leaves_nothing_on_hosts(orchestrator: Lab, tmp_path: Path) -> None:
+def test_killed_orchestrator_leaves_nothing_on_hosts(kind: type[Reach], orchestrator: Lab, tmp_path: Path) -> None:
     """SIGKILL of the orchestrator ends its commands on the hosts."""
     token = f"killed-orchestrator-{os.getpid()}"
     program = tmp_path / "orchestrator.py"
     program.write_text(
-        "from fabric.executors.ssh import SshExecutor\n"
+        f"from {kind.__module__} import {kind.__name__} as Reach\n"
         "from fabric.model.command import Command\n"
         "from fabric.model.inventory import SshSettings\n"
-        f"executor = SshExecutor({orchestrator.settings()!r}, {orchestrator.addresses!r})\n"
+        f"executor = Reach({orchestrator.settings()!r}, {orchestrator.addresses!r})\n"
         f"for host in ('h1', 'h2'):\n"
         f"    executor.start(Command(host, ('sleep', '60'), 70, (({TOKEN_NAME!r}, {token!r}),)))\n"
         "executor.wait(executor.now() + 60)\n"
@@ -99,7 +119,7 @@ def test_killed_orchestrator_leaves_nothing_on_hosts(orchestrator: Lab, tmp_path
     assert until(lambda: not processes_with(token)), processes_with(token)
 
 
-def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: Reach, orchestrator: Lab) -> None:
     """A host that hangs costs a command its deadline and the grace, no more; other hosts go on meanwhile."""
     server = orchestrator.sshd["h2"]
     assert run_once(executor, Command("h2", ("true",), 10)).exit_status == 0
@@ -117,7 +137,7 @@ def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: SshExecutor, orch
     assert run_once(executor, Command("h2", ("true",), 10)).exit_status == 0
 
 
-def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: Reach, orchestrator: Lab) -> None:
     """The watchdog here does what the host's own deadline cannot."""
     server, token = orchestrator.sshd["h2"], f"frozen-{os.getpid()}"
     ticket = executor.start(lingering(token, "h2", timeout_s=1.5))
@@ -134,7 +154,7 @@ def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: Ssh
     assert until(lambda: not processes_with(token)), processes_with(token)
 
 
-def test_cut_cable_is_noticed_without_a_word(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_cut_cable_is_noticed_without_a_word(executor: Reach, orchestrator: Lab) -> None:
     """A host that vanishes from the network is noticed by TCP keepalive, in about 11 s, long before the deadline."""
     token = f"cut-{os.getpid()}"
     ticket = executor.start(lingering(token, "h3", timeout_s=59))
@@ -199,11 +219,21 @@ def test_key_of_the_agent_is_used_by_many_at_once(
             agent.terminate()
 
 
-def test_more_commands_than_channels_wait_their_turn(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_forty_commands_share_one_session(orchestrator: Lab, settings: SshSettings) -> None:
+    """With an agent all commands of a host go over one channel of one connection."""
+    with reaching(settings, orchestrator.addresses) as executor:
+        tickets = [executor.start(Command("h1", ("sleep", "0.3"), 30)) for _ in range(40)]
+        ends = [last for (last,) in collected(executor, tickets).values()]
+        assert [end for end in ends if not isinstance(end, Ended)] == []
+        (session,) = orchestrator.sshd["h1"].sessions()
+        assert len(children(session)) == 1
+
+
+def test_more_commands_than_channels_wait_their_turn(plain: SshPlainExecutor, orchestrator: Lab) -> None:
     """Forty at once fit on four connections of eight; the rest follow."""
-    tickets = [executor.start(Command("h1", ("sleep", "0.3"), 30)) for _ in range(40)]
+    tickets = [plain.start(Command("h1", ("sleep", "0.3"), 30)) for _ in range(40)]
     assert until(lambda: len(orchestrator.sshd["h1"].sessions()) == 4)
-    ends = [last for (last,) in collected(executor, tickets).values()]
+    ends = [last for (last,) in collected(plain, tickets).values()]
     assert [end for end in ends if not isinstance(end, Ended)] == []
     assert len(orchestrator.sshd["h1"].sessions()) == 4
 
@@ -236,7 +266,7 @@ def test_server_with_few_sessions_is_used_within_its_limit(
         known = tmp_path / "known"
         known.write_text(f"[{narrow.address}]:2224 {narrow.public_key()}\n")
         other = dataclasses.replace(settings, port=2224, known_hosts=(str(known),))
-        with reaching(other, orchestrator.addresses) as executor:
+        with reaching(other, orchestrator.addresses, kind=SshPlainExecutor) as executor:
             tickets = [executor.start(Command("h3", ("sleep", "0.2"), 30)) for _ in range(12)]
             ends = [last for (last,) in collected(executor, tickets).values()]
         assert [end for end in ends if not isinstance(end, Ended)] == []
@@ -244,12 +274,13 @@ def test_server_with_few_sessions_is_used_within_its_limit(
         narrow.stop()
 
 
-def test_idle_connection_that_died_is_replaced(executor: SshExecutor, orchestrator: Lab) -> None:
+def test_idle_connection_that_died_is_replaced(executor: Reach, orchestrator: Lab) -> None:
     """A connection lost between commands costs the next command nothing."""
     for _ in range(3):
         assert run_once(executor, Command("h1", ("true",), 10)).exit_status == 0
         for pid in orchestrator.sshd["h1"].sessions():
             os.kill(pid, signal.SIGKILL)
+        assert until(lambda: not orchestrator.sshd["h1"].sessions())  # its end of the connection is closed by then
 
 
 def test_close_interrupts_connecting(orchestrator: Lab, settings: SshSettings) -> None:

@@ -9,12 +9,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from fabric.analysis.effects import ChangeEffect, WindowEffect
 from fabric.model.change import Change, ChangeResult, ChangeSettings, When, Window
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
-from fabric.model.verdict import ExpectationVerdict, Verdict
+from fabric.model.verdict import ChangeEffect, ExpectationVerdict, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.report.change_words import what, when
@@ -40,16 +39,20 @@ EFFECT = ChangeEffect(
 )
 
 
-def run(*results: ChangeResult, expectations: tuple[ExpectationVerdict, ...] = ()) -> JudgedRun:
+def run(
+    *results: ChangeResult,
+    expectations: tuple[ExpectationVerdict, ...] = (),
+    effects: tuple[ChangeEffect, ...] = (),
+) -> JudgedRun:
     """A judged run with changes."""
-    verdict = Verdict(Outcome.FAIL, ("FAIL: something",), (), (), (), expectations, results)
+    verdict = Verdict(Outcome.FAIL, ("FAIL: something",), (), (), (), expectations, results, effects)
     return JudgedRun(SCENARIO, verdict, "r", "r", 61, "ssh", ("h100-ndr (b.yaml)",), "fabric report r")
 
 
-def shown(judged: JudgedRun, *effects: ChangeEffect) -> str:
+def shown(judged: JudgedRun) -> str:
     """What a person sees of a verdict."""
     out = io.StringIO()
-    show_verdict(judged, Console(file=out, width=100, soft_wrap=True, highlight=False), effects=effects)
+    show_verdict(judged, Console(file=out, width=100, soft_wrap=True, highlight=False))
     return out.getvalue()
 
 
@@ -68,7 +71,7 @@ def test_a_ratio_reads_at_a_glance() -> None:
 
 def test_a_change_says_what_it_did() -> None:
     """Where, how long, what was kept, when it was seen and over, which counters grew, and why not more."""
-    text = shown(run(REVERTED), EFFECT)
+    text = shown(run(REVERTED, effects=(EFFECT,)))
     for part in (
         "degraded  ber raw 1e-5  leaf1--spine1  in force 60.0 s",
         "kept 0.61 of what was before; 1 of 4 probes given up",
@@ -86,7 +89,7 @@ def test_changes_that_did_the_same_share_a_line() -> None:
         for number in range(4)
     ]
     lost = replace(alike[0], change=replace(BER, change_id="lost"), state="lost")
-    text = shown(run(*alike, lost), *(replace(EFFECT, change_id=f"c{number}") for number in range(4)))
+    text = shown(run(*alike, lost, effects=tuple(replace(EFFECT, change_id=f"c{number}") for number in range(4))))
     assert text.count("ber raw 1e-5") == 2
     assert "4: leaf0--spine1, leaf1--spine1, ...  in force 60.0 s; kept 0.61" in text
     assert "counters: symbol_errors +49,380 at 4 ends" in text
@@ -110,7 +113,7 @@ def test_a_run_without_changes_shows_none() -> None:
 
 def test_verdict_json_holds_both() -> None:
     """Numbers as numbers, outcomes as texts; the format is the same, since nothing that was there changed."""
-    document = json.loads(json.dumps(verdict_document(run(REVERTED, expectations=(RATIO,)), effects=(EFFECT,))))
+    document = json.loads(json.dumps(verdict_document(run(REVERTED, expectations=(RATIO,), effects=(EFFECT,)))))
     assert document["format"] == 1
     (expectation,) = document["expectations"]
     assert (expectation["outcome"], expectation["value"], expectation["high"]) == ("pass", 1.62, 1.66)

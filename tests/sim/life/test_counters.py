@@ -118,3 +118,15 @@ def test_a_collective_is_counted_once_while_it_runs(kit):
     before = counter(kit, again, "port_xmit_data", ended_s - 0.2)
     after = counter(kit, again, "port_xmit_data", ended_s + 1.0)
     assert before <= after == pytest.approx(before, rel=0.1)
+
+
+def test_waiting_is_counted_while_it_lasts(kit):
+    """Half-way through a shared transfer half of the waiting is there."""
+    world = kit.world()
+    pairs = [kit.pair(0.0, "gpu002", "mlx5_0", port=18600 + number) for number in range(2)]
+    lines = [("gpu002", serve[2]) for serve, _ in pairs]
+    lines += [(f"gpu00{3 - 2 * n}", ask[2].replace("localhost", "10.0.0.2")) for n, (_, ask) in enumerate(pairs)]
+    for number, (host, text) in enumerate(lines):
+        world.start(host, tuple(text.replace("--duration=5", "--duration=100").split()), {}, number // 2 * 1.0)
+    world.next_s()
+    assert counter(kit, world, "port_xmit_wait", 52.0) * TICK_S == pytest.approx(25.0, abs=0.5)

@@ -124,3 +124,15 @@ def test_fields_of_nvidia_smi(kit):
     assert re.fullmatch(r"7, \d\d, 75\.00 W, NVIDIA H100 80GB HBM3", lines[8])
     bad = kit.ask(world, "gpu001", "nvidia-smi --query-gpu=colour --format=csv", 2.0)
     assert (bad.exit_status, bad.stdout) == (2, 'Field "colour" is not a valid field to query.\n\n')
+
+
+def test_old_heat_fades_while_new_is_added(kit):
+    """A transfer an hour after another finds its RNIC as cold as the first did."""
+    world = kit.world()
+    felt = []
+    for began_s in (2.0, 4000.0):
+        cold = rnic_c(kit, world, began_s - 1.0)
+        ended = kit.played(world, kit.pair(began_s, "gpu001", "mlx5_0", port=18600))[1]
+        felt.append(rnic_c(kit, world, ended.at_s) - cold)
+    assert felt[0] == pytest.approx(18.0 * (1 - exp(-5 / 150)), abs=0.15)
+    assert felt[1] == pytest.approx(felt[0], abs=0.15)

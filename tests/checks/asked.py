@@ -1,0 +1,45 @@
+"""Answers of one host to the commands of one check, as tests write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.checks.answer import Answer, Answers, Argv
+from fabric.checks.kind import Check
+from fabric.checks.needs import HostNeeds
+from fabric.checks.needs_of_changes import Alters
+from fabric.model.finding import Finding, Severity
+from fabric.model.topology import Host
+from tests.conftest import rack_topology
+
+HOST: Host = rack_topology(1).hosts["gpu001"]
+EVERYTHING = HostNeeds(
+    programs=("ib_write_bw", "numactl", "alltoall_perf", "all_reduce_perf", "mpirun", "srun"),
+    alters=Alters(("mlxreg", "mlxlink", "ibportstate"), guarded=True, closes=("mlx5_0",)),
+    cuda=True,
+    gpudirect=True,
+    pinned_bytes=1 << 27,
+    peer="gpu002",
+    ssh=True,
+)
+
+
+def answer(argv: Argv, stdout: str = "", stderr: str = "", status: int = 0, *, lost: str = "") -> Answer:
+    """An answer that took 10 ms."""
+    return Answer(argv, status, stdout, stderr, 5.0, 5.01, lost)
+
+
+def found(
+    check: Check, said: Mapping[Argv, Answer] | Answer, needs: HostNeeds = EVERYTHING, host: Host = HOST
+) -> list[Finding]:
+    """What the check finds; commands that are not in *said* were lost."""
+    given = {said.argv: said} if isinstance(said, Answer) else said
+    answers: Answers = {
+        argv: given.get(argv, answer(argv, status=-1, lost="not asked")) for argv in check.commands(host, needs)
+    }
+    return list(check.read(host, needs, answers))
+
+
+def severities(findings: list[Finding]) -> list[Severity]:
+    """Of each finding."""
+    return [one.severity for one in findings]

@@ -1,0 +1,62 @@
+"""Whatever a host says, a check finds something or nothing, and never breaks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.checks import clock, reach
+from fabric.checks.answer import Answer
+from fabric.checks.kind import Check
+from fabric.checks.pre_flight import CHECKS
+from fabric.model.finding import Finding, Severity
+from fabric.report.visible import visible
+from tests.checks.asked import EVERYTHING, HOST, answer
+
+FRAGMENTS = (
+    "4: ACTIVE\n", "5: LinkUp\n", "400 Gb/sec (4X NDR)\n", "/sys/class/infiniband/mlx5_0/ports/1/state:4: ACTIVE\n",
+    "0, NVIDIA H100, Disabled\n", "GPU-1, 1, x\n", "Loopback Mode : ", "Version: ", "Max locked memory   ", "Uid:\t0\t0\t",
+    "CapEff:\t", "KEEP_IB_LINK_UP_P1  True(1)\n", "\x1b[31m", "\u202e", "\ud800", "1700000000.000000000\n", "(Open MPI) ",
+    "available: 2 nodes", "USAGE: ", "nvidia_peermem 1 0 ", "Python 3.", "sudo: a password is required\n",
+)  # fmt: skip
+TEXT = st.one_of(st.text(st.characters(codec=None), max_size=80), st.sampled_from(FRAGMENTS))
+TEXTS = st.lists(TEXT, max_size=6).map("".join)
+SAID = st.tuples(TEXTS, TEXTS, st.sampled_from([0, 1, 2, 15, 126, 127, 255, -1]), st.sampled_from(["", "gone"]))
+
+
+def _sound(findings: list[Finding]) -> None:
+    for one in findings:
+        for text in (one.what, one.why, one.advice):
+            assert text
+            visible(text).encode()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.NAME))
+@given(said=st.lists(SAID, min_size=1, max_size=4))
+def test_a_check_takes_any_text(check: Check, said: list[tuple[str, str, int, str]]) -> None:
+    """No text raises; every finding can be printed."""
+    argvs = check.commands(HOST, EVERYTHING)
+    answers = {}
+    for number, argv in enumerate(argvs):
+        stdout, stderr, status, lost = said[number % len(said)]
+        answers[argv] = answer(argv, stdout, stderr, status, lost=lost)
+    _sound(list(check.read(HOST, EVERYTHING, answers)))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.NAME))
+def test_a_host_that_says_nothing_is_not_fine(check: Check) -> None:
+    """Lost answers are never silence; what is optional is a warning, all else unknown."""
+    answers = {argv: answer(argv, status=-1, lost="gone") for argv in check.commands(HOST, EVERYTHING)}
+    findings = list(check.read(HOST, EVERYTHING, answers))
+    assert findings
+    allowed = {Severity.WARNING} if check.NAME == "python" else {Severity.UNKNOWN}
+    assert {one.severity for one in findings} == allowed
+
+
+@given(said=st.lists(SAID, min_size=1, max_size=2))
+def test_reach_and_clock_take_any_text(said: list[tuple[str, str, int, str]]) -> None:
+    """The same holds for what is asked of every host."""
+    answers: list[Answer] = [answer(reach.ARGV, out, err, status, lost=lost) for out, err, status, lost in said]
+    _sound(list(reach.read("gpu001", answers, ssh=True)))
+    _sound(list(clock.read({f"gpu{number}": one for number, one in enumerate(answers)})))

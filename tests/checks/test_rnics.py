@@ -1,0 +1,105 @@
+"""RNICs and their links against the inventory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric.checks import rnics
+from fabric.checks.answer import Answer, Argv
+from fabric.model.finding import Finding, Severity
+from tests.checks.asked import EVERYTHING, HOST, answer, found
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "sysfs"
+DEVICES = [f"mlx5_{number}" for number in range(8)]
+FILES = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}
+
+
+def _read(devices: list[str] = DEVICES, **of_mlx5_3: str) -> list[Finding]:
+    """A healthy host but for one RNIC; an empty text: the kernel does not say it."""
+    argv = rnics.commands(HOST, EVERYTHING)[1]
+    lines = []
+    for device in DEVICES:
+        files = FILES | (of_mlx5_3 if device == "mlx5_3" else {})
+        lines += [f"/sys/class/infiniband/{device}/ports/1/{name}:{text}\n" for name, text in files.items() if text]
+    listed = "".join(f"{device}\n" for device in devices)
+    return found(rnics, {rnics.LIST: answer(rnics.LIST, listed), argv: answer(argv, "".join(lines))})
+
+
+def test_a_healthy_host_is_fine() -> None:
+    """Eight links, all active at line rate."""
+    assert _read() == []
+
+
+@pytest.mark.parametrize(
+    ("files", "severity", "words"),
+    [
+        ({"state": "1: DOWN", "phys_state": "2: Polling", "rate": ""}, Severity.PROBLEM, "mlx5_3 is DOWN/Polling"),
+        ({"state": "2: INIT"}, Severity.PROBLEM, "mlx5_3 is INIT/LinkUp"),
+        ({"rate": "200 Gb/sec (2X NDR)"}, Severity.PROBLEM, "runs at 200 Gb/s (2X), the inventory has 400"),
+        ({"rate": "800 Gb/sec (4X XDR)"}, Severity.WARNING, "runs at 800 Gb/s"),
+        ({"link_layer": "Ethernet"}, Severity.PROBLEM, "mlx5_3 is Ethernet, the inventory has InfiniBand"),
+        ({"rate": "fast"}, Severity.UNKNOWN, "rate is 'fast'"),
+        ({"state": ""}, Severity.UNKNOWN, "the state of mlx5_3 port 1 cannot be read"),
+        ({"state": "4: DOWN"}, Severity.UNKNOWN, "the state of mlx5_3 port 1 cannot be read"),
+    ],
+)
+def test_a_bad_link_is_named(files: dict[str, str], severity: Severity, words: str) -> None:
+    """One finding, of the right weight, about that RNIC."""
+    (one,) = _read(**files)
+    assert one.severity is severity
+    assert words in one.what
+
+
+def test_the_kernels_rounding_is_no_difference() -> None:
+    """FDR is written as 56 Gb/s, whatever the inventory says of its 54.5."""
+    platform = replace(HOST.platform, rnics=(replace(HOST.platform.rnics[0], line_rate_gbps=54.5),))
+    host = replace(HOST, platform=platform)
+    argv = rnics.commands(host, EVERYTHING)[1]
+    files = FILES | {"rate": "56 Gb/sec (4X FDR)"}
+    text = "".join(f"/sys/class/infiniband/mlx5_0/ports/1/{name}:{value}\n" for name, value in files.items())
+    said = {rnics.LIST: answer(rnics.LIST, "mlx5_0\n"), argv: answer(argv, text)}
+    assert found(rnics, said, host=host) == []
+
+
+def test_a_missing_rnic_is_told_once() -> None:
+    """Not a second time as a link that cannot be read."""
+    (one,) = _read([device for device in DEVICES if device != "mlx5_3"], state="", phys_state="")
+    assert one.what == "no RNIC mlx5_3"
+
+
+def test_other_names_are_told_with_what_is_missing() -> None:
+    """Devices that were renamed are likely those that are missing."""
+    (one,) = _read([*DEVICES[:3], *DEVICES[4:], "mlx5_bond_0"], state="", phys_state="")
+    assert "no RNIC mlx5_3; there is mlx5_bond_0" in one.what
+
+
+def test_devices_beyond_the_inventory_are_a_warning() -> None:
+    """Storage RNICs are usual."""
+    assert [one.severity for one in _read([*DEVICES, "mlx5_8"])] == [Severity.WARNING]
+
+
+def test_a_host_without_the_driver_has_no_rnic() -> None:
+    """No folder at all is an answer, not a lack of one."""
+    no_folder = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"
+    argv = rnics.commands(HOST, EVERYTHING)[1]
+    said: dict[Argv, Answer] = {
+        rnics.LIST: answer(rnics.LIST, "", no_folder, 2),
+        argv: answer(argv, "", "grep: No such file", 2),
+    }
+    (one,) = found(rnics, said)
+    assert one.severity is Severity.PROBLEM
+    assert all(device in one.what for device in DEVICES)
+
+
+@pytest.mark.skipif(not SAMPLES.exists(), reason="the recorded outputs are not here")
+def test_a_recorded_h100_host_is_fine() -> None:
+    """The kernel's own words, from a real host."""
+    text = (SAMPLES / "01-real-h100-mlx5_0-sysfs.txt").read_text()
+    lines = [line.replace(": ", ":", 1) for line in text.splitlines() if "/ports/" in line or "counters" not in line]
+    said = "".join(f"/sys/class/infiniband/{line}\n" for line in lines)
+    host = replace(HOST, platform=replace(HOST.platform, rnics=HOST.platform.rnics[:1]))
+    argv = rnics.commands(host, EVERYTHING)[1]
+    assert found(rnics, {rnics.LIST: answer(rnics.LIST, "mlx5_0\n"), argv: answer(argv, said)}, host=host) == []

@@ -1,0 +1,73 @@
+"""Lemons err as often as asked, in bursts, and always in the same place."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Host, Switch, Topology, Uplinks
+from fabric.sim.life.course import Life
+from fabric.sim.life.lemons import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
+from fabric.sim.world import World
+
+HOUR_S = 3600.0
+
+
+def test_a_lemon_has_as_many_episodes_as_asked(kit):
+    """Ten seeds, ten days, two an hour; half are flaps of seconds, the others bit errors."""
+    topology = kit.topology_of(2, kit.platform_like())
+    lemons = (Fault("gpu001", "lemon"),)
+    found = [
+        one
+        for seed in range(10)
+        for one in episodes(topology, lemons, seed=seed, per_hour=2.0, window_s=(0.0, 240 * HOUR_S))
+    ]
+    assert len(found) == pytest.approx(4800, rel=0.1)
+    flaps = [one for one in found if one.fault.kind == "broken"]
+    assert len(flaps) / len(found) == pytest.approx(0.5, abs=0.03)
+    assert all(FLAP_S[0] <= one.duration_s <= FLAP_S[1] for one in flaps)
+    assert all(LEAST_BER <= one.fault.factor <= WORST_BER for one in found if one.fault.kind == "bit_errors")
+
+
+def test_episodes_come_in_bursts(kit):
+    """Counts of an hour vary more than by chance alone: Fano factor towards 2 * mean - 1."""
+    topology = kit.topology_of(1, kit.platform_like())
+    hours = 20_000
+    found = episodes(topology, (Fault("gpu001", "lemon"),), seed=1, per_hour=1.0, window_s=(0.0, hours * HOUR_S))
+    counts = Counter(int(one.at_s // HOUR_S) for one in found)
+    mean = len(found) / hours
+    fano = (sum(count**2 for count in counts.values()) / hours - mean**2) / mean
+    assert 3.0 < fano < 2 * BURST_MEAN
+
+
+def test_a_window_holds_what_the_whole_holds_there(kit):
+    """Whoever looks a day ahead sees what one who looks a month ahead sees."""
+    topology = kit.topology_of(1, kit.platform_like())
+    lemons = (Fault("gpu001/mlx5_2", "lemon"),)
+
+    def between(first_h, last_h):
+        window_s = (first_h * HOUR_S, last_h * HOUR_S)
+        return episodes(topology, lemons, seed=3, per_hour=5.0, window_s=window_s)
+
+    assert between(0, 72) == between(0, 24) + between(24, 48) + between(48, 72)
+    assert {one.fault.component for one in between(0, 72)} == {"gpu001/mlx5_2"}
+
+
+def test_a_cable_between_switches_that_is_a_lemon_flaps_at_both_ends(kit):
+    """The ports of the leaf and of the spine count the same link-downs."""
+    platform = kit.platform_like()
+    leaves = [tuple(f"u{unit}-leaf{rail}" for rail in range(8)) for unit in range(2)]
+    hosts = {f"h{n}": Host(f"h{n}", platform, f"h{n}", None, leaves[n]) for n in range(2)}
+    switches = {name: Switch(name, "leaf") for unit in leaves for name in unit} | {"spine0": Switch("spine0", "spine")}
+    topology = Topology(hosts, switches, (Uplinks((*leaves[0], *leaves[1]), ("spine0",), 1, 400.0),))
+    lemon = (Fault("u0-leaf3--spine0", "lemon"),)
+    world = World(topology, faults=lemon, seed=1, noise_cv=0.0, life=Life(lemon_per_hour=10.0))
+    world.advance(24 * HOUR_S)
+    ports = world._rack.ports
+    downed = {end: ports.at(end).tally.counts.downed for end in (("u0-leaf3", 2), ("spine0", 4), ("spine0", 5))}
+    assert ports.cabling.peers["u0-leaf3", 2] == ("spine0", 4)
+    assert downed["u0-leaf3", 2] == downed["spine0", 4]
+    assert 50 < downed["spine0", 4] < 200
+    assert downed["spine0", 5] == 0
