@@ -52,8 +52,8 @@ def phase_course(
 
 def backs(course: Course, windows: Sequence[Window], fraction: float) -> list[Back]:
     """What became of each window of one change, in order."""
-    ends = [window.began_s for window in windows[1:]] + [inf]
-    return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=True)]
+    ends = [*(window.began_s for window in windows[1:]), inf]
+    return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=False)]
 
 
 def _effect(result: ChangeResult, course: Course) -> ChangeEffect:

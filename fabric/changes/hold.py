@@ -183,6 +183,7 @@ class Hold:
                 return
 
     def _apply(self) -> Procedure[None]:
+        self._applied_s = self._clock()
         for armed in self._armed:
             answer = yield from ask(armed.alteration.host, self._guard.apply(armed.guard_id, armed.alteration.apply))
             self._guard.read_applied(answer)

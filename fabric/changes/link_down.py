@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fabric.changes.closing import Seen, closing, seen_closed, seen_end
 from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.ports import AdapterEnd, Cable, End, adapter_end, cable_of, end_named, ethernet
+from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, adapter_end, cable_of, end_named, ethernet
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.receivers import link_counters
+from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
 from fabric.changes.waiting import POLL_S, until_active
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Change
@@ -43,12 +44,19 @@ class LinkDown(Kind):
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
     ) -> Procedure[float]:
-        """Wait until the end that was closed is Active again: the link is trained and the subnet manager has been."""
+        """
+        Wait until the end that was closed is Active again: the link is trained and the subnet manager has been.
+
+        A cable between switches is used again only when routes have been worked out anew, which nothing that a host can
+        read shows: for that it waits as long as a sweep takes.
+        """
         del change
         now_s = yield from pause(0.0)
         for alteration in alterations:
-            end, _ = _ends(alteration)
+            end, other = _ends(alteration)
             now_s = yield from until_active(end, context, until_s)
+            if isinstance(end, SwitchEnd) and isinstance(other, SwitchEnd):
+                now_s = yield from pause(now_s + ROUTES_S)
         return now_s
 
     def _cable(self, change: Change, context: Context) -> Procedure[Cable]:

@@ -217,7 +217,12 @@ class AgentExecutor(ABC):
         session = host.session
         if session is None:
             return
-        session.arrived()
+        try:
+            session.arrived()
+        except BaseException:  # a defect of ours; the dispatcher tells it
+            session.abandon("the testbench itself failed")
+            self._ended(host, session)
+            raise
         left = host.watched - set(session.stream.fds())
         for fd in left:
             self._dispatcher.unwatch(fd)

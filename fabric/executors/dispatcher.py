@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
 _WAKE_BYTES = 4096
+_AGAIN_S = 1.0
 
 
 class Dispatcher:
@@ -80,21 +82,33 @@ class Dispatcher:
         while True:
             pause_s = max(0.0, self._next_s - time.monotonic())
             for key, _ in self._selector.select(pause_s):
-                key.data()
+                _do(key.data)
             closing = self._closed
             self._do_posted()
-            now_s = time.monotonic()
-            if now_s >= self._next_s:
-                self._next_s = self._tick(now_s)
-            self._settle()
+            _do(self._on_time)
+            _do(self._settle)
             if closing and not self._posted:
                 return
 
     def _do_posted(self) -> None:
         for _ in range(len(self._posted)):
-            self._posted.popleft()()
+            _do(self._posted.popleft())
+
+    def _on_time(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + _AGAIN_S  # should the tick fail
+            self._next_s = self._tick(now_s)
 
     def _woken(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_r, _WAKE_BYTES)
         self._awake = False
+
+
+def _do(action: Callable[[], None]) -> None:
+    """A defect of ours in one action must not end the thread that all hosts need; it is told as one of a thread is."""
+    try:
+        action()
+    except Exception:  # noqa: BLE001
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))

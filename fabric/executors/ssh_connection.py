@@ -164,8 +164,9 @@ class Connection:
     def close(self, why: str = "closed") -> None:
         """End the session and its thread; *why* is told to all commands on it, unless it had ended by itself."""
         self.cut(why)
-        self._transport.close()
-        self._sock.close()
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # a channel of a jump host may be gone
+            self._transport.close()
+            self._sock.close()
         if self._transport.is_alive() and self._transport is not threading.current_thread():
             self._transport.join(_JOIN_S)
 

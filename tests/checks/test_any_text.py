@@ -16,9 +16,10 @@ from tests.checks.asked import EVERYTHING, HOST, answer
 
 FRAGMENTS = (
     "4: ACTIVE\n", "5: LinkUp\n", "400 Gb/sec (4X NDR)\n", "/sys/class/infiniband/mlx5_0/ports/1/state:4: ACTIVE\n",
-    "0, NVIDIA H100, Disabled\n", "GPU-1, 1, x\n", "Loopback Mode : ", "Version: ", "Max locked memory   ", "Uid:\t0\t0\t",
-    "CapEff:\t", "KEEP_IB_LINK_UP_P1  True(1)\n", "\x1b[31m", "\u202e", "\ud800", "1700000000.000000000\n", "(Open MPI) ",
-    "available: 2 nodes", "USAGE: ", "nvidia_peermem 1 0 ", "Python 3.", "sudo: a password is required\n",
+    "0, NVIDIA H100, Disabled\n", "GPU-1, 1, x\n", "Loopback Mode : ", "Version: ", "Max locked memory   ",
+    "Uid:\t0\t0\t", "CapEff:\t", "KEEP_IB_LINK_UP_P1  True(1)\n", "\x1b[31m", "\u202e", "\ud800",
+    "1700000000.000000000\n",
+    "(Open MPI) ", "available: 2 nodes", "USAGE: ", "nvidia_peermem 1 0 ", "Python 3.", "sudo: a password is\n",
 )  # fmt: skip
 TEXT = st.one_of(st.text(st.characters(codec=None), max_size=80), st.sampled_from(FRAGMENTS))
 TEXTS = st.lists(TEXT, max_size=6).map("".join)

@@ -1,0 +1,140 @@
+"""Only what the scenario's phases and changes need is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fabric.checks import orchestrator
+from fabric.checks.needs import HostNeeds, host_needs, with_peers
+from fabric.checks.needs_of_changes import Alters
+from fabric.config import load_inventory
+from fabric.model.change import (
+    AdaptiveRoutingSpec,
+    BerSpec,
+    ChangeSettings,
+    ChangeSpec,
+    LinkDownSpec,
+    PortFlapSpec,
+    SubnetManager,
+)
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import (
+    AllToAllSpec,
+    GroupAllReduceSpec,
+    JudgeSettings,
+    LoopbackSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    Scenario,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+INVENTORY = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml")
+HOSTS = ("gpu001", "gpu002")
+
+
+def _scenario(probes: tuple[ProbeSpec, ...] = (), changes: tuple[ChangeSpec, ...] = ()) -> Scenario:
+    phase = Phase("only", probes, changes=changes)
+    return Scenario("s", "", "s.yaml", INVENTORY.source, HOSTS, (phase,), JudgeSettings())
+
+
+def _needs(
+    probes: tuple[ProbeSpec, ...] = (), changes: tuple[ChangeSpec, ...] = (), inventory: Inventory = INVENTORY
+) -> dict[str, HostNeeds]:
+    return host_needs(_scenario(probes, changes), HOSTS, inventory, backend="mock")
+
+
+def _with(**settings: object) -> Inventory:
+    return replace(INVENTORY, changes=replace(ChangeSettings(), **settings))  # type: ignore[arg-type]
+
+
+def test_each_probe_needs_its_own_programs() -> None:
+    """And no others."""
+    assert _needs((RnicToRnicSpec(),))["gpu001"].programs == ("ib_write_bw", "numactl")
+    assert not _needs((RnicToRnicSpec(),))["gpu001"].cuda
+    assert _needs((LoopbackSpec(size_bytes=1 << 20, queue_pairs=4),))["gpu001"].pinned_bytes == 8 << 20
+    assert _needs((LoopbackSpec(),))["gpu001"].cuda
+    assert _needs((AllToAllSpec(),))["gpu001"].programs == ("alltoall_perf",)
+    assert _needs((GroupAllReduceSpec(launcher="srun"),))["gpu001"].programs == ("all_reduce_perf", "srun")
+
+
+def test_without_a_scenario_no_program_is_needed() -> None:
+    """Hosts, GPUs and links are looked at all the same."""
+    needs = host_needs(None, HOSTS, INVENTORY, backend="ssh")
+    assert needs["gpu001"] == HostNeeds(ssh=True)
+
+
+def test_hosts_that_use_mpirun_form_a_ring() -> None:
+    """Each host is tried from one and to one; srun needs none of it."""
+    hosts = INVENTORY.topology.hosts
+    ring = with_peers(_needs((GroupAllReduceSpec(),)), HOSTS, hosts)
+    assert {name: needs.peer for name, needs in ring.items()} == {"gpu001": "gpu002", "gpu002": "gpu001"}
+    alone = with_peers(_needs((GroupAllReduceSpec(),)), ("gpu002",), hosts)
+    assert {name: needs.peer for name, needs in alone.items()} == {"gpu002": None}
+    slurm = with_peers(_needs((GroupAllReduceSpec(launcher="srun"),)), HOSTS, hosts)
+    assert all(needs.peer is None for needs in slurm.values())
+
+
+def test_another_way_to_start_processes_needs_no_login() -> None:
+    """``--mca plm_rsh_agent`` and ``--mca plm slurm`` are not ssh."""
+    hosts = {
+        name: replace(host, platform=replace(host.platform, mpirun_options=("--mca", "plm", "slurm")))
+        for name, host in INVENTORY.topology.hosts.items()
+    }
+    assert all(needs.peer is None for needs in with_peers(_needs((GroupAllReduceSpec(),)), HOSTS, hosts).values())
+
+
+def test_a_self_check_alters_nothing() -> None:
+    """No root, no guard."""
+    assert _needs((LoopbackSpec(),))["gpu001"].alters == Alters()
+
+
+def test_switch_ports_are_closed_from_via() -> None:
+    """Which need not be measured itself."""
+    flap = PortFlapSpec(("su0-leaf3--spine2",), down_s=5.0)
+    needs = _needs(changes=(flap,), inventory=_with(via="gpu008"))
+    assert needs["gpu008"].alters == Alters(("ibportstate", "iblinkinfo"), guarded=True)
+    assert not needs["gpu008"].measured
+    assert needs["gpu001"].alters == Alters()
+
+
+def test_a_hosts_own_end_is_closed_on_the_host() -> None:
+    """And its firmware must let it."""
+    needs = _needs(changes=(LinkDownSpec(("gpu001/mlx5_2",), by="mlxreg"),))
+    assert needs["gpu001"].alters == Alters(("mlxreg", "mlxlink"), guarded=True, closes=("mlx5_2",))
+
+
+def test_bit_errors_of_a_host_need_its_register() -> None:
+    """``up``: what the host sends."""
+    needs = _needs(changes=(BerSpec(("gpu001/mlx5_2",), "raw", 1, 6, "up"),), inventory=_with(via="gpu002"))
+    assert needs["gpu001"].alters == Alters(("mlxreg",), guarded=True)
+    assert needs["gpu002"].alters == Alters(("iblinkinfo", "perfquery"))
+
+
+def test_routing_is_changed_where_the_subnet_managers_are() -> None:
+    """Scope ``job`` alters nothing."""
+    inventory = _with(subnet_managers=(SubnetManager("gpu007"),))
+    needs = _needs(changes=(AdaptiveRoutingSpec(True, "fabric"),), inventory=inventory)
+    assert needs["gpu007"].alters == Alters(("systemctl",), guarded=True)
+    assert set(_needs(changes=(AdaptiveRoutingSpec(True, "job"),), inventory=inventory)) == set(HOSTS)
+
+
+def test_switches_that_nobody_can_reach_are_told() -> None:
+    """``via`` is missing in the inventory."""
+    scenario = _scenario(changes=(PortFlapSpec(("su0-leaf3--spine2",), down_s=5.0),))
+    (one,) = orchestrator.settings(scenario, INVENTORY)
+    assert "'via'" in one.advice
+    assert list(orchestrator.settings(scenario, _with(via="gpu001"))) == []
+    assert list(orchestrator.settings(_scenario(), INVENTORY)) == []
+
+
+def test_another_fabric_in_the_environment_is_told() -> None:
+    """PyPI's fabric mixes with ours; an old paramiko matters only over SSH."""
+    good = {"paramiko": "5.1.0"}
+    assert list(orchestrator.installed(good.get, backend="ssh")) == []
+    found = list(orchestrator.installed({"fabric": "3.2.3", "paramiko": "3.4.0"}.get, backend="ssh"))
+    assert [one.what.split()[0] for one in found] == ["the", "paramiko"]
+    assert all(one.hosts == () for one in found)
+    assert list(orchestrator.installed({}.get, backend="mock")) == []
