@@ -33,6 +33,8 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.ports import Executor
+from fabric.report.derived import write_reports
+from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import verdict_document
 from fabric.store.change_results import change_results
 from fabric.store.events import read_events
@@ -86,9 +88,10 @@ def run(
     results: Path,
     seed: int,
     observer: Observer,
+    reports: bool = True,
 ) -> JudgedRun:
     """
-    Run the plan, then judge it from what was written down.
+    Run the plan, then judge it from what was written down; with *reports* make report.html and the like.
 
     Raises MayBeLive before anything is done where an earlier run left a change behind, and after an interruption where
     this one did.
@@ -122,7 +125,7 @@ def run(
         changing.journal.close()
         directory.close()
     judged = _judged(asked, verdict, directory, elapsed_s=elapsed_s, backend=backend)
-    _write_derived(judged, by_id)
+    _write_derived(ShownRun(judged, inventory, _all_probes(asked.plan), by_id, document), reports=reports)
     return judged
 
 
@@ -191,6 +194,17 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
 
     With *rewrite* what is derived is made again; without, only what is missing.
     """
+    shown = reopened(path, baseline_path=baseline_path)
+    if rewrite:
+        _write_derived(shown, reports=True)
+    elif not (Path(shown.judged.path) / "verdict.json").exists():
+        with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
+            _write_derived(shown, reports=True)
+    return shown.judged
+
+
+def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
+    """A run read back from its directory alone and judged again; writes nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
@@ -206,7 +220,8 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
     by_id = from_events(events)
     judge = _judge(scenario, inventory, baselines)
     verdict = _conclude(plan, by_id, scenario, inventory, judge=judge, events=history)
-    if not any(event["event"] == "run_ended" for event in events):
+    complete = any(event["event"] == "run_ended" for event in events)
+    if not complete:
         verdict = replace(
             verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
         )
@@ -221,12 +236,7 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
         judged_by=_named(baselines),
         again=again,
     )
-    if rewrite:
-        _write_derived(judged, by_id)
-    elif not (path / "verdict.json").exists():
-        with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
-            _write_derived(judged, by_id)
-    return judged
+    return ShownRun(judged, inventory, _all_probes(plan), by_id, document, complete)
 
 
 def raw_output(path: Path, probe_id: str) -> str:
@@ -253,6 +263,10 @@ def _probes(phase_plan: PhasePlan) -> list[Probe]:
     return [slot.probe for component in phase_plan.schedule.components for slot in component]
 
 
+def _all_probes(plan: Plan) -> list[Probe]:
+    return [probe for phase_plan in plan.phases for probe in _probes(phase_plan)]
+
+
 def _conclude(
     plan: Plan,
     by_id: Mapping[str, ProbeResult],
@@ -263,7 +277,7 @@ def _conclude(
     events: Path,
 ) -> Verdict:
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
-    probes = [probe for phase_plan in plan.phases for probe in _probes(phase_plan)]
+    probes = _all_probes(plan)
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
     return conclude(
@@ -278,12 +292,14 @@ def _conclude(
     )
 
 
-def _write_derived(judged: JudgedRun, by_id: Mapping[str, ProbeResult]) -> None:
-    path = Path(judged.path)
-    document = orjson.dumps(verdict_document(judged), option=orjson.OPT_INDENT_2) + b"\n"
+def _write_derived(run: ShownRun, *, reports: bool) -> None:
+    path = Path(run.judged.path)
+    document = orjson.dumps(verdict_document(run.judged), option=orjson.OPT_INDENT_2) + b"\n"
     try:
-        measured = (m for result in by_id.values() for m in result.measurements)
+        measured = (m for result in run.results.values() for m in result.measurements)
         write_measurements(path / "measurements.parquet", measured)
         write_durably(path / "verdict.json", document)
+        if reports:
+            write_reports(run, path)
     except OSError as exc:
         raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc

@@ -11,7 +11,7 @@ from fabric.changes.procedure import Procedure
 from fabric.changes.restore import Left, left_by, take_back, take_back_all
 from fabric.config import from_resolved, load_inventory
 from fabric.engine.carry_out import carry_out
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.store.journal import FILE, Journal
@@ -35,17 +35,26 @@ def restore(run: Path | None, *, results: Path, make_executor: MakeExecutor) -> 
     """
     Take back the open changes of a run, or of every run under *results*.
 
-    Raises ConfigError for a run that is none or still going on, StoreError for a journal that cannot be read.
+    Raises ConfigError for a run that is none or still going on, StoreError for a journal that cannot be read. Of every
+    run: one that cannot be taken back keeps no other from it, and is reported.
     """
-    if run is not None and not (run / FILE).exists():
-        read_run(run)
-        return []
+    if run is not None:
+        if not (run / FILE).exists():
+            read_run(run)
+            return []
+        return _restore_journal(run / FILE, make_executor)
     found: list[Restored] = []
-    for journal in journals(results) if run is None else (run / FILE,):
-        changes = open_changes(journal)
-        if changes:
-            found += _restore_run(journal.parent, changes, make_executor)
+    for journal in journals(results):
+        try:
+            found += _restore_journal(journal, make_executor)
+        except FabricError as exc:
+            found.append(Restored(str(journal.parent), str(exc), certain=False))
     return found
+
+
+def _restore_journal(journal: Path, make_executor: MakeExecutor) -> list[Restored]:
+    changes = open_changes(journal)
+    return _restore_run(journal.parent, changes, make_executor) if changes else []
 
 
 def _restore_run(path: Path, changes: tuple[OpenChange, ...], make_executor: MakeExecutor) -> list[Restored]:
@@ -72,10 +81,13 @@ def _restore_change(run: str, change: OpenChange, journal: Journal, told: list[R
     def report(text: str, certain: bool) -> None:
         told.append(Restored(run, f"{change.change_id}: {text}", certain))
 
-    for left in _left(change):
-        yield from take_back(left, report)
-    if all(one.certain for one in told[before:] if one.text.startswith(f"{change.change_id}: ")):
-        journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
+    try:  # what is wrong with one must not keep the others from being taken back
+        for left in _left(change):
+            yield from take_back(left, report)
+        if all(one.certain for one in told[before:] if one.text.startswith(f"{change.change_id}: ")):
+            journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
+    except StoreError as exc:
+        report(str(exc), False)
 
 
 def _left(change: OpenChange) -> Iterator[Left]:

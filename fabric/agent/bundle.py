@@ -6,7 +6,7 @@ import importlib.resources
 import zlib
 from functools import cache
 
-_FILES = ("sessions.py", "commands.py", "sampling.py", "samplers.py", "told.py", "agent.py")
+_FILES = ("sessions.py", "commands.py", "sampling.py", "samplers.py", "told.py", "work.py", "agent.py")
 _BEGIN = "\nAgent(sys.argv[2], float(sys.argv[3])).serve()\n"
 # One line, for csh ends a quoted text at a newline. It reads the program's bytes from file descriptor 0, and not one
 # more, because what follows belongs to the agent.

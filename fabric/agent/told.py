@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 
 class Told:
-    """Messages to a file descriptor, written together and without waiting."""
+    """
+    Messages to a file descriptor, written together and without waiting.
+
+    *got* is how many bytes have been read of what the other side wrote, *acknowledged* how many of them it knows of.
+    """
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
         self.waiting_bytes = 0
+        self.got = 0
+        self.acknowledged = 0
         self._pieces = []  # type: list[bytes]
 
     def add(self, message: "dict[str, Any]", lead: str = "") -> None:
@@ -27,6 +33,11 @@ class Told:
         data = (lead + json.dumps(message, separators=(",", ":")) + "\n").encode("ascii")
         self._pieces.append(data)
         self.waiting_bytes += len(data)
+
+    def acknowledge(self, message: "dict[str, Any]") -> None:
+        """One more message, which says how much we have read."""
+        self.acknowledged = self.got
+        self.add(message)
 
     def flush(self) -> None:
         """Write what can be written; raises OSError when nobody reads any more."""

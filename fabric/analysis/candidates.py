@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fabric.model.names import fold
@@ -21,6 +22,17 @@ class Component:
     name: str
     kind: str
     text: str  # what it is, in words
+
+
+def probes_about(probes: Sequence[Probe], hosts: AbstractSet[str], topology: Topology) -> list[Probe]:
+    """Every probe of these hosts, and what their neighbours under the same leaves sent over the network."""
+    leaves = {topology.hosts[host].leaves for host in hosts} - {()}
+    neighbours = {host.name for host in topology.hosts.values() if host.leaves in leaves}
+    return [
+        probe
+        for probe in probes
+        if not hosts.isdisjoint(probe.hosts) or (probe.kind in NETWORK_KINDS and neighbours.intersection(probe.hosts))
+    ]
 
 
 def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:

@@ -128,7 +128,8 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
     """
     One line per kind and outcome that is not a pass, with the hosts folded.
 
-    What no suspect speaks for is explained below it: nothing measured, or probes of which none is made (*untold*).
+    What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
+    of which no suspect is made (*untold*).
     """
     groups: dict[tuple[int, str, Outcome], list[Probe]] = {}
     for probe in probes:
@@ -140,7 +141,7 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
     for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
         hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
         lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
-        if outcome in (Outcome.SKIPPED, Outcome.INCONCLUSIVE):
+        if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
             measured = unjudged(members, verdicts)
             told = {id(probe) for group in measured for probe in group.probes}
             others = (verdicts[probe.probe_id].reason for probe in members if id(probe) not in told)

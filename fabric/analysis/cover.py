@@ -26,6 +26,9 @@ TOLERANCE = 0.05
 """How far apart two numbers must be to speak of different limits (a choice: wider than the noise, narrower than any
 fault worth naming)."""
 
+HALF_THE_LOSS = 0.5
+"""A mild loss is told from none at half its size: with 5 % a link that lost 4 % would look as good as a healthy one."""
+
 _MOST_CANDIDATES = 24  # in the search for other explanations; a bound on its cost
 _MOST_CHOSEN = 3
 
@@ -66,29 +69,38 @@ class _Tally:
     """What speaks for and against one component."""
 
     def __init__(self) -> None:
-        self.bad: list[tuple[str, float, str]] = []
+        self.bad: list[tuple[str, ProbeVerdict]] = []
         self._good: list[tuple[str, float]] = []
 
     def take(self, kind: str, verdict: ProbeVerdict, *, is_bad: bool) -> None:
-        value_gbps = verdict.value_gbps or 0.0
         if is_bad:
-            self.bad.append((kind, value_gbps, verdict.probe_id))
+            self.bad.append((kind, verdict))
         else:
-            self._good.append((kind, value_gbps))
+            self._good.append((kind, verdict.value_gbps or 0.0))
 
     def candidate(self, component: Component) -> Candidate:
         """The component lets through, per kind, what the best of its bad probes carried."""
-        level: dict[str, float] = {}
-        for kind, value, _ in self.bad:
-            level[kind] = max(level.get(kind, 0.0), value)
-        against = sum(value > level.get(kind, -1.0) * (1 + TOLERANCE) for kind, value in self._good)
+        best: dict[str, ProbeVerdict] = {}
+        for kind, verdict in self.bad:
+            if kind not in best or (verdict.value_gbps or 0.0) > (best[kind].value_gbps or 0.0):
+                best[kind] = verdict
+        above = {kind: (found.value_gbps or 0.0) * (1 + _tolerance(found)) for kind, found in best.items()}
+        below = {kind: (found.value_gbps or 0.0) * (1 - _tolerance(found)) for kind, found in best.items()}
+        against = sum(value > above.get(kind, -1.0) for kind, value in self._good)
         return Candidate(
             component,
-            bad=frozenset(probe_id for _, _, probe_id in self.bad),
-            own=frozenset(i for kind, value, i in self.bad if value >= level[kind] * (1 - TOLERANCE)),
+            bad=frozenset(verdict.probe_id for _, verdict in self.bad),
+            own=frozenset(found.probe_id for kind, found in self.bad if (found.value_gbps or 0.0) >= below[kind]),
             telling=len(self.bad) + against,
             passing_through=len(self.bad) + len(self._good),
         )
+
+
+def _tolerance(verdict: ProbeVerdict) -> float:
+    """How far from this number another speaks of the same limit: half the loss, where what is normal is known."""
+    if not verdict.expected_gbps or verdict.value_gbps is None:
+        return TOLERANCE
+    return min(TOLERANCE, max(0.0, HALF_THE_LOSS * (1 - verdict.value_gbps / verdict.expected_gbps)))
 
 
 def greedy(candidates: Sequence[Candidate], bad: set[str]) -> list[Candidate]:

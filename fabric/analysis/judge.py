@@ -1,17 +1,36 @@
-"""Each probe against the limit for its key: the limit, with its source, decides; no limit is never a pass."""
+"""
+Each probe against what it must reach: the worst of three comparisons counts, and nothing to compare with is no pass.
+
+- its absolute limit, with a source: below it is FAIL, at once. Only this finds a rack that is slow as a whole.
+- what good runs recorded for its key (``against_recorded.py``), where the baseline holds it.
+- its peers in this run (``peers.py``): at least eight measurements of the same key.
+
+Slower than records or peers, above the limit, is FAIL when it is confirmed (``confirm.py``), else MARGINAL: measure it
+again. Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples
+that lie far apart are MARGINAL at least, whatever the median.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from dataclasses import replace
 
+from fabric.analysis.against_recorded import LEAST_SAMPLES, Compared, against_recorded
+from fabric.analysis.confirm import confirmed
+from fabric.analysis.counters import grown
+from fabric.analysis.keys import floor_of, key_of
+from fabric.analysis.limits import key_text, most_specific
+from fabric.analysis.peers import Peers
+from fabric.analysis.series import Series, SeriesName, representative, series_of, slow_series
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.recorded import Key, Recorded
 from fabric.model.topology import Topology
-from fabric.model.units import size_text
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 
-_Key = tuple[str, str, object, object, object, object]
+RETEST = "seen once: measure it again"
+
+_LimitKey = tuple[str, str, object, object, object, object]
 
 
 class Judge:
@@ -21,30 +40,50 @@ class Judge:
         self, baselines: Mapping[str, Baseline], *, topology: Topology, marginal: float, override: str | None = None
     ) -> None:
         self._baselines, self._topology, self._marginal, self._override = baselines, topology, marginal, override
-        self._limits: dict[_Key, Limit | None] = {}
+        self._limits: dict[_LimitKey, Limit | None] = {}
+        self._recorded: dict[str, Mapping[Key, Recorded]] = {
+            name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
+        }
 
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
-        """One verdict a probe; repetitions of one series are judged together, by their median."""
+        """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
-        series: dict[tuple[object, ...], list[float]] = {}
-        for probe, result in listed:
-            if result.outcome is None and result.measurements:
-                series.setdefault(_series(probe), []).append(representative(result)[0])
-        return [self._one(probe, result, series.get(_series(probe), ())) for probe, result in listed]
+        by_name, names = series_of(listed, self._topology)
+        slow = slow_series(by_name)
+        judged = {name: self._series(one, slow.get(name)) for name, one in by_name.items()}
+        verdicts = [
+            _unmeasured(probe, result) if name is None else _with_counters(_of_probe(judged[name], probe), result)
+            for (probe, result), name in zip(listed, names, strict=True)
+        ]
+        if not any(verdict.against for verdict in judged.values()):
+            return verdicts
+        return self._confirmed(listed, verdicts, names)
 
-    def _one(self, probe: Probe, result: ProbeResult, values: Sequence[float]) -> ProbeVerdict:
-        if result.outcome is not None:
-            ran = result.attempt > 0
-            return ProbeVerdict(probe.probe_id, result.outcome, result.reason, named=result.named, ran=ran)
-        if not values:
-            return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
-        value = median(values) if len(values) > 1 else values[0]
-        size_bytes = representative(result)[1]
-        limit = self.limit_for(probe, size_bytes)
-        platform = self._topology.hosts[probe.hosts[0]].platform
+    def _series(self, one: Series, peers: Peers | None) -> ProbeVerdict:
+        """One series of repetitions, of which there may be a single one; a slow one is not confirmed yet."""
+        verdict = self._absolute(one)
+        if verdict.outcome is Outcome.FAIL:
+            return replace(
+                verdict, expected_gbps=peers.median_gbps if peers else None, reason=_with_spread(verdict, one)
+            )
+        if peers is not None:
+            return _slower(verdict, one, peers.median_gbps, f"the median of {peers.n} peers")
+        recorded = self._recorded_for(one)
+        if recorded is not None:
+            found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
+            if found.outcome is Outcome.FAIL:
+                return _slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
+            verdict = _by_record(verdict, one, found)
+        return _unsteady(verdict, one)
+
+    def _absolute(self, one: Series) -> ProbeVerdict:
+        """Against the limit alone."""
+        probe, value = one.probe, one.value
+        limit = self.limit_for(probe, one.size_bytes)
         if limit is None:
-            reason = f"{value:.1f} Gb/s, no baseline for {_key_text(probe, size_bytes)}"
+            reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
+        platform = self._topology.hosts[probe.hosts[0]].platform
         least = limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
         if value < least:
             reason = f"{value:.1f} Gb/s, at least {least:g} required ({value / least - 1:+.0%})"
@@ -56,47 +95,108 @@ class Judge:
 
     def limit_for(self, probe: Probe, size_bytes: int | None) -> Limit | None:
         """The most specific limit that matches, from the baseline of the probe's platform (or the override)."""
-        name = self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
         params = probe.params
+        name = self._baseline_of(probe)
         key = (name, probe.kind, params.get("link_class"), size_bytes, params.get("ranks"), params.get("algorithm"))
         if key not in self._limits:
-            self._limits[key] = _most_specific(self._baselines[name].limits, key)
+            self._limits[key] = most_specific(self._baselines[name].limits, probe.kind, *key[2:])
         return self._limits[key]
 
+    def _recorded_for(self, one: Series) -> Recorded | None:
+        known = self._recorded[self._baseline_of(one.probe)]
+        return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
 
-def _most_specific(limits: Iterable[Limit], key: _Key) -> Limit | None:
-    _, kind, *wanted = key
-    size_bytes = key[3] if isinstance(key[3], int) else 0
-    best: tuple[int, Limit] | None = None
-    for limit in limits:
-        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
-        if size_bytes < limit.min_size_bytes:
-            continue
-        if limit.kind != kind or any(a is not None and a != w for a, w in zip(asked, wanted, strict=True)):
-            continue
-        weight = sum(a is not None for a in asked)
-        if best is None or weight > best[0]:
-            best = (weight, limit)
-    return best[1] if best else None
+    def _baseline_of(self, probe: Probe) -> str:
+        return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
+
+    def _confirmed(
+        self,
+        listed: Sequence[tuple[Probe, ProbeResult]],
+        verdicts: Sequence[ProbeVerdict],
+        names: Sequence[SeriesName | None],
+    ) -> list[ProbeVerdict]:
+        """Those that are slower than what is normal become FAIL where others, or a repetition, say the same."""
+        below = {
+            probe.probe_id
+            for (probe, result), verdict in zip(listed, verdicts, strict=True)
+            if verdict.against
+            and representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind))
+        }
+        probes = [probe for probe, _ in listed]
+        sure = confirmed(probes, verdicts, below, self._topology)
+        # Repetitions of one series have one verdict, so one that is confirmed speaks for the others.
+        told = {name for probe, name in zip(probes, names, strict=True) if probe.probe_id in sure}
+        return [
+            _fail(verdict) if verdict.against and name in told else verdict
+            for verdict, name in zip(verdicts, names, strict=True)
+        ]
 
 
-def representative(result: ProbeResult) -> tuple[float, int | None]:
+def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
+    if result.outcome is not None:
+        return ProbeVerdict(probe.probe_id, result.outcome, result.reason, named=result.named, ran=result.attempt > 0)
+    return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
+
+
+def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
+    """The verdict of its series."""
+    return verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
+
+
+def _slower(verdict: ProbeVerdict, one: Series, normal_gbps: float, against: str) -> ProbeVerdict:
+    """Slower than what is normal: MARGINAL until confirmed."""
+    reason = f"{one.value:.1f} Gb/s, {one.value / normal_gbps - 1:+.1%} against {against}, {normal_gbps:.1f}"
+    found = replace(
+        verdict, outcome=Outcome.MARGINAL, reason=f"{reason}; {RETEST}", expected_gbps=normal_gbps, against=against
+    )
+    return replace(found, reason=_with_spread(found, one))
+
+
+def _fail(verdict: ProbeVerdict) -> ProbeVerdict:
+    return replace(verdict, outcome=Outcome.FAIL, reason=verdict.reason.replace(f"; {RETEST}", "; confirmed by others"))
+
+
+def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerdict:
     """
-    The one number that is compared with a limit, and its message size.
+    What a record that does not accuse makes of a verdict.
 
-    The largest size, because limits are given for large messages; of its out-of-place and in-place numbers the
-    lower. Never the average over sizes that nccl-tests prints.
+    Where there is no limit it alone decides. Where there is one, too few samples to compare leave the limit's word as
+    it is; enough samples that cannot tell take the PASS away.
     """
-    largest = max(m.size_bytes or 0 for m in result.measurements)
-    value = min(m.value for m in result.measurements if (m.size_bytes or 0) == largest)
-    return value, largest or None
+    has_limit = verdict.limit_gbps is not None
+    if found.outcome is Outcome.PASS:
+        return verdict if has_limit else replace(verdict, outcome=Outcome.PASS, reason="")
+    reason = f"{one.value:.1f} Gb/s, {found.reason}"
+    if not has_limit:
+        return replace(verdict, reason=reason)
+    if len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:
+        return verdict
+    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
-def _series(probe: Probe) -> tuple[object, ...]:
-    return probe.phase, probe.kind, probe.hosts, probe.params.get("series")
+def _unsteady(verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
+    """A number without a limit stays INCONCLUSIVE, which is worse."""
+    spread = one.steadiness
+    if spread is None:
+        return verdict
+    if not spread.unstable or verdict.outcome is Outcome.INCONCLUSIVE:
+        return replace(verdict, reason=_with_spread(verdict, one))
+    before = f"; {verdict.reason}" if verdict.reason else ""
+    return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
 
 
-def _key_text(probe: Probe, size_bytes: int | None) -> str:
-    words = [probe.kind]
-    words += [f"{name} {probe.params[name]}" for name in ("link_class", "ranks", "algorithm") if name in probe.params]
-    return ", ".join(words + ([f"size {size_text(size_bytes)}"] if size_bytes else []))
+def _with_spread(verdict: ProbeVerdict, one: Series) -> str:
+    """The reason, and of a repeated series that did not pass also how its samples lie; none where nothing judges it."""
+    if one.steadiness is None or verdict.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE):
+        return verdict.reason
+    return f"{verdict.reason} ({one.steadiness.text})"
+
+
+def _with_counters(verdict: ProbeVerdict, result: ProbeResult) -> ProbeVerdict:
+    """Bytes that arrived over a link that was not well are no clean PASS."""
+    said = grown(result)
+    if not said or verdict.outcome is not Outcome.PASS:
+        return verdict
+    return replace(
+        verdict, outcome=Outcome.MARGINAL, reason=f"{verdict.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}"
+    )

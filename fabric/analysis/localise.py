@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from fabric.analysis.candidates import NETWORK_KINDS, Component, components_of, named_components_of
+from fabric.analysis.candidates import Component, components_of, named_components_of, probes_about
 from fabric.analysis.cover import Candidate, candidates_for, greedy, rivals_of
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.next_steps import next_step
@@ -39,7 +39,7 @@ def suspects(
     uncounted = {Outcome.SKIPPED, Outcome.INCONCLUSIVE, Outcome.ERROR, Outcome.FAIL} - {outcome}
     judged = [
         (probe, verdicts[probe.probe_id])
-        for probe in _relevant(probes, bad_hosts, topology)
+        for probe in probes_about(probes, bad_hosts, topology)
         if verdicts[probe.probe_id].outcome not in uncounted
     ]
     judged = [(probe, verdict) for probe, verdict in judged if verdict.ran]
@@ -48,17 +48,6 @@ def suspects(
     rest = [pair for pair in judged if pair[0].probe_id not in named]
     bad = {probe.probe_id for probe, verdict in rest if verdict.outcome is outcome}
     return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome)
-
-
-def _relevant(probes: Sequence[Probe], bad_hosts: set[str], topology: Topology) -> list[Probe]:
-    """Every probe of the hosts in trouble, and what their neighbours under the same leaves sent over the network."""
-    leaves = {topology.hosts[host].leaves for host in bad_hosts} - {()}
-    neighbours = {host.name for host in topology.hosts.values() if host.leaves in leaves}
-    return [
-        probe
-        for probe in probes
-        if bad_hosts.intersection(probe.hosts) or (probe.kind in NETWORK_KINDS and neighbours.intersection(probe.hosts))
-    ]
 
 
 def _cover(judged: Sequence[_Judged], bad: set[str], components: _Components, outcome: Outcome) -> list[Suspect]:
@@ -78,7 +67,7 @@ def _cover(judged: Sequence[_Judged], bad: set[str], components: _Components, ou
 def _suspect(best: Candidate, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:
     component = best.component
     said = "failed" if outcome is Outcome.FAIL else "had errors"
-    worst_first = sorted(bad, key=lambda pair: (pair[1].value_gbps or 0.0) / (pair[1].limit_gbps or 1.0))
+    worst_first = sorted(bad, key=lambda pair: (pair[1].value_gbps or 0.0) / (pair[1].required_gbps or 1.0))
     return Suspect(
         component=component.name,
         kind=component.kind,

@@ -81,7 +81,7 @@ def _sizes(probe: Probe) -> tuple[int | None, ...]:
 
 
 def _value(result: ProbeResult | None, size_bytes: int | None) -> float | None:
-    """The lower of its numbers, as ``judge.representative`` takes it; None when it was not measured."""
+    """The lower of its numbers, as ``series.representative`` takes it; None when it was not measured."""
     if result is None or result.outcome is not None:
         return None
     found = [m.value for m in result.measurements if size_bytes is None or m.size_bytes == size_bytes]

@@ -11,6 +11,7 @@ from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.look import look, program
 from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, cable_of, end_named
 from fabric.changes.procedure import Procedure, pause
+from fabric.changes.reach import refuse_our_way
 from fabric.changes.receivers import bit_error_counters
 from fabric.changes.waiting import until_active
 from fabric.errors import NotInForce, Refused
@@ -33,6 +34,7 @@ class Ber(Kind):
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each port that is to send errors."""
         cable = yield from cable_of(change.component, context)
+        yield from refuse_our_way(cable, context)
         found = []
         for end in _senders(change, cable):
             found.append((yield from _alteration(end, change, cable, context)))

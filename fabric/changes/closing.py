@@ -8,7 +8,7 @@ from fabric.changes.kind import Context
 from fabric.changes.look import look, plainly, program
 from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, ethernet
 from fabric.changes.procedure import Procedure
-from fabric.changes.reach import end_to_close
+from fabric.changes.reach import end_to_close, refuse_our_way
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Argv, Check
 from fabric.tools import ibportstate, ip_link, mlxlink, mlxreg, sysfs
@@ -47,6 +47,7 @@ def closing(by: str, cable: Cable, context: Context) -> Procedure[Alteration]:
             f"{cable.component}: {by} numbers the ports of a switch in its own way; cables between switches are closed "
             "by ibportstate"
         )
+    yield from refuse_our_way(cable, context)
     if by == "mlxlink":
         return (yield from _by_mlxlink(cable, cable.lower, context))
     if by == "mlxreg":

@@ -166,10 +166,15 @@ sweep() {
   for f in "$dir"/.new.* "$dir"/.old.*; do [ ! -d "$f" ] || rm -rf "$f"; done
   for f in "$dir"/*; do
     [ -d "$f" ] || continue
-    if [ "$(state)" = reverted ]; then removed; continue; fi
+    if [ "$(state)" = reverted ] || abandoned; then removed; exec 9>&-; continue; fi
     owner=$(word_in "$f/owner")
+    exec 9>&-
     [ "$owner" = "$2" ] && [ "${f##*/}" != "$1" ] || answer 73 busy "${f##*/}" owner "$owner"
   done
+}
+abandoned() { never_applied && locked 1 && never_applied; }
+never_applied() {
+  [ "$(state)" = armed ] && ! alive && ! still_applying && { ! same_boot || [ "$(left)" -le 0 ]; }
 }
 removed() { old=$dir/.old.${f##*/}.$$; mv "$f" "$old" 2>/dev/null; rm -rf "$old"; [ ! -e "$f" ]; }
 written() {
@@ -195,6 +200,7 @@ arm() {
   timeout 10 flock 8 || answer 73 busy .arm owner '?'
   sweep "$1" "$2"
   allowed "$5" "$6"
+  trap '' HUP INT TERM
   at=$(now)
   if ! why=$(written "$2" "$5" "$6" "$7" "$8" $((at + $(least $ttl $hold))) $((at + hold)) 2>&1) ||
     ! mv "$dir/.new.$id.$$" "$dir/$id"; then
@@ -243,6 +249,7 @@ revert() {
   how=; [ "$(state)" != reverted ] || how=by-guard
   recall && undone || not_undone "not undone: $f"
   ! still_applying || not_undone "a step of an apply still runs"
+  becomes reverted 2>/dev/null
   guard=$(number_in "$f/pid"); n=0; rm -f "$f/pid"
   while alive; do
     n=$((n + 1)); [ $n -ne 60 ] || [ "$guard" = 0 ] || kill -s KILL "$guard"
@@ -280,6 +287,9 @@ esac
 """
 
 _TEXT = _FILES + _STEPS + FORBIDDEN + _GUARD + _VERBS
+
+# What arm leaves when it is killed before its guard runs is swept by the next arm: nothing was ever applied under it.
+# From the rename on arm ignores all but SIGKILL, because whoever loses its session is sent SIGTERM first.
 
 # The text carries itself once more, quoted, because arm writes it into the folder for the guard to run.
 GUARD = f'text={quote(_TEXT)}\neval "$text"\n'

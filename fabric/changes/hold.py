@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -18,7 +19,7 @@ from fabric.changes.cycles import cycles
 from fabric.changes.guard import Guard, LeaseGone
 from fabric.changes.isolation import ends_of, give_back, isolated
 from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.procedure import Procedure, ask, pause
+from fabric.changes.procedure import Procedure, ask, driven, pause, whole_pause
 from fabric.changes.rails import check_rails
 from fabric.changes.taking_back import Armed, by_hand, revert
 from fabric.errors import ExecutorError, FabricError, Refused, StoreError
@@ -68,7 +69,7 @@ class Hold:
         self._allow, self._record, self._clock = allow, record, clock
         self._guard = Guard(context.settings.guard_directory, sudo=context.settings.sudo)
         self._armed: list[Armed] = []
-        self._renewed_s = self._applied_s = 0.0
+        self._armed_s = self._renewed_s = self._applied_s = 0.0
         self._isolated: frozenset[str] = frozenset()
         self._ends: frozenset[str] = frozenset()
 
@@ -158,6 +159,8 @@ class Hold:
         answer = yield from ask(armed.alteration.host, argv)
         self._guard.read_armed(answer)
         self._renewed_s = self._clock()
+        if armed is self._armed[0]:
+            self._armed_s = self._renewed_s
 
     def _session_peer(self, host: str) -> Procedure[str]:
         """The address that the SSH session on *host* comes from; empty where there is no such session."""
@@ -173,7 +176,9 @@ class Hold:
                 return
             yield from self._apply()
             began_s = self._applied_s
-            yield from self._kind.confirm(self.change, tuple(one.alteration for one in self._armed), self._context)
+            alterations = tuple(one.alteration for one in self._armed)
+            yield from driven(self._kind.confirm(self.change, alterations, self._context), self._pause_and_renew)
+            yield from self._pause_and_renew(self._clock())  # to see it may have taken long: is it held still?
             self._enter("in_force", counters=dict(before), at_s=began_s)
             until_s = cycle.until_s(began_s, for_s=when.for_s)
             yield from self._wait(until_s)
@@ -211,10 +216,26 @@ class Hold:
             if self._clock() >= again_s and self.state == "in_force":
                 yield from self._apply()
 
+    def _pause_and_renew(self, until_s: float) -> Procedure[float]:
+        """A pause on the way into force, which may be as long as a short lease."""
+        while True:
+            renew_s = self._renewed_s + self.lease.ttl_s / RENEWALS
+            if self._clock() >= renew_s and not self.signal.stop:
+                yield from self._renew()
+                continue
+            now_s = yield from pause(min(until_s, renew_s))
+            if self.signal.stop or now_s >= until_s:
+                return now_s
+
     def _again_s(self) -> float:
         """When the device's own timer must be set anew, well before it runs out."""
         timers = [one.alteration.timer_s for one in self._armed if one.alteration.timer_s is not None]
         return self._applied_s + min(timers) / 2 if timers and self.state == "in_force" else inf
+
+    @property
+    def _lease_end_s(self) -> float:
+        """From when on no guard holds the change any more, whatever we believe."""
+        return min(self._renewed_s + self.lease.ttl_s, self._armed_s + self.lease.max_hold_s)
 
     def _renew(self) -> Procedure[None]:
         """Renew every lease; a host that cannot be asked is asked again, until its lease must have run out."""
@@ -233,6 +254,8 @@ class Hold:
         """Undo, read back, journal; with what cannot be seen undone it is open."""
         trouble = ""
         undone_s = self._clock()
+        if end == "reverted" and self.state == "in_force" and undone_s >= self._lease_end_s:
+            end, why = "lost", "its guard took it back before its time: the lease had run out before anybody looked"
         for armed in reversed(self._armed):
             said = yield from revert(armed, self._guard, clock=self._clock)
             trouble = trouble or said
@@ -259,10 +282,14 @@ class Hold:
         try:
             yield from give_back(self._ends, self._isolated, self._context)
             until_s = self._clock() + RECOVER_S
-            yield from self._kind.recovered(self.change, alterations, self._context, until_s)
+            waiting = self._kind.recovered(self.change, alterations, self._context, until_s)
+            yield from driven(waiting, partial(whole_pause, unless=self._hurried), until=self._hurried)
         except FabricError as exc:
             return f"undone, but: {exc}"
         return ""
+
+    def _hurried(self) -> bool:
+        return self.signal.hurry
 
     def _counters(self) -> Procedure[Counters]:
         return (yield from self._kind.counters(self.change, self._context))

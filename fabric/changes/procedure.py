@@ -7,10 +7,11 @@ what came of it: for an Ask the CommandResult (or throws the ExecutorError in), 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fabric.errors import ExecutorError
 from fabric.model.change import Argv
 from fabric.model.command import CommandResult
 
@@ -54,3 +55,33 @@ def pause(until_s: float) -> Procedure[float]:
     now_s = yield Pause(until_s)
     assert isinstance(now_s, float)
     return now_s
+
+
+def whole_pause(until_s: float, *, unless: Callable[[], bool]) -> Procedure[float]:
+    """Wait to the end, also when everybody who pauses is woken; only *unless* ends it early."""
+    now_s = yield from pause(until_s)
+    while now_s < until_s and not unless():
+        now_s = yield from pause(until_s)
+    return now_s
+
+
+def driven(
+    steps: Procedure[T], pause_for: Callable[[float], Procedure[float]], *, until: Callable[[], bool] = lambda: False
+) -> Procedure[T | None]:
+    """The same steps, with *pause_for* in place of every pause; None when *until* says between two that it is enough."""
+    answer: Any = None
+    error: ExecutorError | None = None
+    while not until():
+        try:
+            step = steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        answer = error = None
+        if isinstance(step, Pause):
+            answer = yield from pause_for(step.until_s)
+            continue
+        try:
+            answer = yield step
+        except ExecutorError as exc:
+            error = exc
+    return None

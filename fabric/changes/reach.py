@@ -38,6 +38,22 @@ def end_to_close(cable: Cable, context: Context) -> Procedure[SwitchEnd]:
     return min(ends, key=lambda end: far[guids[end.lid]])
 
 
+def refuse_our_way(cable: Cable, context: Context) -> Procedure[None]:
+    """
+    Raise Refused when in-band tools on ``via`` go through this cable, or would have to for one of its ends.
+
+    Whatever makes it worse may take it down, and then nothing that was done through it can be undone.
+    """
+    via = context.settings.via
+    if via is None or cable.line is None:
+        return
+    start = yield from _start(via, cable.fabric, context)
+    if start in {end.guid for end in (cable.line.end, cable.line.peer) if end is not None}:
+        raise Refused(
+            f"{cable.component}: {via} reaches the switches through this very cable; name another host as via"
+        )
+
+
 def distances(fabric: Iterable[PortLine], start: int, *, without: Cable) -> dict[int, int]:
     """
     How many cables away each node is from the one with GUID *start*, when a cable is gone.

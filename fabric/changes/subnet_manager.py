@@ -15,7 +15,7 @@ from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.look import Text, look, program
 from fabric.changes.ports import fabric_ports
 from fabric.changes.procedure import Procedure, pause
-from fabric.errors import NotInForce, Refused, ToolError
+from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, ChangeSettings, Check, SubnetManager
 from fabric.tools import opensm_conf, sminfo
 
@@ -165,7 +165,7 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
     while True:
         try:
             state = sminfo.read(*(yield from _asked(context))).state
-        except ToolError as exc:
+        except (ToolError, ExecutorError) as exc:  # while routes change a question may well be lost
             state = str(exc).partition("\n")[0]
         if state == "MASTER":
             return now_s

@@ -69,7 +69,9 @@ def _needs(spec: ChangeSpec, scenario: Scenario, inventory: Inventory) -> Iterat
     if isinstance(spec, AdaptiveRoutingSpec | ShieldSpec):
         if spec.scope == "fabric":
             for manager in settings.subnet_managers:
-                yield manager.host, Alters((manager.reload[0],), guarded=True)
+                yield manager.host, Alters(("cat", manager.reload[0]), guarded=True)
+            for manager in settings.subnet_managers[:1]:
+                yield settings.via or manager.host, Alters(("sminfo",))
         elif spec.scope == "host":
             for name in scenario.hosts:
                 yield name, Alters(("mlxreg",), guarded=True)

@@ -21,6 +21,7 @@ _ASKED_WITH: Mapping[str, str] = {
     "ibportstate": "-V",
     "iblinkinfo": "-V",
     "perfquery": "-V",
+    "sminfo": "-V",
     "ip": "-V",
 }
 _VERSION: Mapping[str, re.Pattern[str]] = {
@@ -48,6 +49,7 @@ _FROM: Mapping[str, str] = {
     "ibportstate": "infiniband-diags",
     "iblinkinfo": "infiniband-diags",
     "perfquery": "infiniband-diags",
+    "sminfo": "infiniband-diags",
     "flock": "util-linux",
     "setsid": "util-linux",
     "timeout": "coreutils",
@@ -55,7 +57,8 @@ _FROM: Mapping[str, str] = {
 }
 _NAMED_IN_INVENTORY = ("ib_write_bw", "numactl", "alltoall_perf", "all_reduce_perf", "mpirun", "srun")
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
-_NO_CUDA = re.compile(r"(?:unrecognized|unknown|invalid) option.*use_cuda")
+# perftest 4.5 has no such option without CUDA; since 2023 it has, and refuses it (src/perftest_parameters.c).
+_NO_CUDA = re.compile(r"unrecognized option.*use_cuda|^ ?Unsupported memory type", re.MULTILINE)
 
 
 def commands(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:

@@ -21,6 +21,8 @@ _COMMANDS = {
     "analyze": ("fabric.cli.analyze", "Judge an old run again, with today's code or another baseline."),
     "report": ("fabric.cli.report", "Show the verdict of a run."),
     "parse": ("fabric.cli.parse", "Read the output of nccl-tests or perftest."),
+    "compare": ("fabric.cli.compare", "Compare two runs: before and after a repair, a firmware, a setting."),
+    "baseline": ("fabric.cli.baseline", "Record what good runs measured, beside the limits, and compare."),
     "simulate": ("fabric.cli.simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
     "restore": ("fabric.cli.restore", "Take back every change that a run left behind."),
     "inventory": ("fabric.cli.inventory", "Show an inventory, or the schema of its file."),

@@ -3,19 +3,25 @@
 from fabric.config.baseline_fit import baseline_notes
 from fabric.config.baselines import baseline_path, load_baseline, load_baselines
 from fabric.config.inventory import load_inventory
+from fabric.config.recorded import Candidate, load_candidate
+from fabric.config.recorded_text import candidate_text, with_recorded
 from fabric.config.resolved import from_resolved, resolved_document
 from fabric.config.scenario import load_scenario
 from fabric.config.schema import inventory_schema, scenario_schema
 
 __all__ = [
+    "Candidate",
     "baseline_notes",
     "baseline_path",
+    "candidate_text",
     "from_resolved",
     "inventory_schema",
     "load_baseline",
     "load_baselines",
+    "load_candidate",
     "load_inventory",
     "load_scenario",
     "resolved_document",
     "scenario_schema",
+    "with_recorded",
 ]

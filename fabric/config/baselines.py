@@ -13,12 +13,11 @@ from fabric.config.entries import Entry, report, valid_items
 from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
 from fabric.config.problems import Problems
 from fabric.config.quantities import Size
+from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.config.wording import nearest, quoted, shown
 from fabric.errors import ConfigError, Problem
 from fabric.model.verdict import Baseline, Limit
-
-LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
 
 
 class LimitEntry(Entry):
@@ -46,6 +45,9 @@ class BaselineFile(Entry):
 
     name: Annotated[str, SAFE_NAME] = Field(description="The file's name without .yaml.")
     limits: tuple[LimitEntry, ...] = Field(min_length=1, max_length=10_000, description="What is acceptable.")
+    recorded: tuple[RecordedEntry, ...] = Field(
+        (), min_length=1, max_length=10_000, description="What good runs measured; `fabric baseline accept` writes it."
+    )
 
 
 def load_baseline(path: Path) -> Baseline:
@@ -80,8 +82,9 @@ def load_baseline(path: Path) -> Baseline:
     name = tree.get("name")
     if isinstance(name, str) and name != path.stem:
         problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")
+    recorded = recorded_in(tree, problems)
     problems.raise_if_any()
-    return Baseline(path.stem, str(path), tuple(limits))
+    return Baseline(path.stem, str(path), tuple(limits), recorded)
 
 
 def load_baselines(names: Iterable[str], inventory: Path) -> dict[str, Baseline]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from fabric.changes.hold import Hold
@@ -17,6 +18,9 @@ from fabric.store.run_directory import RunDirectory
 
 BAD = frozenset({"refused", "failed", "lost", "open"})
 """States after which a phase is not what was asked for."""
+
+
+_LOOK_UP_S = 60.0
 
 
 class ChangeObserver(Protocol):
@@ -88,10 +92,12 @@ class HeldChanges:
 
     @property
     def ready(self) -> bool:
-        """What is to be in force before the first probe is, and the rest may be made; or something never will."""
-        if any(hold.ended for hold in self._holds):
+        """What is to be in force before the first probe is, or was; and the rest may be made; or something never will."""
+        if any(hold.state in BAD for hold in self._holds):
             return True
-        return all(hold.looked if hold.change.when.at_s is not None else hold.in_force for hold in self._holds)
+        return all(
+            hold.ended or (hold.looked if hold.change.when.at_s is not None else hold.in_force) for hold in self._holds
+        )
 
     @property
     def trouble(self) -> str:
@@ -162,10 +168,28 @@ class HeldChanges:
             self._stopped = True
             self._conductor.wake()
 
-    def rescue(self) -> None:
-        """The run itself is failing: take everything back all the same, whatever else is lost."""
-        self.stop(hurry=True)
-        while self._conductor.busy:
-            for happening in self._executor.wait(min(self.next_s, self._executor.now() + 60.0)):
-                self._conductor.take(happening)
-            self._conductor.fire()
+    def rescue(self, unheard: Iterable[Happening] = ()) -> None:
+        """
+        The run itself is failing: take everything back all the same, whatever else is lost.
+
+        *unheard* has happened and nobody was told of it. What is wrong with one change keeps no other from its undo.
+        """
+        waiting = list(unheard)
+        self._persist(lambda: self.stop(hurry=True))
+        while self._conductor.busy or waiting:
+            for happening in waiting:
+                self._persist(partial(self._conductor.take, happening))
+            self._persist(self._conductor.fire)
+            waiting = list(self._executor.wait(self._next_look_s())) if self._conductor.busy else []
+
+    def _next_look_s(self) -> float:
+        return min(self.next_s, self._executor.now() + _LOOK_UP_S)
+
+    def _persist(self, step: Callable[[], object]) -> None:
+        """Do it as often as it raises: each time one procedure has died of it, and the others are still to be moved."""
+        for _ in self._holds:
+            try:
+                step()
+            except Exception:  # noqa: BLE001 - the error that the run dies of is told; this one comes of it
+                continue
+            return

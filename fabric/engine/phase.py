@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
-from fabric.ports import Executor, Lost, Ticket
+from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.store.run_directory import RunDirectory
 
 _IDLE_WAIT_S = 60.0
@@ -67,6 +68,7 @@ class PhaseRun:
         self._running: dict[Ticket, ProbeRun] = {}
         self._alive = 0
         self._unstarted: list[ProbeRun] = []
+        self._unheard: deque[Happening] = deque()
         self._timers: list[tuple[float, int, ProbeRun]] = []
         self._timer_number = 0
         self._results: list[ProbeResult] = []
@@ -77,11 +79,11 @@ class PhaseRun:
             return self._run()
         except BaseException:
             if self._changes is not None:
-                self._changes.rescue()
+                self._changes.rescue(self._unheard)
             raise
 
     def _run(self) -> list[ProbeResult]:
-        if self._changes is not None:
+        if self._changes is not None and self._somebody_is_welcome():
             self._changes.begin()
             while not self._changes.ready:
                 self._step()
@@ -92,6 +94,10 @@ class PhaseRun:
             self._step()
         self._take_back()
         return self._results
+
+    def _somebody_is_welcome(self) -> bool:
+        """Nothing is altered for a phase in which nothing can be measured."""
+        return any(self._excluded.keys().isdisjoint(probe.hosts) for waiting in self._waiting for probe in waiting)
 
     def _take_back(self) -> None:
         """Every change, whatever happened; ends only when each is back or is known to be open."""
@@ -135,7 +141,9 @@ class PhaseRun:
     def _step(self) -> None:
         self._heed()
         finished, self._unstarted = self._unstarted, []
-        for happening in () if finished else self._executor.wait(self._until_s()):
+        self._unheard.extend(() if finished else self._executor.wait(self._until_s()))
+        while self._unheard:
+            happening = self._unheard.popleft()
             run = self._running.get(happening.ticket)
             if run is None:
                 if self._changes is not None:

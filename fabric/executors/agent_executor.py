@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import queue
 import random
 import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -17,6 +15,7 @@ from fabric.errors import HostUnreachable
 from fabric.executors.agent_host import AgentHost, Standing
 from fabric.executors.agent_session import GRACE_S, SILENCE_S, AgentSession, Order
 from fabric.executors.dispatcher import Dispatcher
+from fabric.executors.mailbox import Mailbox
 from fabric.executors.remote_shell import environed
 from fabric.executors.stream import Stream
 from fabric.executors.threaded import ThreadedExecutor
@@ -26,12 +25,11 @@ from fabric.ports import Ended, Happening, Lost, Sampled, Source, Ticket
 
 HELLO_S = 20.0
 """A host has so long to start Python; choice: many times what a busy file server takes."""
-_WORKERS = 256  # connecting to hosts that are down takes a thread each for a while
+_WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
 _TICK_S = 0.25
 _IDLE_TICK_S = 5.0
 _BLOCKED_TICK_S = 0.05
 _TRIES = 2
-_SAMPLES = 10_000  # batches nobody has asked for; then the oldest are dropped
 
 
 class AgentExecutor(ABC):
@@ -44,8 +42,7 @@ class AgentExecutor(ABC):
     def __init__(self, plain: ThreadedExecutor) -> None:
         self._plain = plain
         plain.tell = self._plain_told
-        self._happenings: queue.SimpleQueue[Sequence[Happening]] = queue.SimpleQueue()  # empty: somebody woke us
-        self._samples: deque[Sampled] = deque(maxlen=_SAMPLES)
+        self._mailbox = Mailbox()
         self._dispatcher = Dispatcher(tick=self._tick, settle=self._settle)
         self._workers = Workers(_WORKERS)
         self._tickets = 0
@@ -100,22 +97,15 @@ class AgentExecutor(ABC):
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
-        remaining_s = min(max(0.0, until_s - self.now()), threading.TIMEOUT_MAX)
-        happened: list[Happening] = []
-        try:
-            happened.extend(self._happenings.get(timeout=remaining_s))
-            while True:
-                happened.extend(self._happenings.get_nowait())
-        except queue.Empty:
-            return happened
+        return self._mailbox.wait(until_s)
 
     def samples(self) -> Sequence[Sampled]:
         """All rows that have arrived since the last call, oldest first."""
-        return [self._samples.popleft() for _ in range(len(self._samples))]
+        return self._mailbox.samples()
 
     def wake(self) -> None:
-        """Let ``wait`` return; a SimpleQueue may be put to by a signal handler at any time."""
-        self._happenings.put(())
+        """Let ``wait`` return; a signal handler may ask for it."""
+        self._mailbox.wake()
 
     def close(self) -> None:
         """End every command, wait until the hosts say so or their time is over, then let go of all connections."""
@@ -125,9 +115,9 @@ class AgentExecutor(ABC):
         self._dispatcher.post(self._cancel_all)
         self._drained.wait(GRACE_S + 1)
         self._closing.set()
-        self._dispatcher.post(self._let_go)
-        self._plain.close()
         self._interrupt()
+        self._plain.close()
+        self._dispatcher.post(self._let_go)
         self._workers.join(2 * GRACE_S)
         self._dispatcher.close(GRACE_S)
         self._workers.join(GRACE_S)  # streams that were opened too late are closed too
@@ -311,14 +301,13 @@ class AgentExecutor(ABC):
                     self._dispatcher.tick_by(self.now() + _BLOCKED_TICK_S)
         if self._fresh:
             fresh, self._fresh = self._fresh, []
-            self._happenings.put(fresh)
+            self._mailbox.put(fresh)
         if self._closed and not self._open:
             self._drained.set()
 
     def _tell(self, happening: Happening | Sampled) -> None:
         if isinstance(happening, Sampled):
-            self._samples.append(happening)
-            self.wake()
+            self._mailbox.put_samples(happening)
             return
         if isinstance(happening, Ended | Lost):
             self._open.pop(happening.ticket, None)

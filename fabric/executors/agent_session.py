@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
-from fabric.executors.agent_protocol import (
-    PING,
+from fabric.executors.agent_messages import (
     Bye,
     Clock,
-    Decoder,
     Failed,
     Finished,
-    Garbled,
     Got,
     Hello,
     Listens,
@@ -23,10 +20,8 @@ from fabric.executors.agent_protocol import (
     Printed,
     Rows,
     Stopped,
-    key_request,
-    sample_request,
-    start_request,
 )
+from fabric.executors.agent_protocol import PING, Decoder, Garbled, key_request, sample_request, start_request
 from fabric.executors.host_clock import HostClock
 from fabric.executors.sampled_rows import SampledRows
 from fabric.executors.stream import Stream
@@ -252,7 +247,7 @@ class AgentSession:
                 sampled = running.rows.take(message)
                 if sampled is not None:
                     self._tell(sampled)
-            case Stopped() if running.rows is not None:
+            case Stopped() if running.rows is not None and running.cancelled:
                 del self._running[ticket]
             case _:
                 raise Garbled(f"{type(message).__name__} about {running.order.tool}")

@@ -8,8 +8,9 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.executors.mock_sampling import MockSampling, problem_of
 from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended, Happening, Lost, Ready, Ticket
+from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.happenings import Exited, Listening
 from fabric.sim.world import World
 
@@ -48,6 +49,9 @@ class MockExecutor:
         self._starting: deque[_Run] = deque()  # in order of time: the latency is the same for all
         self._limits: list[tuple[float, Ticket]] = []  # deadlines and connect time-outs; stale entries are skipped
         self._ready: list[Happening] = []
+        self._samplings: dict[Ticket, MockSampling] = {}
+        self._sampling_pids: dict[int, MockSampling] = {}
+        self._samples: list[Sampled] = []
 
     def now(self) -> float:
         """Simulated seconds."""
@@ -61,7 +65,7 @@ class MockExecutor:
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
             self._starting.append(run)
-            heappush(self._limits, (at_s + command.timeout_s, ticket))
+            heappush(self._limits, (at_s + _patience_s(command), ticket))
         else:
             heappush(self._limits, (self._now_s + self._connect_s, ticket))
         return ticket
@@ -84,7 +88,8 @@ class MockExecutor:
         """Jump to the next instant at which something happens, or to *until_s*."""
         found = self._ready
         self._ready = []
-        while not found:
+        unread = len(self._samples)
+        while not found and len(self._samples) == unread:
             next_s = self._next_s()
             if next_s > until_s or next_s == inf:
                 if self._now_s < until_s < inf:
@@ -98,6 +103,28 @@ class MockExecutor:
     def wake(self) -> None:
         """Nothing here ever blocks."""
 
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+        """Begin to sample a moment from now; see ``ports.Sampler``. A simulated host expands no patterns."""
+        self._last = ticket = self._last + 1
+        reason = self._world.unreachable(host)
+        step, problem = ("connect", reason) if reason is not None else ("sampling", problem_of(sources))
+        if problem is not None:
+            self._ready.append(Lost(ticket, HostUnreachable(host, step, problem), self._now_s))
+        else:
+            self._samplings[ticket] = MockSampling(ticket, host, sources, period_s, self._now_s + self._latency_s)
+        return ticket
+
+    def stop_sampling(self, ticket: Ticket) -> None:
+        """End a sampling; a row under way is dropped."""
+        sampling = self._samplings.pop(ticket, None)
+        for pid in sampling.pids() if sampling is not None else ():
+            self._world.kill(pid, self._now_s)
+
+    def samples(self) -> Sequence[Sampled]:
+        """All rows since the last call."""
+        samples, self._samples = self._samples, []
+        return samples
+
     def _next_s(self) -> float:
         limits = self._limits
         while limits and limits[0][1] not in self._open:
@@ -105,6 +132,8 @@ class MockExecutor:
         next_s = limits[0][0] if limits else inf
         if self._starting and self._starting[0].at_s < next_s:
             next_s = self._starting[0].at_s
+        for sampling in self._samplings.values():
+            next_s = min(next_s, sampling.next_s)
         world_s = self._world.next_s()
         return next_s if world_s is None or world_s > next_s else world_s
 
@@ -123,6 +152,10 @@ class MockExecutor:
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
             )
             self._by_pid[run.pid] = run
+        for sampling in self._samplings.values():
+            if sampling.next_s <= self._now_s:
+                pids = sampling.begin(self._now_s, lambda host, argv: self._world.start(host, argv, {}, self._now_s))
+                self._sampling_pids.update(dict.fromkeys(pids, sampling))
         limits = self._limits
         while limits and limits[0][0] <= self._now_s:
             late = self._open.get(heappop(limits)[1])
@@ -145,12 +178,21 @@ class MockExecutor:
     def _take(self, found: list[Happening]) -> None:
         """Translate what happened in the world."""
         for event in self._world.advance(self._now_s):
-            if isinstance(event, Exited):
+            if event.pid in self._sampling_pids:
+                self._sampled(event)
+            elif isinstance(event, Exited):
                 run = self._by_pid.pop(event.pid)
                 del self._open[run.ticket]
                 found.append(_timed_out(run, event) if run.timed_out else _ended(run, event))
             else:
                 self._listening(event, found)
+
+    def _sampled(self, event: Exited | Listening) -> None:
+        if isinstance(event, Exited):
+            sampling = self._sampling_pids.pop(event.pid)
+            sampled = sampling.exited(event) if sampling.ticket in self._samplings else None
+            if sampled is not None:
+                self._samples.append(sampled)
 
     def _listening(self, event: Listening, found: list[Happening]) -> None:
         run = self._by_pid[event.pid]
@@ -161,7 +203,10 @@ class MockExecutor:
         """End everything that runs; the executor can be asked nothing more but ``now``."""
         for pid in list(self._by_pid):
             self._world.kill(pid, self._now_s)
+        for ticket in list(self._samplings):
+            self.stop_sampling(ticket)
         self._world.advance(self._now_s)
+        self._sampling_pids.clear()
         self._open.clear()
         self._by_pid.clear()
         self._starting.clear()
@@ -186,7 +231,14 @@ def _timed_out(run: _Run, event: Exited) -> Lost:
     command = run.command
     stdout, _ = _capped(event.stdout, command.output_cap_bytes)
     stderr, _ = _capped(event.stderr, command.output_cap_bytes)
-    return Lost(run.ticket, CommandTimeout(command.host, command.timeout_s, stdout, stderr), event.at_s)
+    limit_s = None if _patience_s(command) == command.timeout_s else command.inactivity_s
+    error = CommandTimeout(command.host, command.timeout_s, stdout, stderr, inactivity_s=limit_s)
+    return Lost(run.ticket, error, event.at_s)
+
+
+def _patience_s(command: Command) -> float:
+    """How long a command is waited for: a simulated tool says everything at its end, so until then it is silent."""
+    return command.timeout_s if command.inactivity_s is None else min(command.timeout_s, command.inactivity_s)
 
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabric.executors.agent_protocol import Garbled, Names, Rows
+from fabric.executors.agent_messages import Names, Rows
+from fabric.executors.agent_protocol import Garbled
 from fabric.executors.host_clock import HostClock
 from fabric.ports import Sampled, Ticket
 

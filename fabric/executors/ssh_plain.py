@@ -78,6 +78,8 @@ class SshPlainExecutor(ThreadedExecutor):
 
     def _let_go(self) -> None:
         for host in self._hosts.values():
+            host.cut("the testbench closed the connection")  # so that the next loop waits for all at the same time
+        for host in self._hosts.values():
             host.close()
         self.connector.close()
 

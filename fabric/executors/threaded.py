@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import secrets
 import threading
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.executors.heard import Heard
+from fabric.executors.mailbox import Mailbox
 from fabric.executors.pipe import Pipe
 from fabric.executors.remote_shell import environed, shell_argv
 from fabric.executors.watchdog import Watchdog
@@ -40,7 +40,7 @@ class ThreadedExecutor(ABC):
     def __init__(self) -> None:
         self.tell: Callable[[Happening], None] = self._happened
         """Whom what happens is told, from any thread: ``wait``, unless somebody else wants to know."""
-        self._happenings: queue.SimpleQueue[Happening | None] = queue.SimpleQueue()  # None: somebody woke us
+        self._mailbox = Mailbox()
         self._running: dict[Ticket, _Running] = {}
         self._lock = threading.Lock()
         self._watchdog = Watchdog()
@@ -77,7 +77,7 @@ class ThreadedExecutor(ABC):
         running.thread.start()
 
     def _happened(self, happening: Happening) -> None:
-        self._happenings.put(happening)
+        self._mailbox.put((happening,))
 
     def cancel(self, ticket: Ticket) -> None:
         """Tell the wrapper to end the command; its Ended or Lost still arrives."""
@@ -93,20 +93,11 @@ class ThreadedExecutor(ABC):
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
-        remaining_s = min(max(0.0, until_s - self.now()), threading.TIMEOUT_MAX)
-        happened: list[Happening] = []
-        try:
-            first = self._happenings.get(timeout=remaining_s)
-            while True:
-                if first is not None:
-                    happened.append(first)
-                first = self._happenings.get_nowait()
-        except queue.Empty:
-            return happened
+        return self._mailbox.wait(until_s)
 
     def wake(self) -> None:
-        """Let ``wait`` return; a SimpleQueue may be put to by a signal handler at any time."""
-        self._happenings.put(None)
+        """Let ``wait`` return; a signal handler may ask for it."""
+        self._mailbox.wake()
 
     def close(self) -> None:
         """End every command, wait until the hosts say so or their time is over, then let go of all connections."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart
+from fabric.model.recorded import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,12 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is normal for one platform."""
+    """What is normal for one platform: the least that is acceptable, and beside it what good runs measured."""
 
     name: str
     source: str  # the file
     limits: tuple[Limit, ...]
+    recorded: tuple[Recorded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class ProbeVerdict:
     """
     One probe, judged: outcome, the reason in words, measured and required Gb/s where there are such.
 
-    *ran* is False when no command of it was started: such a probe is evidence for nothing.
+    *ran* is False when no command of it was started: such a probe is evidence for nothing. *expected_gbps* is what is
+    normal for its key (the median of its peers, or the recorded one), None where that is not known. *against* says in
+    words what it is slower than where that is not the limit: "the median of 128 peers".
     """
 
     probe_id: str
@@ -54,6 +58,13 @@ class ProbeVerdict:
     limit_gbps: float | None = None
     named: NamedPart | None = None
     ran: bool = True
+    expected_gbps: float | None = None
+    against: str = ""
+
+    @property
+    def required_gbps(self) -> float | None:
+        """What it was found to be below: the limit, or what is normal where the limit was met."""
+        return self.expected_gbps if self.against else self.limit_gbps
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ _SAYS: Mapping[tuple[str, ...], str] = {
     ("ibportstate", "-V"): f"ibportstate {_BUILD}",
     ("iblinkinfo", "-V"): f"iblinkinfo {_BUILD}",
     ("perfquery", "-V"): f"perfquery {_BUILD}",
+    ("sminfo", "-V"): f"sminfo {_BUILD}",
 }
 _USAGE = (
     "USAGE: {name} \n\t[-t,--nthreads <num threads>] \n\t[-g,--ngpus <gpus per thread>] \n"
@@ -71,17 +72,15 @@ def host_program(name: str, words: Sequence[str], setting: Setting) -> HostProgr
 
 
 def _found(name: str, words: tuple[str, ...]) -> Program | None:
-    text = _SAYS.get((name, *words))
-    if text is not None:
-        return lambda _: Said(text)
+    """Every command line of a run comes through here: most are sent on at the first look."""
     if name.endswith("_perf") and words == ("-h",):
         return lambda _: Said(_USAGE.format(name=name))
     if name == "cat" and words and all(path.startswith("/proc/") for path in words):
         return kernel_files
-    for (called, *first), program in _BY_FIRST_WORDS.items():
-        if name == called and list(words[: len(first)]) == first:
-            return program
-    return None
+    text = _SAYS.get((name, *words[:1])) if len(words) == 1 else None
+    if text is not None:
+        return lambda _: Said(text)
+    return next((program for first, program in _CALLED.get(name, ()) if words[: len(first)] == first), None)
 
 
 def _hardware(asked: Asked) -> Said:
@@ -152,14 +151,14 @@ def _mlxconfig(asked: Asked) -> Said:
     )
 
 
-_BY_FIRST_WORDS: Mapping[tuple[str, ...], Program] = {
-    ("date",): _date,
-    ("grep",): grep,
-    ("ls",): listed,
-    ("mlxconfig",): _mlxconfig,
-    ("numactl", "--hardware"): _hardware,
-    ("nvidia-smi", _GPUS): _queried,
-    ("nvidia-smi", _JOBS): _queried,
-    ("ssh",): _ssh,
-    ("sudo", "-n", "-l"): _sudo_list,
+_CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Program], ...]] = {
+    "date": (((), _date),),
+    "grep": (((), grep),),
+    "ls": (((), listed),),
+    "mlxconfig": (((), _mlxconfig),),
+    "numactl": ((("--hardware",), _hardware),),
+    "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),
+    "ssh": (((), _ssh),),
+    "sudo": ((("-n", "-l"), _sudo_list),),
 }
+"""By name, then by the first words."""

@@ -22,6 +22,8 @@ from fabric.errors import StoreError
 FILE = "changes.jsonl"
 """Its name in a run's directory."""
 
+_CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the brace behind it
+
 Entry = Mapping[str, Any]
 """One line: ``seq``, ``change`` (its id), ``state``, and what belongs to that state."""
 
@@ -33,6 +35,7 @@ class Journal:
         self._path = path
         self._fd = -1
         self._seq = 0
+        self._size = 0  # bytes of whole entries
 
     def record(self, change_id: str, state: str, fields: Mapping[str, Any]) -> None:
         """Write one entry and fsync it; raises StoreError when the disk says no (then the step must not be taken)."""
@@ -40,27 +43,41 @@ class Journal:
             if self._fd < 0:
                 self._open()
             body = orjson.dumps({"seq": self._seq + 1, "change": change_id, "state": state, **fields})
-            _write(self._fd, b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body)))
+            line = b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body))
+            _write(self._fd, line)
             os.fsync(self._fd)
         except OSError as exc:
+            self._forget_torn()
             raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
         self._seq += 1
+        self._size += len(line)
+
+    def _forget_torn(self) -> None:
+        """Cut off what a failed write left, else a later line would stand behind it and make the whole unreadable."""
+        if self._fd < 0:
+            return
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            self.close()  # the next entry opens it anew, and cuts there
 
     def _open(self) -> None:
-        """Open for appending; cut a torn last line off; a new file's name is made durable too."""
-        is_new = not self._path.exists()
-        entries, kept = ((), 0) if is_new else _read(self._path)
-        self._seq = len(entries)
+        """Open for appending; cut a torn last line off; make the file's name durable too. Open whole or not at all."""
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
-        except BlockingIOError as exc:
-            raise StoreError(f"{self._path}: another process is writing here") from exc
-        if not is_new:
+            entries, kept = _read(self._path)
+            self._seq, self._size = len(entries), kept
             os.ftruncate(self._fd, kept)
-        if is_new:  # the names of the file, of its run's folder, of the scenario's and of the results' folder
+            # The names of the file, of its run's folder, of the scenario's and of the results' folder.
             for folder in list(self._path.absolute().parents)[:4]:
                 _fsync_folder(folder)
+        except BlockingIOError as exc:
+            self.close()
+            raise StoreError(f"{self._path}: another process is writing here") from exc
+        except (OSError, StoreError):
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go; safe to call twice."""
@@ -110,10 +127,14 @@ def _read(path: Path) -> tuple[tuple[Entry, ...], int]:
 
 def _decode(line: bytes) -> Entry | None:
     body, mark, checksum = line.rpartition(b',"crc32":')
-    if not mark or not checksum.endswith(b"}") or not checksum[:-1].isdigit():
+    if not mark or not checksum.endswith(b"}") or not checksum[:-1].isdigit() or len(checksum) > _CHECKSUM_MOST:
         return None
     body += b"}"
     if zlib.crc32(body) != int(checksum[:-1]):
         return None
-    entry = orjson.loads(body)
-    return entry if isinstance(entry, dict) else None
+    try:
+        entry = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    whole = isinstance(entry, dict) and isinstance(entry.get("change"), str) and isinstance(entry.get("state"), str)
+    return entry if whole else None

@@ -62,7 +62,7 @@ def journals(results: Path) -> tuple[Path, ...]:
 def refuse_while_open(results: Path) -> None:
     """Nothing is measured on a fabric that an earlier run may have left altered."""
     for journal in journals(results):
-        found = open_changes(journal)
+        found = _open_or_may_be_live(journal)
         if found:
             run = journal.parent
             names = ", ".join(one.change_id for one in found)
@@ -71,9 +71,18 @@ def refuse_while_open(results: Path) -> None:
             raise MayBeLive(f"{text} ({names}); {what}")
 
 
+def _open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
+    """The same as ``open_changes``; with a journal that nobody can read nobody knows what is live."""
+    try:
+        return open_changes(journal)
+    except StoreError as exc:
+        ask = "ask the hosts (fabric restore --all-hosts --inventory FILE), then move this file away"
+        raise MayBeLive(f"what was changed here cannot be read: {exc}; {ask}") from exc
+
+
 def say_what_is_open(run: Path) -> None:
     """Raise MayBeLive when a run that ended early could not take everything back."""
-    found = open_changes(run / FILE) if (run / FILE).exists() else ()
+    found = _open_or_may_be_live(run / FILE) if (run / FILE).exists() else ()
     if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")

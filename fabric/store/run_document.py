@@ -15,6 +15,7 @@ import orjson
 from fabric.config import resolved_document
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
+from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Limit
 from fabric.store.run_directory import RUN_FORMAT
@@ -59,8 +60,17 @@ def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baselin
     """The limits that a run was judged by."""
     try:
         return {
-            name: Baseline(name, body["source"], tuple(Limit(**limit) for limit in body["limits"]))
+            name: Baseline(
+                name,
+                body["source"],
+                tuple(Limit(**limit) for limit in body["limits"]),
+                tuple(_recorded(entry) for entry in body.get("recorded", ())),
+            )
             for name, body in document["baselines"].items()
         }
     except (AttributeError, KeyError, TypeError) as exc:
         raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc
+
+
+def _recorded(entry: Mapping[str, Any]) -> Recorded:
+    return Recorded(**{**entry, "key": Key(**entry["key"]), "runs": tuple(entry["runs"])})

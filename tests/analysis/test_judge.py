@@ -69,17 +69,19 @@ def test_what_the_tool_said_stays(rack: Topology) -> None:
     assert judged(rack, loopback("pix"), outcome=Outcome.ERROR) is Outcome.ERROR
 
 
-def test_repetitions_are_judged_by_their_median(rack: Topology) -> None:
-    """One bad sample among three does not fail a part."""
+def test_repetitions_are_judged_by_their_median_and_a_dip_is_said(rack: Topology) -> None:
+    """One bad sample among three does not fail a part, and does not pass unseen."""
     judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01)
     pairs = [
         (
-            Probe(f"p{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
+            Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
             ProbeResult(f"p{i}", 1, (Measurement(f"p{i}", "bandwidth", value, "Gb/s", 1),), None, "", 0, 1),
         )
         for i, value in enumerate((390.0, 100.0, 391.0))
     ]
-    assert {verdict.outcome for verdict in judge.judge(pairs)} == {Outcome.PASS}
+    assert {(verdict.outcome, verdict.reason) for verdict in judge.judge(pairs)} == {
+        (Outcome.MARGINAL, "unstable: median of 3, least 100.0 Gb/s, CV 0.571, 1 dip")
+    }
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(367.0, Outcome.FAIL), (373.0, Outcome.PASS)])

@@ -222,3 +222,23 @@ def test_what_is_no_answer_of_a_guard_is_not_taken_for_one(target: RealTarget) -
     argv = target.guard.revert("one")
     with pytest.raises(GuardUnclear, match="ended with 0"):
         target.guard.read_reverted(target.run(("true", *argv)))
+
+
+def test_an_arm_that_was_killed_before_its_guard_ran_blocks_nobody(target: RealTarget) -> None:
+    """Nothing was applied under it: when its lease is over, somebody else's change takes its place."""
+    target.guard.read_armed(target.arm(lease=Lease(TTL_S, 60.0)))
+    folder = Path(target.guard.directory, "one")
+    os.kill(target.guard_pid(), signal.SIGKILL)
+    (folder / "pid").unlink()
+    until(lambda: target.arm("two", owner="run-2").exit_status == 0, "somebody else's change is armed", TTL_S + LATE_S)
+    assert not folder.exists()
+
+
+def test_a_dead_guard_whose_change_was_applied_still_keeps_others_out(target: RealTarget) -> None:
+    """Nobody has undone it: it is not swept, however long its lease is over."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    target.applied()
+    os.kill(target.guard_pid(), signal.SIGKILL)
+    until(lambda: target.listed()[0].left_s == 0, "the lease is over", TTL_S + LATE_S)
+    assert target.arm("two", owner="run-2").exit_status == 73
+    assert target.is_closed()

@@ -117,7 +117,7 @@ def test_routing_is_changed_where_the_subnet_managers_are() -> None:
     """Scope ``job`` alters nothing."""
     inventory = _with(subnet_managers=(SubnetManager("gpu007"),))
     needs = _needs(changes=(AdaptiveRoutingSpec(True, "fabric"),), inventory=inventory)
-    assert needs["gpu007"].alters == Alters(("systemctl",), guarded=True)
+    assert needs["gpu007"].alters == Alters(("cat", "systemctl", "sminfo"), guarded=True)
     assert set(_needs(changes=(AdaptiveRoutingSpec(True, "job"),), inventory=inventory)) == set(HOSTS)
 
 

@@ -67,9 +67,10 @@ def _cuda(stdout: str, stderr: str, status: int) -> list[Finding]:
     )
 
 
-def test_a_build_without_cuda_is_a_problem() -> None:
-    """It refuses the option before it comes to --version."""
-    (one,) = _cuda("", NO_CUDA, 1)
+@pytest.mark.parametrize(("stdout", "stderr"), [("", NO_CUDA), (" Unsupported memory type\n", "")])
+def test_a_build_without_cuda_is_a_problem(stdout: str, stderr: str) -> None:
+    """It refuses the option before it comes to --version: old releases do not know it, new ones say more."""
+    (one,) = _cuda(stdout, stderr, 1)
     assert "built without CUDA" in one.what
     assert _cuda("Version: 6.29\n", "", 1) == []
 

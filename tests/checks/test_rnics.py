@@ -53,9 +53,10 @@ def test_a_bad_link_is_named(files: dict[str, str], severity: Severity, words: s
     assert words in one.what
 
 
-def test_the_kernels_rounding_is_no_difference() -> None:
-    """FDR is written as 56 Gb/s, whatever the inventory says of its 54.5."""
-    platform = replace(HOST.platform, rnics=(replace(HOST.platform.rnics[0], line_rate_gbps=54.5),))
+@pytest.mark.parametrize("line_rate_gbps", [54.5, 56.25])
+def test_the_kernels_rounding_is_no_difference(line_rate_gbps: float) -> None:
+    """FDR is written as 56 Gb/s, whether the inventory has what it carries or what it signals."""
+    platform = replace(HOST.platform, rnics=(replace(HOST.platform.rnics[0], line_rate_gbps=line_rate_gbps),))
     host = replace(HOST, platform=platform)
     argv = rnics.commands(host, EVERYTHING)[1]
     files = FILES | {"rate": "56 Gb/sec (4X FDR)"}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fabric.model.inventory import SshSettings
+from tests.lab.change_rack import ChangeRack
 from tests.lab.lab import Lab
 from tests.lab.namespaces import inside
 from tests.lab.rack import Rack
@@ -68,3 +69,12 @@ def rack(root: None, tmp_path: Path) -> Iterator[Callable[..., Rack]]:
 
         numbers = itertools.count()
         yield _rack
+
+
+@pytest.fixture(scope="session")
+def change_rack(root: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChangeRack]:
+    """A rack whose links are real ones, shared by all tests, which must leave its hosts as they were."""
+    folder = tmp_path_factory.mktemp("changes") / "rack"
+    folder.mkdir()
+    with ChangeRack(folder, hosts=16) as made:
+        yield made

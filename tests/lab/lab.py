@@ -13,10 +13,15 @@ from tests.lab.namespaces import Namespaces
 from tests.lab.sshd import Sshd, make_key, public_key
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_BIND = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; shift; exec "$@"'
 
 
 class Lab:
-    """Use it in a with statement; what it started ends there, whatever happened between."""
+    """
+    Use it in a with statement; what it started ends there, whatever happened between.
+
+    *private*: folders of which each host sees one of its own (``own``) at the same path.
+    """
 
     def __init__(
         self,
@@ -25,12 +30,14 @@ class Lab:
         hosts: tuple[str, ...],
         tools: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        private: tuple[Path, ...] = (),
     ) -> None:
         self.folder = folder
         self.namespaces = Namespaces(hosts)
         self.key_file, self.known_hosts = folder / "user_key", folder / "known_hosts"
         self.sshd: dict[str, Sshd] = {}
         self._hosts, self._tools, self._environment = hosts, tools, dict(environment or {})
+        self._private = private
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Lab:
@@ -64,7 +71,22 @@ class Lab:
             authorized_keys=self.folder / "authorized_keys",
             environment=environment,
             more=more,
+            wrap=self._bound(host),
         )
+
+    def own(self, path: Path, host: str) -> Path:
+        """Where a host's own version of a private folder really is."""
+        return path.with_name(f"{path.name}-{host}")
+
+    def _bound(self, host: str) -> tuple[str, ...]:
+        """A command that puts a host's own folders in the places of the private ones, in its own mount namespace."""
+        words: list[str] = []
+        for path in self._private:
+            own = self.own(path, host)
+            path.mkdir(exist_ok=True)
+            own.mkdir(mode=0o700, exist_ok=True)
+            words += [str(own), str(path)]
+        return ("sh", "-c", _BIND, "sh", *words, "--") if words else ()
 
     @property
     def addresses(self) -> dict[str, str]:

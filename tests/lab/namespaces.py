@@ -45,6 +45,14 @@ class Namespaces:
         """The namespace of a host."""
         return self._namespaces[host]
 
+    def cable(self, host: str, interface: str) -> None:
+        """One more interface of a host: up, without an address, its cable plugged into the switch."""
+        port = f"c{list(self._namespaces).index(host) + 1}-{interface}"
+        add = ("-n", self._switch, "link", "add", port, "type", "veth", "peer", "name", interface)
+        ip(*add, "netns", self._namespaces[host])
+        ip("-n", self._switch, "link", "set", port, "up")
+        ip("-n", self._namespaces[host], "link", "set", interface, "up")
+
     def cut(self, host: str) -> None:
         """Take down a host's side of the switch: from now on its packets are lost without a word."""
         number = list(self._namespaces).index(host) + 1

@@ -30,7 +30,11 @@ SetEnv {environment}
 
 
 class Sshd:
-    """A server that was started; ``stop`` ends it and every session it holds."""
+    """
+    A server that was started; ``stop`` ends it and every session it holds.
+
+    *wrap* is a command that becomes the command it is given (``env``, ``sh -c '... exec "$@"' sh``).
+    """
 
     def __init__(
         self,
@@ -41,6 +45,7 @@ class Sshd:
         authorized_keys: Path,
         environment: Mapping[str, str],
         more: str = "",
+        wrap: tuple[str, ...] = (),
     ) -> None:
         folder.mkdir()
         self.folder, self.address = folder, address
@@ -50,7 +55,8 @@ class Sshd:
             address=address, folder=folder, authorized_keys=authorized_keys, environment=words, more=more
         )
         (folder / "config").write_text(text)
-        self._argv = ("ip", "netns", "exec", namespace, str(SSHD), "-D", "-e", "-f", str(folder / "config"))
+        server = (str(SSHD), "-D", "-e", "-f", str(folder / "config"))
+        self._argv = ("ip", "netns", "exec", namespace, *wrap, *server)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, port: int = 22) -> None:

@@ -1,0 +1,220 @@
+"""
+All commands and samplings under way on a host: begun, watched, ended, and told about.
+
+Sent to hosts: standard library only, and nothing newer than Python 3.6.
+"""
+
+import os
+import signal
+import time
+
+from fabric.agent.commands import CHUNK_BYTES, Output, Running, listening
+from fabric.agent.samplers import Sampling
+from fabric.agent.sessions import Sessions, members, printable
+from fabric.agent.told import Told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TOLD_BYTES = 256 << 10
+"""More than this unread by the orchestrator: commands' output is left in their pipes."""
+MOST_COMMANDS = 1000
+"""At once."""
+_LOOK_S = 0.1
+_LATER_S = 900.0
+
+
+class Work:
+    """Used by one thread. ``outputs`` are the descriptors to poll, for ``readable``."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._sessions = Sessions()
+        self.outputs: dict[int, tuple[Running, Output]] = {}
+        self._commands = {}  # type: dict[int, Running]
+        self._samplings = {}  # type: dict[int, Sampling]
+        self._tools = []  # type: list[Running]
+        self._look_s = 0.0
+        self._closing = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self._commands or self._samplings)
+
+    def start(self, asked: "dict[str, Any]") -> None:
+        """Begin a command, now or at its time; raises OSError and ValueError when it cannot be."""
+        if len(self._commands) >= MOST_COMMANDS:
+            raise ValueError(f"{MOST_COMMANDS} commands run on this host already")
+        command = Running(asked, self._sessions)
+        if command.at_s <= time.monotonic():
+            self._begin(command)
+        self._commands[command.key] = command
+
+    def _begin(self, command: Running) -> None:
+        command.begin()
+        for output in command.outputs:
+            self.outputs[output.fd] = (command, output)
+
+    def cancel(self, asked: "dict[str, Any]") -> None:
+        """End a command; unknown ones have ended already."""
+        command = self._commands.get(asked["id"])
+        if command is None:
+            return
+        if command.pid:
+            command.end("cancelled")
+        else:
+            command.why, command.status, command.over = "cancelled", 128 + signal.SIGTERM, True
+
+    def sample(self, asked: "dict[str, Any]") -> None:
+        """Begin to sample; raises ValueError for too many files."""
+        self._samplings[asked["id"]] = Sampling(asked, self._sessions)
+
+    def stop(self, asked: "dict[str, Any]") -> None:
+        """Stop sampling; what was read is told before."""
+        sampling = self._samplings.pop(asked["id"], None)
+        if sampling is not None:
+            for message in sampling.told(float("inf")):
+                self._told.add(message)
+            sampling.close()
+        self._told.add({"e": "stopped", "id": asked["id"]})
+
+    def reap(self) -> None:
+        """Take note of every child that has ended."""
+        by_pid = {command.pid: command for command in self._all() if command.pid and command.status is None}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except OSError:
+                return
+            if pid == 0:
+                return
+            if pid in by_pid:
+                by_pid[pid].reaped(status)
+            self._look_s = 0.0
+
+    def _all(self) -> "list[Running]":
+        return list(self._commands.values()) + self._tools
+
+    def step(self, now_s: float) -> float:
+        """What time has brought; returns when to come again."""
+        next_s = now_s + _LATER_S
+        for command in list(self._commands.values()):
+            next_s = min(next_s, self._step_command(command, now_s))
+        for sampling in self._samplings.values():
+            next_s = min(next_s, self._step_sampling(sampling, now_s))
+        for tool in self._tools:
+            next_s = min(next_s, tool.step(now_s))
+        next_s = min(next_s, self._look(now_s))
+        for command in self._all():
+            if command.over:
+                self._finished(command)
+        return next_s
+
+    def _step_command(self, command: Running, now_s: float) -> float:
+        if command.over:
+            return now_s
+        if not command.pid:
+            if now_s < command.at_s:
+                return command.at_s - 0.001  # the last millisecond is waited for by turning
+            try:
+                self._begin(command)
+            except (OSError, ValueError) as exc:
+                del self._commands[command.key]
+                self._told.add({"e": "error", "id": command.key, "cause": printable(str(exc))})
+                return now_s
+        return command.step(now_s)
+
+    def _step_sampling(self, sampling: Sampling, now_s: float) -> float:
+        for tool in sampling.tools:
+            run = tool.due(now_s)
+            if run is not None:
+                self._tools.append(run)
+                try:
+                    self._begin(run)
+                except (OSError, ValueError):
+                    run.over = True
+        next_s = sampling.step(now_s)
+        if self._told.waiting_bytes < TOLD_BYTES:
+            for message in sampling.told(now_s):
+                self._told.add(message)
+        return next_s
+
+    def _look(self, now_s: float) -> float:
+        """At intervals, or when a child has ended: who is left of what is being ended, and who listens."""
+        ending = [one for one in self._all() if one.ending]
+        awaited = {one.awaited_port or "" for one in self._commands.values() if one.pid} - {""}
+        if now_s >= self._look_s and (ending or awaited):
+            self._look_s = now_s + _LOOK_S
+            left = members({one.pid for one in ending}) if ending else {}
+            for one in ending:
+                one.strike(left[one.pid], now_s)
+            awaited = listening(awaited) if awaited else awaited
+            self._tell_ready(awaited)
+            return self._look_s
+        self._tell_ready(set())
+        return self._look_s if ending or awaited else now_s + _LATER_S
+
+    def _tell_ready(self, ports: "set[str]") -> None:
+        for command in self._commands.values():
+            if command.became_ready(ports):
+                self._told.add({"e": "ready", "id": command.key, "t": time.monotonic()})
+
+    def readable(self, fd: int) -> None:
+        """Take in what a command has printed."""
+        if fd not in self.outputs:
+            return  # it has ended meanwhile
+        command, output = self.outputs[fd]
+        if output.read():
+            command.heard()
+            if len(output.kept) >= CHUNK_BYTES and command.key >= 0:
+                self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+        if output.fd < 0:
+            del self.outputs[fd]
+
+    def _finished(self, command: Running) -> None:
+        """Everything of it is gone: take the rest of its output, and tell its end."""
+        for output in command.outputs:
+            self.outputs.pop(output.fd, None)
+            while output.read():
+                if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
+                    self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+            output.close()
+        if command in self._tools:
+            self._tools.remove(command)
+            for sampling in self._samplings.values():
+                for tool in sampling.tools:
+                    if tool.running is command:
+                        tool.ended()
+            return
+        del self._commands[command.key]
+        told = {
+            "e": "ended",
+            "id": command.key,
+            "status": command.status,
+            "why": command.why,
+            "t0": command.begun_s,
+            "t1": command.ended_s,
+            "got": self._told.got,
+        }  # type: dict[str, Any]
+        for output in command.outputs:
+            told[output.name] = output.taken()
+            if output.cut:
+                told["cut"] = True
+        self._told.acknowledge(told)
+
+    def close(self) -> None:
+        """Begin to end everything."""
+        self._closing = True
+        for sampling in self._samplings.values():
+            sampling.close()
+        for command in self._all():
+            if command.pid:
+                command.end("cancelled")
+
+    def over(self) -> bool:
+        """Whether everything has ended, or cannot be ended; to be asked until it has."""
+        self.reap()
+        self._look(time.monotonic())
+        return not any(command.pid and not command.over for command in self._all())

@@ -1,0 +1,40 @@
+"""
+One slow number is no proof; two through the same part are.
+
+Of thousands of healthy numbers a few are always low, and a probe may have been disturbed by another. So a number that
+meets its limit and is slower than what is normal blames nobody alone. It is confirmed when a component that it passes
+through has at least two bad probes (repetitions count), and nearly every probe that would show the component's fault
+is bad: the same rule by which suspects are found (``cover.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from fabric.analysis.candidates import components_of, probes_about
+from fabric.analysis.cover import candidates_for
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
+
+LEAST_WITNESSES = 2
+"""Bad probes through one part that confirm each other (a choice: the fewest that are more than one)."""
+
+
+def confirmed(
+    probes: Sequence[Probe], verdicts: Sequence[ProbeVerdict], slow: AbstractSet[str], topology: Topology
+) -> set[str]:
+    """Those of *slow* (probe ids) that another bad probe confirms; *verdicts* are in the order of *probes*."""
+    hosts = {host for probe in probes if probe.probe_id in slow for host in probe.hosts}
+    by_id = {verdict.probe_id: verdict for verdict in verdicts if verdict.value_gbps is not None}
+    judged = [
+        (probe, by_id[probe.probe_id]) for probe in probes_about(probes, hosts, topology) if probe.probe_id in by_id
+    ]
+    bad = {verdict.probe_id for _, verdict in judged if verdict.outcome is Outcome.FAIL} | set(slow)
+    found: set[str] = set()
+    for candidate in candidates_for(judged, bad, lambda probe, _: components_of(probe, topology)):
+        if len(candidate.bad) >= LEAST_WITNESSES:
+            found |= candidate.bad & slow
+    return found

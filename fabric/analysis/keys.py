@@ -1,0 +1,68 @@
+"""The key of a measurement: what it must share with another to be compared with it."""
+
+from __future__ import annotations
+
+from fabric.model.probe import Probe
+from fabric.model.recorded import Key
+from fabric.model.topology import Host, Topology
+
+SAME_LEAF, CROSS_LEAF = "same_leaf", "cross_leaf"
+
+COLLECTIVES = frozenset({"all_to_all", "tor_all_reduce", "group_all_reduce", "concurrent_rings"})
+"""Kinds that nccl-tests measures; the others are perftest's."""
+
+FLOOR = 0.03
+"""A loss smaller than this is not acted upon, however sure it is (a choice: the house rule for bandwidth)."""
+
+COLLECTIVE_FLOOR = 0.05
+"""The same for collectives, which vary more from run to run (a choice)."""
+
+
+def floor_of(kind: str) -> float:
+    """The smallest loss that matters for a kind of probe, as a share."""
+    return COLLECTIVE_FLOOR if kind in COLLECTIVES else FLOOR
+
+
+def key_of(probe: Probe, size_bytes: int | None, topology: Topology) -> Key:
+    """The key of one message size of a probe; *size_bytes* None where the probe has none."""
+    ranks, algorithm = probe.params.get("ranks"), probe.params.get("algorithm")
+    collective = probe.kind in COLLECTIVES
+    return Key(
+        kind=probe.kind,
+        tool="nccl-tests" if collective else "perftest",
+        link_class=link_class(probe, topology),
+        size_bytes=size_bytes,
+        ranks=ranks if isinstance(ranks, int) else None,
+        algorithm=str(algorithm) if algorithm is not None else None,
+        direction=None if collective else "one_way",
+        line_rate_gbps=line_rate_gbps(probe, topology),
+    )
+
+
+def link_class(probe: Probe, topology: Topology) -> str | None:
+    """As the probe says it; of RNICs and of hosts whether they share their leaves, None where that is not known."""
+    given = probe.params.get("link_class")
+    if given is not None:
+        return str(given)
+    hosts = [topology.hosts[name] for name in probe.hosts]
+    if "peer_rnic" in probe.params:
+        ends = [_leaf(hosts[position % len(hosts)], str(probe.params[end])) for position, end in enumerate(_ENDS)]
+        return None if None in ends else (SAME_LEAF if ends[0] == ends[1] else CROSS_LEAF)
+    if len(hosts) < 2 or not all(host.leaves for host in hosts):
+        return None
+    return SAME_LEAF if len({host.leaves for host in hosts}) == 1 else CROSS_LEAF
+
+
+def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
+    """The line rate of the slower of the RNICs that a probe names; None when it names none."""
+    rnics = topology.hosts[probe.hosts[0]].platform.rnic_by_device
+    rates = [rnics[str(probe.params[end])].line_rate_gbps for end in _ENDS if probe.params.get(end) in rnics]
+    return min(rates) if rates else None
+
+
+_ENDS = ("rnic", "peer_rnic")
+
+
+def _leaf(host: Host, device: str) -> str | None:
+    rail = host.platform.rnic_by_device[device].rail
+    return host.leaves[rail] if rail < len(host.leaves) else None

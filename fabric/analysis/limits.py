@@ -1,0 +1,35 @@
+"""Which limit of a baseline is the one for a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fabric.model.probe import Probe
+from fabric.model.units import size_text
+from fabric.model.verdict import Limit
+
+
+def most_specific(
+    limits: Iterable[Limit], kind: str, link_class: object, size: object, ranks: object, algorithm: object
+) -> Limit | None:
+    """The limit that matches and says most about the key; None when none matches."""
+    wanted = (link_class, size, ranks, algorithm)
+    size_bytes = size if isinstance(size, int) else 0
+    best: tuple[int, Limit] | None = None
+    for limit in limits:
+        asked = (limit.link_class, limit.size_bytes, limit.ranks, limit.algorithm)
+        if size_bytes < limit.min_size_bytes:
+            continue
+        if limit.kind != kind or any(a is not None and a != w for a, w in zip(asked, wanted, strict=True)):
+            continue
+        weight = sum(a is not None for a in asked)
+        if best is None or weight > best[0]:
+            best = (weight, limit)
+    return best[1] if best else None
+
+
+def key_text(probe: Probe, size_bytes: int | None) -> str:
+    """The key of a probe in words: ``loopback, link_class pix, size 8M``."""
+    words = [probe.kind]
+    words += [f"{name} {probe.params[name]}" for name in ("link_class", "ranks", "algorithm") if name in probe.params]
+    return ", ".join(words + ([f"size {size_text(size_bytes)}"] if size_bytes else []))

@@ -1,0 +1,183 @@
+"""
+The few components that explain the slow samples: greedy maximum likelihood with add, drop and swap moves.
+
+The same family as Flock (CoNEXT'23, arXiv 2305.03348): the component that wins most nats beyond its prior penalty is
+called bad, all losses are fitted again, and those no longer worth their penalty are dropped, until nothing is won.
+When more than 15 % of the samples are slow the search starts from what SCOMP finds (Aldridge, Baldassini and Johnson
+2014), because a greedy search begins with a switch that seems to explain many bad hosts at once.
+
+**Margin**: nats by which a component beats the best other explanation: that it is good, or that another component is
+bad in its place. **Confidence**: its share of the likelihood among those explanations, 1 / (1 + e^-gain + sum of
+e^-(gain - rival's gain)): two components that nothing tells apart have 0.5 each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabric.analysis.pairs.components import BAD_HOST, Components
+from fabric.analysis.pairs.likelihood import Evidence
+from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats
+from fabric.analysis.pairs.scomp import scomp
+
+CERTAIN = 6.0
+"""Nats of margin from which a component is called localised (e^6 = 400 to 1)."""
+
+OPEN = 2.5
+"""A component that is not blamed and could win this many nats is worth another test."""
+
+MANY = 0.15
+"""Share of slow samples from which SCOMP starts the search."""
+
+SURE = 0.99
+"""Confidence is never more: the model is not the world (a choice)."""
+
+_LEAST_PENALTY = 1.0
+_MOST_MOVES = 1000
+_RIVALS = 8  # named at most
+
+
+@dataclass(frozen=True, slots=True)
+class Blamed:
+    """A component called bad: *loss* 0..1 of the reference; *rivals* would explain the same nearly as well."""
+
+    component: int
+    loss: float
+    margin: float
+    confidence: float
+    rivals: tuple[int, ...]
+    gain: float
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """*blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample."""
+
+    blamed: tuple[Blamed, ...]
+    open: tuple[int, ...]
+    explained: Floats
+
+
+def slow_samples(evidence: Evidence) -> Bools:
+    """Which samples are slower than noise or the effect floor allow."""
+    slow: Bools = evidence.ratio < 1 - max(evidence.least_loss, 3 * evidence.noise)
+    return slow
+
+
+def decode(evidence: Evidence, components: Components) -> Decoded:
+    """
+    Name what is bad.
+
+    Where much is bad, hosts are bad more often than was thought: their prior is then taken from what was found, and the
+    search is done once more. Else one bad leaf would seem likelier than ten bad hosts on it.
+    """
+    penalties = components.penalties
+    slow = slow_samples(evidence)
+    many = bool(slow.mean() > MANY)
+    losses = _searched(_start(evidence, slow, penalties) if many else {}, evidence, penalties)
+    if many:
+        penalties = _learnt(losses, components)
+        losses = _searched(_start(evidence, slow, penalties), evidence, penalties)
+    losses = _swapped(losses, evidence, penalties)
+    return _decoded(losses, evidence, penalties)
+
+
+def _start(evidence: Evidence, slow: Bools, penalties: Floats) -> dict[int, float]:
+    """What SCOMP finds, with losses."""
+    nothing = np.zeros(len(evidence.ratio))
+    found = {c: evidence.gain_of(c, nothing)[1] for c in scomp(evidence, slow, penalties)}
+    return _settled({c: loss for c, loss in found.items() if loss > 0}, evidence, penalties)
+
+
+def _learnt(losses: dict[int, float], components: Components) -> Floats:
+    """Penalties with the share of bad hosts that was found, at least 1 nat."""
+    sides = [number for number, kind in enumerate(components.kinds) if kind.startswith("host")]
+    bad = len({int(components.hosts[c]) for c in losses} - {UNKNOWN})
+    hosts = len(set(components.hosts[sides].tolist()))
+    share = min(bad / hosts, 0.5)
+    penalties = components.penalties.copy()
+    if share > BAD_HOST:
+        penalties[sides] = np.minimum(penalties[sides], max(np.log((1 - share) / share), _LEAST_PENALTY))
+    return penalties
+
+
+def _searched(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> dict[int, float]:
+    """Components added, best first, until none is worth its penalty."""
+    for _ in range(_MOST_MOVES):
+        gains, found = evidence.gains(evidence.explained(losses))
+        net = gains - penalties
+        net[list(losses)] = -np.inf
+        best = int(np.argmax(net))
+        if net[best] <= 0:
+            break
+        losses[best] = float(found[best])
+        before = set(losses)
+        losses = _settled(losses, evidence, penalties)
+        if best not in losses and before - {best} == set(losses):
+            break
+    return losses
+
+
+def _settled(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> dict[int, float]:
+    """Losses fitted again, one after the other, and components dropped that are no longer worth their penalty."""
+    losses = dict(losses)
+    for component in sorted(losses, key=lambda c: losses[c]):
+        gain, loss = evidence.gain_of(component, evidence.explained(losses, without=component))
+        if gain <= penalties[component]:
+            del losses[component]
+        else:
+            losses[component] = loss
+    return losses
+
+
+def _swapped(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> dict[int, float]:
+    """Components exchanged for others that explain the samples better in their place."""
+    for component in list(losses):
+        rest = {c: loss for c, loss in losses.items() if c != component}
+        gains, found = evidence.gains(evidence.explained(rest))
+        net = gains - penalties
+        net[list(rest)] = -np.inf
+        best = int(np.argmax(net))
+        if best != component and net[best] > net[component] + 1e-9:
+            losses = _settled({**rest, best: float(found[best])}, evidence, penalties)
+            if set(losses) == set(rest):
+                break
+        if component not in losses and best not in losses:
+            break
+    return losses
+
+
+def _decoded(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> Decoded:
+    explained = evidence.explained(losses)
+    blamed = [_blamed(component, losses, evidence, penalties) for component in losses]
+    gains, _ = evidence.gains(explained)
+    gains[list(losses)] = 0.0
+    open_ = np.flatnonzero(gains > OPEN)
+    return Decoded(
+        tuple(sorted(blamed, key=lambda one: (-one.margin, one.component))),
+        tuple(int(c) for c in open_[np.argsort(-gains[open_], kind="stable")]),
+        explained,
+    )
+
+
+def _blamed(component: int, losses: dict[int, float], evidence: Evidence, penalties: Floats) -> Blamed:
+    """How sure one component is, against being good and against every other in its place."""
+    gains, _ = evidence.gains(evidence.explained(losses, without=component))
+    net = gains - penalties
+    mine = float(net[component])
+    others = net.copy()
+    others[list(losses)] = -np.inf
+    rival = float(others.max(initial=-np.inf))
+    near = np.flatnonzero(others > mine - CERTAIN)
+    near = near[others[near] > 0]
+    weight = 1.0 + np.exp(-max(mine, -50.0)) + float(np.exp(np.clip(others[near] - mine, -50, 50)).sum())
+    return Blamed(
+        component,
+        losses[component],
+        margin=mine - max(rival, 0.0),
+        confidence=min(1.0 / weight, SURE),
+        rivals=tuple(int(c) for c in near[np.argsort(-others[near], kind="stable")][:_RIVALS]),
+        gain=mine,
+    )

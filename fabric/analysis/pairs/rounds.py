@@ -1,0 +1,64 @@
+"""
+Which pairs to measure in the first rounds: each host once a round, so that a round takes the time of one test.
+
+Round 1 pairs neighbours under a leaf, which exercises hosts and leaves alone. Later rounds pair hosts of different
+leaves, another leaf and another spine each round, so that uplinks and spines are seen with different hosts. Methods that
+stay under the leaf find no uplink at all (recall 0.75 in the mixed scenario of the benchmark).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PairTest:
+    """One test of two hosts; *via* is the spine it shall cross, None when any will do; *why* in words."""
+
+    a: str
+    b: str
+    via: str | None = None
+    why: str = ""
+
+
+def circle(count: int, number: int) -> list[tuple[int, int]]:
+    """Round *number* of a round-robin tournament of *count*: every two meet once in count - 1 rounds (odd: count)."""
+    slots = count + count % 2
+    if slots < 2:
+        return []
+    turn = number % (slots - 1)
+    around = [slots - 1, *((turn + step) % (slots - 1) for step in range(slots - 1))]
+    pairs = [(around[0], around[1])] + [(around[1 + k], around[slots - k]) for k in range(1, slots // 2)]
+    return [(min(pair), max(pair)) for pair in pairs if max(pair) < count]
+
+
+def under_leaves(leaves: Mapping[str, Sequence[str]]) -> list[PairTest]:
+    """Neighbours under each leaf; those left over are paired with each other."""
+    tests, left = [], []
+    for hosts in leaves.values():
+        tests += [PairTest(a, b, why="neighbours under a leaf") for a, b in zip(hosts[::2], hosts[1::2], strict=False)]
+        left += [hosts[-1]] if len(hosts) % 2 else []
+    return tests + [PairTest(a, b, why="left over") for a, b in zip(left[::2], left[1::2], strict=False)]
+
+
+def across_leaves(leaves: Mapping[str, Sequence[str]], spines: Sequence[str], number: int) -> list[PairTest]:
+    """Cross round *number* (from 0): leaves in turn, hosts shifted, spines rotated; with one leaf, other neighbours."""
+    names = list(leaves)
+    if len(names) < 2:
+        hosts = [host for group in leaves.values() for host in group]
+        return [PairTest(hosts[a], hosts[b], why="another neighbour") for a, b in circle(len(hosts), number)]
+    tests: list[PairTest] = []
+    used: set[str] = set()
+    for first, second in circle(len(names), number):
+        here, there = leaves[names[first]], leaves[names[second]]
+        shift = number + 1
+        for position in range(min(len(here), len(there))):
+            via = spines[(position + number) % len(spines)] if spines else None
+            a, b = here[position], there[(position + shift) % len(there)]
+            tests.append(PairTest(a, b, via, "across leaves"))
+            used |= {a, b}
+    left = [host for group in leaves.values() for host in group if host not in used]
+    shifted = left[number % 2 :]
+    pairs = zip(shifted[::2], shifted[1::2], strict=False)
+    return tests + [PairTest(a, b, why="left over") for a, b in pairs]

@@ -1,0 +1,53 @@
+"""Pair measurements of one kind and one rail, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+UNKNOWN = -1
+"""In an array of indexes: not known, or there is none."""
+
+
+@dataclass(frozen=True)
+class PairSamples:
+    """
+    What was measured between hosts: sample *i* is *gbps[i]* from host *a[i]* to host *b[i]* (indexes into *hosts*).
+
+    *leaf* holds the leaf switch of each host (an index into *leaves*), *via* the spine that each sample crossed (an
+    index into *spines*); UNKNOWN where it is not known. *directed*: the samples say which end sent. *rail* is the name
+    of the RNIC or rail that was measured, None when the samples are of whole hosts.
+    """
+
+    hosts: tuple[str, ...]
+    a: Ints
+    b: Ints
+    gbps: Floats
+    leaves: tuple[str, ...]
+    leaf: Ints
+    spines: tuple[str, ...]
+    via: Ints
+    directed: bool = False
+    rail: str | None = None
+
+    @cached_property
+    def crosses(self) -> Bools:
+        """Which samples are known to leave their leaf switch."""
+        known = (self.leaf[self.a] != UNKNOWN) & (self.leaf[self.b] != UNKNOWN)
+        crossing: Bools = known & (self.leaf[self.a] != self.leaf[self.b])
+        return crossing
+
+    @cached_property
+    def both_ways(self) -> bool:
+        """Whether most pairs were measured in both directions, so that sending and receiving can be told apart."""
+        if not self.directed or not len(self.a):
+            return False
+        pairs = set(zip(self.a.tolist(), self.b.tolist(), strict=True))
+        return sum((b, a) in pairs for a, b in pairs) >= len(pairs) / 2

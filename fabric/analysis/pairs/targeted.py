@@ -1,0 +1,173 @@
+"""Tests that tell suspects apart: each suspect with another partner that is cleared, over parts that are cleared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fabric.analysis.pairs.decode import CERTAIN
+from fabric.analysis.pairs.fitted import Fitted
+from fabric.analysis.pairs.likelihood import MOST_BELOW
+from fabric.analysis.pairs.rounds import PairTest
+from fabric.analysis.pairs.samples import UNKNOWN
+
+_CLEARED = 2
+_TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
+
+
+def to_settle(fitted: Fitted) -> list[int]:
+    """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    found: dict[int, None] = {}
+    for blamed in fitted.decoded.blamed:
+        if blamed.margin < CERTAIN:
+            found[blamed.component] = None
+            found.update(dict.fromkeys(blamed.rivals))
+    found.update(dict.fromkeys(fitted.decoded.open))
+    found.update(dict.fromkeys(_unexplained_hosts(fitted)))
+    return list(found)
+
+
+def _unexplained_hosts(fitted: Fitted) -> list[int]:
+    """
+    Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
+
+    Those are hosts with a slow sample that nothing explains and fewer than two good ones, and hosts that were never
+    measured with anything good.
+    """
+    samples, evidence = fitted.samples, fitted.evidence
+    free = fitted.decoded.explained == 0
+    odd = free & (evidence.misfit(evidence.ratio, fitted.decoded.explained) >= 0.99 * MOST_BELOW) & (evidence.ratio < 1)
+    good = free & ~odd
+    ends = np.concatenate([samples.a[good], samples.b[good]])
+    count = np.bincount(ends, minlength=len(samples.hosts))
+    hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
+    blamed = {blamed.component for blamed in fitted.decoded.blamed}
+    side = {int(h): c for c, h in enumerate(fitted.components.hosts) if fitted.components.kinds[c] == "host"}
+    hidden = [host for host in sorted({*samples.a.tolist(), *samples.b.tolist()}) if count[host] == 0]
+    doubtful = [*(host for host in hosts if count[host] < _CLEARED), *hidden]
+    return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
+
+
+def targeted(fitted: Fitted) -> list[PairTest]:
+    """One host-disjoint round for all that is to be settled; empty when no cleared partner is left to test with."""
+    return _Round(fitted).tests()
+
+
+@dataclass
+class _Round:
+    """A round in the making: who is taken, who may be a partner."""
+
+    fitted: Fitted
+    _used: set[int] = field(default_factory=set)
+    _found: list[PairTest] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        samples, components = self.fitted.samples, self.fitted.components
+        doubtful = [*to_settle(self.fitted), *(blamed.component for blamed in self.fitted.decoded.blamed)]
+        self._doubtful_hosts = {int(components.hosts[c]) for c in doubtful} - {UNKNOWN}
+        self._doubtful = set(doubtful)
+        evidence = self.fitted.evidence
+        good = evidence.ratio > 1 - max(evidence.least_loss / 2, 2 * evidence.noise)
+        self._cleared = set(samples.a[good].tolist()) | set(samples.b[good].tolist())
+        self._met: dict[int, set[int]] = {}
+        for a, b in zip(samples.a.tolist(), samples.b.tolist(), strict=True):
+            self._met.setdefault(a, set()).add(b)
+            self._met.setdefault(b, set()).add(a)
+        self._link = {
+            (int(components.leaf[c]), int(components.spine[c])): c
+            for c, kind in enumerate(components.kinds)
+            if kind == "link"
+        }
+        self._leaf = {int(components.leaf[c]): c for c, kind in enumerate(components.kinds) if kind == "leaf"}
+
+    def tests(self) -> list[PairTest]:
+        """Hosts first: they have one way into the network, switches have many hosts to be tested with."""
+        components = self.fitted.components
+        suspects = to_settle(self.fitted)
+        for host in dict.fromkeys(int(components.hosts[c]) for c in suspects if components.hosts[c] != UNKNOWN):
+            self._host(host)
+        for component in suspects:
+            if components.hosts[component] == UNKNOWN:
+                for _ in range(_TESTS_A_SWITCH):
+                    self._switch(component)
+        return self._found
+
+    def _host(self, host: int) -> None:
+        """Another partner, under the same leaf when there is one: then nothing else is between them."""
+        leaf = self.fitted.samples.leaf[host]
+        partner = next(iter(self._partners(host, leaf)), None)
+        via = None
+        if partner is None:
+            for other in self._partners(host, None):
+                via = self._good_spine(int(leaf), int(self.fitted.samples.leaf[other]))
+                if via != UNKNOWN or not self._link:
+                    partner = other
+                    break
+        if partner is not None:
+            self._add(host, partner, via, self.fitted.samples.hosts[host])
+
+    def _switch(self, component: int) -> None:
+        components = self.fitted.components
+        leaf, spine, kind = (
+            int(components.leaf[component]),
+            int(components.spine[component]),
+            components.kinds[component],
+        )
+        pairs = {"leaf": self._within, "link": self._over, "spine": self._over, "uplinks": self._over}[kind](
+            leaf, spine
+        )
+        if pairs is not None:
+            self._add(*pairs, spine if spine != UNKNOWN else None, components.names[component])
+
+    def _within(self, leaf: int, spine: int) -> tuple[int, int] | None:
+        del spine
+        for a in self._free(leaf):
+            for b in self._partners(a, leaf):
+                return a, b
+        return None
+
+    def _over(self, leaf: int, spine: int) -> tuple[int, int] | None:
+        """Two hosts on different leaves whose other uplink is not in doubt; of a spine, any two leaves."""
+        leaves = range(len(self.fitted.samples.leaves))
+        for here in [leaf] if leaf != UNKNOWN else [x for x in leaves if not self._in_doubt(x, spine)]:
+            for a in self._free(here):
+                for b in self._partners(a, None):
+                    there = int(self.fitted.samples.leaf[b])
+                    if there != here and not self._in_doubt(there, spine):
+                        return a, b
+        return None
+
+    def _free(self, leaf: int) -> list[int]:
+        """Hosts of a leaf that may be partners, cleared ones first."""
+        hosts = np.flatnonzero(self.fitted.samples.leaf == leaf).tolist()
+        free = [host for host in hosts if host not in self._used and host not in self._doubtful_hosts]
+        return sorted(free, key=lambda host: (host not in self._cleared, host))
+
+    def _partners(self, host: int, leaf: int | None) -> list[int]:
+        """Free hosts (of a leaf), cleared ones first, then those not met yet, then the nearest in number."""
+        samples = self.fitted.samples
+        among = range(len(samples.hosts)) if leaf is None else np.flatnonzero(samples.leaf == leaf).tolist()
+        met = self._met.get(host, set())
+        free = [
+            other
+            for other in among
+            if other != host and other not in self._used and other not in self._doubtful_hosts and other not in met
+        ]
+        return sorted(free, key=lambda other: (other not in self._cleared, abs(other - host)))
+
+    def _good_spine(self, here: int, there: int) -> int:
+        """A spine to which both leaves have an uplink that is not in doubt, UNKNOWN when there is none."""
+        for spine in range(len(self.fitted.samples.spines)):
+            if not self._in_doubt(here, spine) and not self._in_doubt(there, spine):
+                return spine
+        return UNKNOWN
+
+    def _in_doubt(self, leaf: int, spine: int) -> bool:
+        return self._link.get((leaf, spine)) in self._doubtful or self._leaf.get(leaf) in self._doubtful
+
+    def _add(self, a: int, b: int, via: int | None, why: str) -> None:
+        samples = self.fitted.samples
+        name = samples.spines[via] if via is not None and via != UNKNOWN and samples.spines else None
+        self._used |= {a, b}
+        self._found.append(PairTest(samples.hosts[a], samples.hosts[b], name, f"tells about {why}"))

@@ -1,0 +1,136 @@
+"""``fabric baseline``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fabric.cli.options import json_option, print_json
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+WRONG_FILE = 2
+"""Exit code: a limit that the recorded parts do not meet is a mistake in the file."""
+
+
+def _baselines_option(function: _F) -> _F:
+    return click.option(
+        "--baselines",
+        type=click.Path(path_type=Path),
+        default=Path("inventory/baselines"),
+        show_default=True,
+        metavar="DIR",
+        help="Where the baseline files lie.",
+    )(function)
+
+
+@click.group("baseline")
+def command() -> None:
+    """Record what good runs measured, beside the limits, and compare."""
+
+
+@command.command("record")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option("--as", "name", metavar="NAME", help="The baseline it is meant for, where the runs hold several.")
+@click.option("--out", type=click.Path(path_type=Path), help="The candidate file. Default: NAME.candidate.yaml here.")
+@json_option
+def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
+    """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""
+    from fabric.app_baseline import record_runs
+    from fabric.report.baseline_text import recorded_lines, too_few_lines
+
+    found = record_runs(runs, name=name, out=out)
+    if as_json:
+        print_json({"name": found.candidate.name, "file": str(found.file), "keys": len(found.candidate.recorded)})
+        return 0
+    _say((*recorded_lines(found.candidate.recorded), *too_few_lines(found.too_few), f"Written  {found.file}"))
+    _say((f"Accept   fabric baseline accept {found.file}",))
+    return 0
+
+
+@command.command("accept")
+@click.argument("candidate", type=click.Path(path_type=Path))
+@_baselines_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--lower", is_flag=True, help="Let recorded medians sink.")
+@click.option("--simulated", is_flag=True, help="Accept numbers of the mock backend, to try it out.")
+def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulated: bool) -> int:
+    """Write a candidate into its baseline file; only the section 'recorded:' changes."""
+    from fabric import app_baseline
+    from fabric.errors import ConfigError, Problem
+    from fabric.report.baseline_text import change_lines
+
+    acceptance = app_baseline.load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
+    _say(change_lines(acceptance.changes))
+    if acceptance.kept:
+        _say((f"{acceptance.kept} other keys stay as they are",))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ConfigError([Problem("--yes", 0, f"{acceptance.file} would be changed: say --yes")])
+        click.confirm(f"Judge by these from now on ({acceptance.file})?", abort=True, err=True)
+    app_baseline.accept(acceptance)
+    _say((f"Written  {acceptance.file}",))
+    return 0
+
+
+@command.command("show")
+@click.argument("name")
+@_baselines_option
+@json_option
+def show(name: str, baselines: Path, *, as_json: bool) -> int:
+    """Show the limits and records of a baseline."""
+    from fabric.app_baseline import named_baseline
+    from fabric.report.baseline_text import baseline_document, baseline_lines
+
+    baseline = named_baseline(name, baselines=baselines)
+    if as_json:
+        print_json(baseline_document(baseline))
+    else:
+        _say(baseline_lines(baseline))
+    return 0
+
+
+@command.command("diff")
+@click.argument("a")
+@click.argument("b")
+@_baselines_option
+@json_option
+def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
+    """What is recorded in B and not, or otherwise, in A: names, baseline files or candidates (*.candidate.yaml)."""
+    from fabric import app_baseline
+    from fabric.report.baseline_text import change_lines, changes_document
+
+    changes = app_baseline.diff(a, b, baselines=baselines)
+    if as_json:
+        print_json(changes_document(changes))
+    else:
+        _say(change_lines(changes))
+    return 0
+
+
+@command.command("check")
+@click.argument("name")
+@_baselines_option
+@json_option
+def check(name: str, baselines: Path, *, as_json: bool) -> int:
+    """Hold the limits against what was recorded; exit 2 when good parts do not meet a limit."""
+    from fabric import app_baseline
+
+    notes = app_baseline.check(name, baselines=baselines)
+    code = WRONG_FILE if any(wrong for wrong, _ in notes) else 0
+    if as_json:
+        print_json({"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]})
+    else:
+        _say([f"{'wrong' if wrong else 'note '}  {text}" for wrong, text in notes] or ["limits and records fit"])
+    return code
+
+
+def _say(lines: Iterable[str]) -> None:
+    from fabric.report.output import say
+    from fabric.report.visible import visible
+
+    say("\n".join(visible(line) for line in lines))

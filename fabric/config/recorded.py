@@ -1,0 +1,106 @@
+"""Decodes the ``recorded:`` section of a baseline file, and candidate files, which hold such a section alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fabric.config.document import Tree, read_document
+from fabric.config.entries import Entry, report, valid_items
+from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
+from fabric.config.problems import Problems
+from fabric.config.quantities import Size
+from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
+from fabric.config.wording import shown
+from fabric.model.recorded import Key, Recorded
+
+LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
+LEAF_CLASSES = ("same_leaf", "cross_leaf")
+TOOLS = ("perftest", "nccl-tests")
+DIRECTIONS = ("one_way", "both_ways")
+BACKENDS = ("ssh", "process", "mock")
+
+RUN_NAME = Word(rf"{SAFE_NAME.pattern}/{SAFE_NAME.pattern}", "a run as scenario/run-id")
+
+_Gbps = Annotated[float, Decimal(0.001, 1_000_000)]
+
+
+class RecordedEntry(Entry):
+    """What good runs measured for one key; a part of the key that is left out was not there to record."""
+
+    kind: Annotated[str, Choice(PROBE_KINDS)] = Field(description="The probe kind.")
+    tool: Annotated[str, Choice(TOOLS)] = Field(description="The tool family that measured.")
+    link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = Field(
+        None, description="The PCIe distance, for loopback; whether one leaf was crossed or more, between RNICs."
+    )
+    size: Annotated[int, Size(1, 1 << 40)] | None = Field(None, description="The message size.")
+    ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks took part.")
+    algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
+    direction: Annotated[str, Choice(DIRECTIONS)] | None = Field(None, description="one_way or both_ways.")
+    line_rate_gbps: _Gbps | None = Field(None, description="The line rate of the slower RNIC.")
+    median_gbps: _Gbps = Field(description="The median of the samples.")
+    mad_gbps: Annotated[float, Decimal(0, 1_000_000)] = Field(description="Their median absolute deviation.")
+    n: Annotated[int, Whole(2, 100_000_000)] = Field(description="How many samples.")
+    cv: Annotated[float, Decimal(0, 10)] = Field(description="1.4826 x MAD / median.")
+    trimmed: Annotated[int, Whole(0, 100_000_000)] = Field(0, description="How many outliers were left out.")
+    runs: tuple[Annotated[str, RUN_NAME], ...] = Field(
+        min_length=1, max_length=1000, description="The runs that the samples came from, as scenario/run-id."
+    )
+
+    def recorded(self) -> Recorded:
+        """In the words of the model."""
+        key = Key(
+            kind=self.kind,
+            tool=self.tool,
+            link_class=self.link_class,
+            size_bytes=self.size,
+            ranks=self.ranks,
+            algorithm=self.algorithm,
+            direction=self.direction,
+            line_rate_gbps=self.line_rate_gbps,
+        )
+        return Recorded(key, self.median_gbps, self.mad_gbps, self.n, self.cv, self.runs, self.trimmed)
+
+
+class CandidateFile(Entry):
+    """A whole candidate file."""
+
+    name: Annotated[str, SAFE_NAME] = Field(description="The baseline that it is meant for.")
+    backend: Annotated[str, Choice(BACKENDS)] = Field(description="What the runs were measured through.")
+    recorded: tuple[RecordedEntry, ...] = Field(min_length=1, max_length=10_000, description="What was measured.")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was recorded and nobody has accepted yet: for which baseline, and through which backend it was measured."""
+
+    name: str
+    backend: str
+    recorded: tuple[Recorded, ...]
+
+
+def load_candidate(path: Path) -> Candidate:
+    """The candidate in a file; ConfigError holds everything that is wrong."""
+    problems = Problems(shown(str(path)))
+    tree = read_document(path, problems)
+    if tree or not problems:
+        report(CandidateFile, tree, problems)
+    entries = recorded_in(tree, problems)
+    problems.raise_if_any()
+    return Candidate(str(tree["name"]), str(tree["backend"]), entries)
+
+
+def recorded_in(tree: dict[str, Tree], problems: Problems) -> tuple[Recorded, ...]:
+    """The well formed entries of the section; a key that is there twice is noted."""
+    first: dict[Key, int] = {}
+    found = []
+    for here, entry in valid_items(RecordedEntry, tree.get("recorded"), ("recorded",)):
+        recorded = entry.recorded()
+        if recorded.key in first:
+            problems.add(here, f"the same key as the one recorded on line {first[recorded.key]}")
+        first.setdefault(recorded.key, problems.lines[here])
+        found.append(recorded)
+    return tuple(found)

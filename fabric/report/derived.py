@@ -1,0 +1,69 @@
+"""The reports beside a run: report.html, junit.xml, metrics.prom, summary.md; derived, and made again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fabric.report.output import warn
+from fabric.report.shown_run import ShownRun
+from fabric.report.visible import visible
+
+
+def html(run: ShownRun) -> str:
+    """report.html; the libraries it takes are imported when it is made."""
+    from fabric.report.html.page import page
+
+    return page(run)
+
+
+def junit(run: ShownRun) -> str:
+    """junit.xml."""
+    from fabric.report.junit import junit_xml
+
+    return junit_xml(run)
+
+
+def metrics(run: ShownRun) -> str:
+    """metrics.prom."""
+    from fabric.report.openmetrics import metrics_text
+
+    return metrics_text(run)
+
+
+def summary(run: ShownRun) -> str:
+    """summary.md."""
+    from fabric.report.summary_md import summary as text
+
+    return text(run)
+
+
+MAKERS: Mapping[str, Callable[[ShownRun], str]] = {
+    "report.html": html,
+    "junit.xml": junit,
+    "metrics.prom": metrics,
+    "summary.md": summary,
+}
+"""File name and what makes it, from the run alone."""
+
+
+def write_reports(run: ShownRun, directory: Path) -> None:
+    """
+    Write all of them, each whole or not at all; raises OSError when the disk says no.
+
+    A defect in one of them is said on standard error and leaves out that file: a picture must not cost a verdict.
+    """
+    for name, make in MAKERS.items():
+        try:
+            text = make(run)
+        except Exception as exc:  # noqa: BLE001 - see above: the verdict is written, and must be told
+            warn(visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+            continue
+        write_text(directory / name, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a derived file whole; it is not worth an fsync, because it can be made again."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text, "utf-8")
+    temporary.rename(path)

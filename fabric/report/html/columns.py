@@ -1,0 +1,126 @@
+"""Every measurement of a run as columns of small numbers: 400,000 rows in a few megabytes of a page."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.report.html.shares import Label
+from fabric.report.shown_run import Row, ShownRun
+from fabric.report.visible import visible
+
+MOST_PROBES = 450_000
+"""More than this are not put into the page: it says so, and measurements.parquet has them all (a choice)."""
+
+_MOST_REASONS = 2000
+_REASON = 240
+_OUTCOMES = list(Outcome)
+
+
+class _Numbered:
+    """Values with a number each, in order of first sight."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def of(self, value: Any) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+
+def table(run: ShownRun, normal: Mapping[Label, float]) -> dict[str, Any]:
+    """
+    JSON-able; typed arrays are little-endian, base64.
+
+    Per probe: who, what, outcome, limit, shape (which metrics and sizes), reason. Per measurement: the value.
+    """
+    rows = _chosen(run.rows)
+    who, what, shapes, limits, reasons = _Numbered(), _Numbered(), _Numbered(), _Numbered(), _Numbered()
+    reasons.of("")
+    columns = {name: array("H") for name in ("what", "limit", "shape", "reason")}
+    people, outcomes, values = array("I"), array("B"), array("f")
+    for row in rows:
+        measured = row.result.measurements if row.result is not None and row.result.outcome is None else ()
+        people.append(who.of(row.probe.hosts))
+        columns["what"].append(what.of((row.probe.phase, row.probe.kind, _own(row), _name(row))))
+        columns["limit"].append(limits.of(row.verdict.limit_gbps))
+        columns["shape"].append(shapes.of(tuple((m.metric, m.size_bytes, m.unit) for m in measured)))
+        columns["reason"].append(_reason(row, reasons))
+        outcomes.append(_OUTCOMES.index(row.verdict.outcome))
+        values.extend(m.value for m in measured)
+    return {
+        "outcomes": [outcome.value for outcome in _OUTCOMES],
+        "hosts": [visible(host) for host in run.judged.scenario.hosts],
+        "who": _participants(who.numbers, run.judged.scenario.hosts),
+        "what": [[visible(word) for word in key[:2]] + [visible(key[3])] for key in what.numbers],
+        "normal": [_rounded(normal.get((key[1], key[2]))) for key in what.numbers],
+        "limits": list(limits.numbers),
+        "shapes": [[[visible(m), size, visible(unit)] for m, size, unit in shape] for shape in shapes.numbers],
+        "reasons": list(reasons.numbers),
+        "left_out": len(run.rows) - len(rows),
+        "columns": {
+            "who": _packed(people),
+            **{name: _packed(column) for name, column in columns.items()},
+            "outcome": _packed(outcomes),
+            "value": _packed(values),
+        },
+    }
+
+
+def _chosen(rows: tuple[Row, ...]) -> Iterable[Row]:
+    """All of them; of too many those that did not pass, and then the first."""
+    if len(rows) <= MOST_PROBES:
+        return rows
+    bad = [row for row in rows if row.verdict.outcome is not Outcome.PASS][:MOST_PROBES]
+    good = (row for row in rows if row.verdict.outcome is Outcome.PASS)
+    return [*bad, *(row for row, _ in zip(good, range(MOST_PROBES - len(bad)), strict=False))]
+
+
+def _own(row: Row) -> str:
+    """Its series where one host makes it alone; that of several hosts only repeats who they are."""
+    return row.series if len(row.probe.hosts) == 1 else ""
+
+
+def _name(row: Row) -> str:
+    """What was measured, repetition included: the last part of the id without the probe's own name."""
+    last = row.probe.probe_id.rpartition("/")[2]
+    return last.partition(".")[2] or last
+
+
+def _reason(row: Row, reasons: _Numbered) -> int:
+    """A measured value below its limit says so by its numbers; only words are kept."""
+    if row.verdict.value_gbps is not None or not row.verdict.reason:
+        return 0
+    if len(reasons.numbers) >= _MOST_REASONS:
+        return reasons.of("and more reasons: see verdict.json") if len(reasons.numbers) == _MOST_REASONS else _MOST_REASONS
+    return reasons.of(visible(row.verdict.reason)[:_REASON])
+
+
+def _participants(numbers: Mapping[tuple[str, ...], int], hosts: tuple[str, ...]) -> list[Any]:
+    """The host's number where it is one; its text and the numbers of all where there are more."""
+    place = {host: number for number, host in enumerate(hosts)}
+    found: list[Any] = []
+    for names in numbers:
+        members = [place[name] for name in names if name in place]
+        if len(names) == 1 and members:
+            found.append(members[0])
+        elif len(names) == 2:
+            found.append([visible(" + ".join(names)), members])
+        else:
+            found.append([visible(fold(names)), members])
+    return found
+
+
+def _packed(column: array[Any]) -> dict[str, str]:
+    if sys.byteorder == "big":
+        column = array(column.typecode, column)
+        column.byteswap()
+    return {"type": column.typecode, "data": b64encode(column.tobytes()).decode()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

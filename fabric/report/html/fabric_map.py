@@ -1,0 +1,150 @@
+"""The network from the side: hosts by leaf group, leaves, spines; suspects and changes marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fabric.model.change import ChangeResult
+from fabric.model.outcome import Outcome
+from fabric.model.topology import Topology
+from fabric.model.verdict import Suspect
+from fabric.report.html.svg import line, mark, picture, rect, tag, text
+from fabric.report.shown_run import ShownRun
+
+_WIDTH = 1080.0
+_MOST_EDGES = 700
+"""More cables than this are not drawn one by one; only those that something happened to."""
+
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    name: str
+    y: float
+    names: tuple[str, ...]
+    places: Mapping[str, Place]
+
+
+def draw(run: ShownRun) -> Markup | None:
+    """None where the inventory knows no switches."""
+    topology, hosts = run.inventory.topology, run.judged.scenario.hosts
+    if not topology.switches:
+        return None
+    tiers = _tiers(topology, hosts)
+    places = {name: place for tier in tiers for name, place in tier.places.items()}
+    sizes = {tier.name: _step(len(tier.names)) for tier in tiers}
+    parts = list(_cables(topology, hosts, places))
+    for tier in tiers:
+        size = min(max(sizes[tier.name] - 1.5, 1.0), 16.0)
+        parts.append(text(6, tier.y - 14, f"{len(tier.names)} {tier.name}", cls="tick"))
+        parts += [rect(x - size / 2, y - size / 2, size, size, "switch", name) for name, (x, y) in tier.places.items()]
+    parts += _changed(run.judged.verdict.changes, places, topology)
+    parts += _suspected(run.judged.verdict.suspects, places, topology)
+    height = max(tier.y for tier in tiers) + 40
+    parts += _legend(height)
+    return picture(_WIDTH, height, parts, "topology with suspects and changes marked")
+
+
+def _tiers(topology: Topology, hosts: Sequence[str]) -> list[_Tier]:
+    """Spines above, leaves in the middle, hosts below; leaves stand over their hosts."""
+    order: dict[str, None] = {}
+    for host in hosts:
+        order.update(dict.fromkeys(topology.hosts[host].leaves))
+    by_tier: dict[str, list[str]] = {}
+    for name, switch in topology.switches.items():
+        if switch.tier != "leaf":
+            by_tier.setdefault(switch.tier, []).append(name)
+    above = [(f"{tier} switches", names) for tier, names in reversed(by_tier.items())]
+    listed = [*above, ("leaf switches", list(order)), ("hosts", list(hosts))]
+    return [_tier(name, 30.0 + 80.0 * level, names) for level, (name, names) in enumerate(listed) if names]
+
+
+def _tier(name: str, y: float, names: Sequence[str]) -> _Tier:
+    step = _step(len(names))
+    return _Tier(name, y, tuple(names), {one: (step * (index + 0.5), y) for index, one in enumerate(names)})
+
+
+def _step(count: int) -> float:
+    return _WIDTH / max(count, 1)
+
+
+def _cables(topology: Topology, hosts: Sequence[str], places: Mapping[str, Place]) -> Iterator[Markup]:
+    """Each pair of ends once, while they can be told apart."""
+    drawn: dict[tuple[str, str], None] = {}
+    for host in hosts:
+        drawn.update({(host, leaf): None for leaf in topology.hosts[host].leaves})
+    for uplinks in topology.uplinks:
+        if len(drawn) > _MOST_EDGES:
+            break
+        drawn.update({(low, high): None for low in uplinks.lower for high in uplinks.upper})
+    if len(drawn) > _MOST_EDGES:
+        yield text(_WIDTH - 6, 14, "only cables that something happened to are drawn", anchor="end", cls="tick")
+        return
+    for low, high in drawn:
+        if low in places and high in places:
+            yield line(*places[low], *places[high], "cable")
+
+
+def _changed(changes: Sequence[ChangeResult], places: Mapping[str, Place], topology: Topology) -> Iterator[Markup]:
+    seen: set[str] = set()
+    for result in changes:
+        name = result.change.component
+        ends = _ends(name, places, topology)
+        if name in seen or not result.change.is_fault:
+            continue
+        seen.add(name)
+        said = f"{result.change.kind} on {name}, {result.state}"
+        if len(ends) == 2:
+            yield tag("g", line(*ends[0], *ends[1], "changed"), tag("title", said))
+        for x, y in ends:
+            yield tag("path", tag("title", said), d=f"M{x:.1f} {y - 7:.1f}l7 7l-7 7l-7 -7z", class_="change")
+
+
+def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topology: Topology) -> Iterator[Markup]:
+    """A suspect inside a host is marked at its host."""
+    labelled = 0
+    for suspect in suspects:
+        ends = _ends(suspect.component, places, topology)
+        if not ends:
+            ends = [places[host] for host in suspect.hosts[:4] if host in places]
+        for x, y in ends:
+            said = f"{suspect.component}: {suspect.kind}, {suspect.confidence:.0%}"
+            yield mark(x, y, 13, suspect.outcome.value, said)
+        if ends and labelled < 8 and suspect.outcome in (Outcome.FAIL, Outcome.ERROR):
+            labelled += 1
+            x, y = ends[0]
+            anchor = "end" if x > _WIDTH - 160 else "start"
+            yield text(x + (-10 if anchor == "end" else 10), y + 20 + labelled % 2 * 11, suspect.component, anchor=anchor, cls="tiny", most=36)
+
+
+def _ends(component: str, places: Mapping[str, Place], topology: Topology) -> list[Place]:
+    """A switch, a cable between two switches (``a--b``), the cable of an RNIC (``host/mlx5_0``), or a host."""
+    if component in places:
+        return [places[component]]
+    low, dashes, high = component.partition("--")
+    if dashes:
+        return [places[end] for end in (low, high) if end in places]
+    host, slash, part = component.partition("/")
+    if not slash or host not in places:
+        return []
+    known = topology.hosts[host].platform.rnic_by_device.get(part.partition(":")[0])
+    leaves = topology.hosts[host].leaves
+    if known is not None and known.rail < len(leaves) and leaves[known.rail] in places and ":" not in part.partition(":")[0]:
+        return [places[host], places[leaves[known.rail]]] if part.endswith(":port") or ":" not in part else [places[host]]
+    return [places[host]]
+
+
+def _legend(height: float) -> list[Markup]:
+    y = height - 8
+    return [
+        mark(12, y - 4, 9, "fail"),
+        text(22, y, "suspect", cls="tick"),
+        mark(92, y - 4, 9, "error"),
+        text(102, y, "could not be measured", cls="tick"),
+        tag("path", d=f"M242 {y - 11:.1f}l7 7l-7 7l-7 -7z", class_="change"),
+        text(255, y, "changed on purpose", cls="tick"),
+    ]

@@ -1,0 +1,152 @@
+"""Hosts x (RNIC, endpoint): every measurement that a host makes alone, as a map of colours; outliers have a sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from fabric.model.outcome import Outcome
+from fabric.report.html.shares import Label, colour_class, label_of, share_of
+from fabric.report.html.svg import line, mark, picture, rect, tag, text
+from fabric.report.shown_run import Row, ShownRun
+
+MOST_HOSTS = 128
+"""More hosts than this are shown as racks, and unfolded on demand."""
+
+_CELL, _ROW, _LEFT, _TOP, _GAP = 7.0, 12.0, 110.0, 46.0, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The worst of one measurement on one host (phases and repetitions folded)."""
+
+    share: float | None
+    outcome: Outcome
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """*columns* in the order of the picture; *cells* by host, then label."""
+
+    columns: tuple[Label, ...]
+    cells: Mapping[str, Mapping[Label, Cell]]
+
+
+def heat_map(run: ShownRun, normal: Mapping[Label, float]) -> HeatMap:
+    """Fold every single-host probe into its cell."""
+    columns: dict[Label, None] = {}
+    cells: dict[str, dict[Label, Cell]] = {}
+    for row in run.rows:
+        if len(row.probe.hosts) != 1:
+            continue
+        label = label_of(row)
+        columns[label] = None
+        own = cells.setdefault(row.probe.hosts[0], {})
+        cell = Cell(share_of(row, normal), row.verdict.outcome, row)
+        if label not in own or _badness(cell) > _badness(own[label]):
+            own[label] = cell
+    kinds = list(dict.fromkeys(kind for kind, _ in columns))
+    ordered = sorted(columns, key=lambda label: (kinds.index(label[0]), _natural(label[1])))
+    return HeatMap(tuple(ordered), cells)
+
+
+def draw(found: HeatMap, hosts: Sequence[str], label: str) -> Markup:
+    """The map of some hosts; a row is a link to the measurements of its host."""
+    places, width = _places(found.columns)
+    height = _TOP + _ROW * len(hosts) + 8
+    parts = list(_heads(found.columns, places, height))
+    for number, host in enumerate(hosts):
+        y = _TOP + _ROW * number
+        name = text(_LEFT - 6, y + _ROW - 3, host, anchor="end", cls="host", most=16)
+        parts.append(tag("a", name, href=f"#{host}"))
+        own = found.cells.get(host, {})
+        parts += _runs(found.columns, places, own, y)
+        parts += _signs(found.columns, places, own, y)
+    return picture(width, height, parts, label, cls="heat")
+
+
+def worst_share(own: Iterable[Cell]) -> tuple[float | None, Outcome]:
+    """The least share and the worst outcome of a host's cells."""
+    shares: list[float] = []
+    outcome = Outcome.PASS
+    for cell in own:
+        outcome = cell.outcome if cell.outcome.rank > outcome.rank else outcome
+        if cell.share is not None:
+            shares.append(cell.share)
+    return min(shares, default=None), outcome
+
+
+def _badness(cell: Cell) -> tuple[int, float]:
+    return cell.outcome.rank, -(cell.share if cell.share is not None else 9.0)
+
+
+def _natural(series: str) -> list[tuple[int, int, str]]:
+    """mlx5_2 before mlx5_10; memory nodes before GPUs comes from the order of the letters reversed."""
+    parts = "".join(c if c.isdigit() else f" {c} " if c in "._-" else c for c in series).replace("numa", " 0numa ")
+    return [
+        (0, int(digits), "") if (digits := part.strip()).isdigit() and len(digits) < 9 else (1, 0, part)
+        for piece in parts.split()
+        for part in ("".join(group) for _, group in groupby(piece, str.isdigit))
+    ]
+
+
+def _places(columns: Sequence[Label]) -> tuple[list[float], float]:
+    """Where each column begins: a gap between kinds, a hairline between RNICs."""
+    x, places, before = _LEFT, [], ("", "")
+    for kind, series in columns:
+        group = (kind, series.partition(".")[0])
+        if before[0] and group[0] != before[0]:
+            x += _GAP
+        elif before[1] and group[1] != before[1] and "." in series:
+            x += 2
+        before = group
+        places.append(x)
+        x += _CELL
+    return places, max(x + 10, 320)
+
+
+def _heads(columns: Sequence[Label], places: Sequence[float], height: float) -> Iterator[Markup]:
+    indexed = list(enumerate(columns))
+    for kind, members in groupby(indexed, key=lambda pair: pair[1][0]):
+        listed = list(members)
+        yield text(places[listed[0][0]], 14, kind, cls="head", most=int(len(listed) * _CELL / 6) + 12)
+        for first, group in groupby(listed, key=lambda pair: pair[1][1].partition(".")[0]):
+            here = [index for index, _ in group]
+            x = places[here[0]]
+            if len(here) * _CELL >= 36:
+                yield text(x + len(here) * _CELL / 2, 40, first, anchor="middle", cls="tick", most=10)
+            yield line(x - 1, _TOP - 3, x - 1, height - 6, "hair")
+
+
+def _runs(
+    columns: Sequence[Label], places: Sequence[float], own: Mapping[Label, Cell], y: float
+) -> Iterator[Markup]:
+    """Neighbours of one colour are one box: a healthy host is a handful of boxes, not a hundred."""
+    start = 0
+    classes = [colour_class(own[label].share) if label in own else "" for label in columns]
+    for index in range(1, len(columns) + 1):
+        joined = (
+            index < len(columns)
+            and classes[index] == classes[start]
+            and places[index] - places[index - 1] <= _CELL + 0.01
+        )
+        if joined:
+            continue
+        if classes[start]:
+            width = places[index - 1] + _CELL - places[start]
+            yield rect(places[start], y + 0.5, width, _ROW - 1, classes[start])
+        start = index
+
+
+def _signs(
+    columns: Sequence[Label], places: Sequence[float], own: Mapping[Label, Cell], y: float
+) -> Iterator[Markup]:
+    for label, x in zip(columns, places, strict=True):
+        cell = own.get(label)
+        if cell is not None and cell.outcome is not Outcome.PASS:
+            said = f"{cell.row.probe.probe_id}: {cell.row.verdict.reason}"
+            yield mark(x + _CELL / 2, y + _ROW / 2, 5.5, cell.outcome.value, said)

@@ -1,0 +1,181 @@
+"""The whole page: pictures and words put into the templates, with a policy that allows nothing from outside."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.model.units import duration_text
+from fabric.model.verdict import Suspect
+from fabric.report.changes_text import change_lines, number
+from fabric.report.html import configurations, fabric_map, heat, intervals, pairs, pcie_tree, rack_map
+from fabric.report.html import routing_bars, size_chart, strip, timeline
+from fabric.report.html.columns import table
+from fabric.report.html.shares import Label, medians
+from fabric.report.shown_run import ShownRun
+from fabric.report.verdict_json import counts, exit_code
+from fabric.report.visible import visible
+
+MOST_SUSPECTS = 20
+_MOST_TREES = 6
+
+MEANING = {
+    Outcome.PASS: "everything measured and good",
+    Outcome.SKIPPED: "nothing failed, but not everything that was asked for was measured",
+    Outcome.MARGINAL: "good, but near a limit",
+    Outcome.INCONCLUSIVE: "not enough was measured, or there is no limit to judge by",
+    Outcome.ERROR: "the testbench could not measure everything",
+    Outcome.FAIL: "the fabric is bad",
+}
+
+
+def page(run: ShownRun) -> str:
+    """report.html of one run."""
+    normal = medians(run)
+    script = _file("report.js")
+    content = {
+        **_words(run),
+        "suspects": _suspects(run),
+        "trees": _trees(run),
+        "heat": _heat(run, normal),
+        "pairs": [(one, pairs.draw(one)) for one in pairs.pair_matrices(run)[:6]],
+        "topology": fabric_map.draw(run),
+        "timeline": timeline.draw(run),
+        "timeline_caption": timeline.caption(run),
+        "expected": intervals.draw(run),
+        "data": embedded(table(run, normal)),
+        **_charts(run),
+    }
+    return rendered("report.html.j2", script, content)
+
+
+def rendered(template: str, script: str, content: dict[str, Any]) -> str:
+    """A template with the style and a script that its policy names by hash."""
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    environment = Environment(
+        loader=PackageLoader("fabric.report.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return environment.get_template(template).render(
+        policy=Markup(policy),  # noqa: S704 - our own words
+        style=Markup(_file("report.css")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        **content,
+    )
+
+
+def embedded(document: Any) -> Markup:
+    """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
+    text = orjson.dumps(document).decode()
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
+
+
+def _harmless(value: Any) -> Any:
+    """What a template prints: escaped by autoescape, and before that without what hides or reverses letters."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _file(name: str) -> str:
+    return files("fabric.report.html").joinpath("templates", name).read_text("utf-8")
+
+
+def _words(run: ShownRun) -> dict[str, Any]:
+    judged, verdict = run.judged, run.judged.verdict
+    return {
+        "title": f"{verdict.outcome.name} {judged.scenario.name} {judged.run_id}",
+        "outcome": verdict.outcome,
+        "meaning": MEANING[verdict.outcome],
+        "scenario": judged.scenario,
+        "hosts": f"{len(judged.scenario.hosts):,} host{'s' if len(judged.scenario.hosts) != 1 else ''}",
+        "folded": fold(judged.scenario.hosts),
+        "took": duration_text(judged.elapsed_s),
+        "counts": counts(verdict),
+        "probes": f"{len(verdict.probes):,}",
+        "reasons": verdict.reasons,
+        "exit_code": exit_code(verdict),
+        "judged": judged,
+        "run": run,
+        "outcomes": list(Outcome),
+        "expectations": [(one, *number(one)) for one in verdict.expectations],
+        "change_lines": list(change_lines(verdict.changes, verdict.effects)),
+        "open_changes": [one.change.component for one in verdict.changes if one.state == "open"],
+        "more_suspects": max(len(verdict.suspects) - MOST_SUSPECTS, 0),
+        "inventory": run.inventory,
+        "seed": run.document.get("seed", "") if run.simulated else "",
+    }
+
+
+def _suspects(run: ShownRun) -> list[tuple[Suspect, Markup | None]]:
+    shown = run.judged.verdict.suspects[:MOST_SUSPECTS]
+    rows = [row for one in shown for probe in one.probes if (row := run.row_of.get(probe)) is not None]
+    peers = strip.peers_of(rows, run) if rows else {}
+    return [(one, strip.evidence(one, run, peers)) for one in shown]
+
+
+def _trees(run: ShownRun) -> dict[str, Markup]:
+    """By host, for the first hosts with a suspect inside."""
+    found: dict[str, list[Suspect]] = {}
+    for suspect in run.judged.verdict.suspects[:MOST_SUSPECTS]:
+        host = suspect.component.partition("/")[0]
+        if suspect.kind in pcie_tree.INSIDE and host in run.inventory.topology.hosts:
+            found.setdefault(host, []).append(suspect)
+    return {
+        host: pcie_tree.draw(host, run.inventory.topology.hosts[host].platform, members, run)
+        for host, members in list(found.items())[:_MOST_TREES]
+    }
+
+
+def _heat(run: ShownRun, normal: dict[Label, float] | Any) -> dict[str, Any] | None:
+    """All hosts, or of many the racks and the first hosts that did not pass."""
+    found = heat.heat_map(run, normal)
+    if not found.columns:
+        return None
+    hosts = run.judged.scenario.hosts
+    by_median = len(hosts) >= 3
+    if len(hosts) <= heat.MOST_HOSTS:
+        return {"racks": None, "map": heat.draw(found, hosts, "all hosts"), "unfold": [], "by_median": by_median}
+    worst = {host: heat.worst_share(own.values()) for host, own in found.cells.items()}
+    racks = rack_map.racks_of(run.inventory.topology, hosts)
+    bad = _worst_first(hosts, worst)
+    return {
+        "racks": rack_map.draw(racks, worst),
+        "map": heat.draw(found, bad, "hosts that did not pass") if bad else None,
+        "unfold": embedded([[visible(rack), list(members)] for rack, members in racks.items()]),
+        "by_median": by_median,
+    }
+
+
+def _worst_first(hosts: Sequence[str], worst: dict[str, tuple[float | None, Outcome]]) -> list[str]:
+    bad = [host for host in hosts if host in worst and worst[host][1].rank > Outcome.SKIPPED.rank]
+    return sorted(bad, key=lambda host: (-worst[host][1].rank, worst[host][0] or 0.0))[:24]
+
+
+def _charts(run: ShownRun) -> dict[str, Any]:
+    collected = configurations.collected(run)
+    kinds = dict.fromkeys(one.kind for one in collected)
+    by_kind = {kind: [one for one in collected if one.kind == kind] for kind in kinds}
+    sizes = [(kind, chart) for kind, members in by_kind.items() if (chart := size_chart.draw(kind, members)) is not None]
+    routed = {kind: members for kind, members in by_kind.items() if routing_bars.asked_for(members)}
+    return {
+        "sizes": sizes,
+        "bars": [(kind, routing_bars.bars(members, simulated=run.simulated)) for kind, members in routed.items()],
+        "rings": [
+            (kind, routing_bars.rings(members, simulated=run.simulated))
+            for kind, members in routed.items()
+            if all(len(one.by_group) > 1 for one in members)
+        ],
+    }

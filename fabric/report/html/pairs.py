@@ -1,0 +1,107 @@
+"""Host x host: what two hosts reach together, and whether a row (one host) or a cell (one pair) is what is low."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from markupsafe import Markup
+
+from fabric.model.outcome import Outcome
+from fabric.report.html.shares import colour_class
+from fabric.report.html.svg import mark, number, picture, rect, tag, text
+from fabric.report.shown_run import Row, ShownRun
+
+LOW = 0.95
+"""Below this share of the median of all pairs a pair is low (a choice, wider than the noise)."""
+
+_SIZE = 560.0
+_LEFT, _TOP = 90.0, 90.0
+_MOST_NAMES = 48
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PairMatrix:
+    """Of one kind in one phase: each pair's share of the median of all pairs, and its worst outcome."""
+
+    name: str
+    hosts: tuple[str, ...]
+    shares: Mapping[Pair, tuple[float | None, Outcome]]
+    patterns: tuple[str, ...]
+
+
+def pair_matrices(run: ShownRun) -> list[PairMatrix]:
+    """One matrix for each phase and kind in which two hosts measure together, at least three pairs."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in run.rows:
+        if len(row.probe.hosts) == 2:
+            groups.setdefault((row.probe.phase, row.probe.kind), []).append(row)
+    return [_matrix(f"{kind} in {phase}", rows, run) for (phase, kind), rows in groups.items() if len(rows) >= 3]
+
+
+def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
+    values: dict[Pair, list[Row]] = {}
+    for row in rows:
+        a, b = row.probe.hosts
+        values.setdefault((a, b), []).append(row)
+    known = [row.verdict.value_gbps for row in rows if row.verdict.value_gbps is not None]
+    normal = median(known) if known else None
+    taking_part = {host for pair in values for host in pair}
+    hosts = tuple(host for host in run.judged.scenario.hosts if host in taking_part)
+    shares = {pair: _folded(members, normal) for pair, members in values.items()}
+    return PairMatrix(name, hosts, shares, tuple(_patterns(shares)))
+
+
+def _folded(rows: Sequence[Row], normal: float | None) -> tuple[float | None, Outcome]:
+    found = [row.verdict.value_gbps for row in rows if row.verdict.value_gbps is not None]
+    outcome = max((row.verdict.outcome for row in rows), key=lambda one: one.rank)
+    return (min(found) / normal if found and normal else None), outcome
+
+
+def _patterns(shares: Mapping[Pair, tuple[float | None, Outcome]]) -> list[str]:
+    """Rows first: a host that is low with all of at least two partners; then the pairs that no such host explains."""
+    by_host: dict[str, list[bool]] = {}
+    for pair, (share, _) in shares.items():
+        for host in pair:
+            if share is not None:
+                by_host.setdefault(host, []).append(share < LOW)
+    rows = {host for host, low in by_host.items() if len(low) > 1 and all(low)}
+    cells = [
+        pair for pair, (share, _) in shares.items() if share is not None and share < LOW and not rows.intersection(pair)
+    ]
+    said = [f"row: {host} is low with each of its {len(by_host[host])} partners" for host in sorted(rows)]
+    said += [f"cell: {a} with {b} is low" for a, b in cells]
+    rest = len(said) - 8
+    return said if rest <= 0 else [*said[:8], f"and {rest} more"]
+
+
+def draw(matrix: PairMatrix) -> Markup:
+    """Only measured pairs are drawn, on both sides of the diagonal; names where they can be read."""
+    place = {host: number for number, host in enumerate(matrix.hosts)}
+    cell = min(_SIZE / max(len(place), 1), 26.0)
+    side = cell * len(place)
+    parts = [rect(_LEFT, _TOP, side, side, "field")]
+    every = max(1, len(place) * 12 // int(_SIZE) + (len(place) > _MOST_NAMES))
+    for host, number in place.items():
+        if number % every == 0:
+            middle = number * cell + cell / 2
+            parts.append(text(_LEFT - 5, _TOP + middle + 4, host, anchor="end", cls="tick", most=14))
+            label = text(0, 0, host, cls="tick", most=14)
+            parts.append(_turned(label, _LEFT + middle + 4, _TOP - 5))
+    gap = 0.5 if cell > 4 else 0.0
+    for (a, b), (share, outcome) in matrix.shares.items():
+        for first, second in ((a, b), (b, a)):
+            x, y = _LEFT + place[first] * cell, _TOP + place[second] * cell
+            size = max(cell - gap, 1.4)
+            said = "not measured" if share is None else f"{share:.0%} of the median"
+            parts.append(rect(x, y, size, size, colour_class(share), f"{a} and {b}: {said}, {outcome.name}"))
+            if outcome is not Outcome.PASS:
+                parts.append(mark(x + cell / 2, y + cell / 2, max(min(cell * 0.6, 9), 5), outcome.value))
+    return picture(_LEFT + side + 12, _TOP + side + 12, parts, f"pairs of hosts, {matrix.name}")
+
+
+def _turned(label: Markup, x: float, y: float) -> Markup:
+    return tag("g", label, transform=f"translate({number(x)} {number(y)}) rotate(-60)")

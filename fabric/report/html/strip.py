@@ -1,0 +1,97 @@
+"""The evidence against a suspect in one picture: its bad probes against their peers and the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fabric.model.verdict import Suspect
+from fabric.report.html.scale import Scale, x_axis
+from fabric.report.html.shares import Label, label_of
+from fabric.report.html.svg import line, mark, picture, rect, text
+from fabric.report.shown_run import Row, ShownRun
+
+_LEFT, _WIDTH, _ROW, _TOP = 250.0, 760.0, 20.0, 26.0
+MOST_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """What the same measurement gave elsewhere, Gb/s: the middle 90 % and the median."""
+
+    low: float
+    middle: float
+    high: float
+
+
+def peers_of(rows: Sequence[Row], run: ShownRun) -> Mapping[Label, Peers]:
+    """Of every label among *rows*, all that any host measured for it."""
+    wanted = {label_of(row) for row in rows if len(row.probe.hosts) == 1}
+    kinds = {row.probe.kind for row in rows if len(row.probe.hosts) != 1}
+    found: dict[Label, list[float]] = {}
+    for row in run.rows:
+        value = row.verdict.value_gbps
+        label = peer_label(row)
+        if value is not None and (label in wanted or (not label[1] and label[0] in kinds)):
+            found.setdefault(label, []).append(value)
+    return {label: _peers(values) for label, values in found.items()}
+
+
+def peer_label(row: Row) -> Label:
+    """Probes of several hosts are compared with all of their kind."""
+    return label_of(row) if len(row.probe.hosts) == 1 else (row.probe.kind, "")
+
+
+def evidence(suspect: Suspect, run: ShownRun, peers: Mapping[Label, Peers]) -> Markup | None:
+    """One line for each bad probe, the worst first; None where nothing was measured."""
+    rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
+    known = [row for row in rows if row.verdict.value_gbps is not None][:MOST_ROWS]
+    if not known:
+        return None
+    highest = max(_highest(row, peers) for row in known) * 1.05
+    scale = Scale(0.0, highest, _LEFT, _WIDTH - 40)
+    bottom = _TOP + _ROW * len(known)
+    parts = x_axis(scale, _TOP - 6, bottom, "Gb/s")
+    for number, row in enumerate(known):
+        parts += _line(row, _TOP + _ROW * number + _ROW / 2, scale, peers.get(peer_label(row)))
+    parts += _legend()
+    said = f"{suspect.component}: {len(known)} bad measurements against their peers and limits"
+    return picture(_WIDTH, bottom + 34, parts, said)
+
+
+def _line(row: Row, y: float, scale: Scale, peers: Peers | None) -> list[Markup]:
+    value, limit = row.verdict.value_gbps or 0.0, row.verdict.limit_gbps
+    name = row.probe.probe_id.partition("/")[2]
+    parts = [text(_LEFT - 10, y + 4, name, anchor="end", cls="tick", most=38)]
+    if peers is not None:
+        parts.append(rect(scale(peers.low), y - 5, scale(peers.high) - scale(peers.low), 10, "peers"))
+        parts.append(line(scale(peers.middle), y - 6, scale(peers.middle), y + 6, "middle"))
+    if limit is not None:
+        parts.append(line(scale(limit), y - 8, scale(limit), y + 8, "limit"))
+    parts.append(mark(scale(value), y, 9, row.verdict.outcome.value, f"{row.probe.probe_id}: {value:.1f} Gb/s"))
+    parts.append(text(scale(value) - 9, y + 4, f"{value:.0f}", anchor="end", cls="value"))
+    return parts
+
+
+def _legend() -> list[Markup]:
+    return [
+        mark(_LEFT + 5, 9, 8, "fail"),
+        text(_LEFT + 14, 13, "measured", cls="tick"),
+        rect(_LEFT + 90, 4, 26, 10, "peers"),
+        text(_LEFT + 122, 13, "the same on other hosts (middle 90 %)", cls="tick"),
+        line(_LEFT + 350, 2, _LEFT + 350, 16, "limit"),
+        text(_LEFT + 357, 13, "at least required", cls="tick"),
+    ]
+
+
+def _highest(row: Row, peers: Mapping[Label, Peers]) -> float:
+    other = peers.get(peer_label(row))
+    return max(row.verdict.value_gbps or 0.0, row.verdict.limit_gbps or 0.0, other.high if other else 0.0)
+
+
+def _peers(values: list[float]) -> Peers:
+    values.sort()
+    last = len(values) - 1
+    return Peers(values[round(last * 0.05)], values[last // 2], values[round(last * 0.95)])

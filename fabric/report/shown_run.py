@@ -1,0 +1,85 @@
+"""A judged run with everything it rests on: what every report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.verdict import ProbeVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One planned probe with its verdict and, where it was reached, its result."""
+
+    probe: Probe
+    verdict: ProbeVerdict
+    result: ProbeResult | None
+
+    @property
+    def series(self) -> str:
+        """What was measured, without the host and the repetition: ``mlx5_0.numa1``."""
+        return str(self.probe.params.get("series", ""))
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """
+    What a report says about a run.
+
+    *document* is run.json, of which only argv, seed, versions and the time are shown. *complete* is False for a run
+    that was interrupted.
+    """
+
+    judged: JudgedRun
+    inventory: Inventory
+    probes: Sequence[Probe]
+    results: Mapping[str, ProbeResult]
+    document: Mapping[str, Any]
+    complete: bool = True
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """Every planned probe, in planned order."""
+        verdicts = {verdict.probe_id: verdict for verdict in self.judged.verdict.probes}
+        return tuple(
+            Row(probe, verdicts[probe.probe_id], self.results.get(probe.probe_id))
+            for probe in self.probes
+            if probe.probe_id in verdicts
+        )
+
+    @cached_property
+    def row_of(self) -> Mapping[str, Row]:
+        """Rows by probe id."""
+        return {row.probe.probe_id: row for row in self.rows}
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no real fabric was touched."""
+        return self.judged.backend == "mock"
+
+    @property
+    def began(self) -> str:
+        """When it began, UTC, as its id says; empty when the id says nothing."""
+        digits = self.judged.run_id[:15].replace("-", "")
+        if len(digits) != 14 or not digits.isdigit():
+            return ""
+        day, clock = digits[:8], digits[8:]
+        return f"{day[:4]}-{day[4:6]}-{day[6:]} {clock[:2]}:{clock[2:4]}:{clock[4:]} UTC"
+
+    @property
+    def command_line(self) -> str:
+        """The words that started it, as run.json has them."""
+        words = self.document.get("argv", ())
+        return " ".join(str(word) for word in words) if isinstance(words, list | tuple) else ""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Name and version of what took part."""
+        found = self.document.get("versions", {})
+        return {str(name): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}

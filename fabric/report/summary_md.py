@@ -1,0 +1,81 @@
+"""summary.md: what goes into a repair ticket."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabric.model.names import fold
+from fabric.model.units import duration_text
+from fabric.report.changes_text import change_lines, number
+from fabric.report.shown_run import ShownRun
+from fabric.report.verdict_json import counts
+from fabric.report.visible import visible
+
+MOST_SUSPECTS = 10
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+
+
+def summary(run: ShownRun) -> str:
+    """Markdown; what a host printed is never read as markup, a link or HTML."""
+    return "\n".join(_lines(run)) + "\n"
+
+
+def _lines(run: ShownRun) -> Iterator[str]:
+    judged, verdict = run.judged, run.judged.verdict
+    yield f"# {verdict.outcome.name}: {plain(judged.scenario.name)} on {len(judged.scenario.hosts)} hosts"
+    yield ""
+    if run.simulated:
+        yield "**Simulated**: no real fabric was measured."
+        yield ""
+    tally = ", ".join(f"{many} {name}" for name, many in counts(verdict).items())
+    yield f"- run {plain(judged.run_id)}, {run.began or 'time unknown'}, {duration_text(judged.elapsed_s)}"
+    yield f"- hosts: {plain(fold(judged.scenario.hosts))}"
+    yield f"- {len(verdict.probes)} probes: {tally}"
+    if not run.complete:
+        yield "- **interrupted**: what it did not reach is not judged"
+    for index, suspect in enumerate(verdict.suspects[:MOST_SUSPECTS], start=1):
+        yield ""
+        yield f"## {index}. {plain(suspect.component)} ({suspect.kind}), {suspect.confidence:.0%} sure"
+        yield ""
+        yield from (f"- {plain(line)}" for line in suspect.evidence)
+        if suspect.ambiguous_with:
+            yield f"- cannot be told apart from: {plain(', '.join(suspect.ambiguous_with))}"
+        yield f"- **next**: {plain(suspect.next_step)}"
+        if suspect.probes:
+            yield f"- output: {code(f'fabric report {judged.path} --probe {suspect.probes[0]}')}"
+    rest = len(verdict.suspects) - MOST_SUSPECTS
+    if rest > 0:
+        yield f"\nand {rest} more suspects: see verdict.json"
+    yield from _expected(run)
+    yield ""
+    yield f"Judged by {plain(', '.join(judged.judged_by))}. Versions: {plain(_versions(run))}. Again: {code(judged.again)}"
+
+
+def _expected(run: ShownRun) -> Iterator[str]:
+    verdict = run.judged.verdict
+    if verdict.expectations:
+        yield "\n## Expected\n"
+        yield "| outcome | expectation | found | 95 % interval | n |"
+        yield "|---|---|---|---|---|"
+        for one in verdict.expectations:
+            value, interval = number(one)
+            yield f"| {one.outcome.name} | {plain(one.text)} | {value} | {interval} | {one.n or ''} |"
+    if verdict.changes:
+        yield "\n## Changed on purpose\n"
+        for line in change_lines(verdict.changes, verdict.effects):
+            yield f"{'  ' if line.startswith(' ') else ''}- {plain(line.strip())}"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return _MARKUP.sub(r"\\\1", visible(text))
+
+
+def code(text: str) -> str:
+    """Text as code; a backtick in it would end it, so it is left out."""
+    return f"`{visible(text).replace('`', '')}`"
+
+
+def _versions(run: ShownRun) -> str:
+    return ", ".join(f"{name} {version}" for name, version in run.versions.items())

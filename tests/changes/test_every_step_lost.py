@@ -1,0 +1,312 @@
+"""
+Every step of every kind of change goes wrong in every way that a transport or a host can make it go wrong.
+
+A change is lived through once undisturbed, which counts its commands. Then it is lived through again and again, and
+each time one command meets one mishap, or the host answers nothing from one command on. Whatever becomes of the change:
+it says that it is over only when nothing of it is left, all of it takes a bounded time, the guard undoes what nobody
+else does, and ``restore`` heals what is open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import orjson
+import pytest
+
+from fabric.changes.hold import Hold
+from fabric.changes.kind import Context
+from fabric.changes.kinds import KINDS
+from fabric.changes.restore import left_by, take_back
+from fabric.engine.carry_out import carry_out
+from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
+from fabric.executors.mock import MockExecutor
+from fabric.model.change import Change, ChangeSettings, Lease, When
+from fabric.model.command import Command, CommandResult
+from fabric.ports import Ended, Happening, Lost, Ticket
+from fabric.sim.world import World
+from fabric.store.left_open import CLOSED
+from tests.changes.played import MANAGED, change, topology
+
+SETTINGS = replace(MANAGED, lease=Lease(ttl_s=60.0, max_hold_s=600.0))
+FOR = When(None, 20.0)
+BER = {"errors": "effective", "mantissa": 1, "exponent": 6}
+FLAP = {"by": "ibportstate", "down_s": 2.0, "count": 2, "period_s": 20.0}
+
+CHANGES: Mapping[str, Change] = {
+    "ber up": change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, direction="up", **BER),
+    "ber down": change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, direction="down", **BER),
+    "ber both": change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, direction="both", **BER),
+    "spine ber": change("ber", "leaf1--spine0", when=FOR, direction="both", **BER),
+    "switch port": change("link_down", "leaf1--spine0", when=FOR, by="ibportstate"),
+    "switch end of an RNIC": change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, by="ibportstate"),
+    "RNIC by mlxlink": change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, by="mlxlink"),
+    "RNIC by mlxreg": change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, by="mlxreg"),
+    "flap": change("port_flap", "leaf1--spine0", **FLAP),
+    "adaptive routing": change("adaptive_routing", "fabric", scope="fabric", when=FOR, is_fault=False, on=1),
+    "shield": change("shield", "fabric", scope="fabric", when=FOR, is_fault=False, on=1),
+}
+
+MOST_S = 1500.0
+"""No life takes longer than this (simulated seconds): every command and every wait has a limit."""
+
+AFTER_S = 200.0
+"""The lease has run out so long after the last renewal, and the guard has tried again."""
+
+
+@dataclass(frozen=True)
+class Mishap:
+    """What becomes of one command: whether (and when) the host carries it out, and what comes back of its answer."""
+
+    happens: bool
+    lost: str = ""
+    garble: Callable[[CommandResult], CommandResult] = lambda result: result
+    late_s: float | None = None
+
+
+MISHAPS: Mapping[str, Mishap] = {
+    "lost before delivery": Mishap(happens=False, lost="unreachable"),
+    "lost after execution": Mishap(happens=True, lost="unreachable"),
+    "timed out, never run": Mishap(happens=False, lost="timeout"),
+    "timed out, run": Mishap(happens=True, lost="timeout"),
+    "lost, and run late": Mishap(happens=False, lost="unreachable", late_s=3.0),
+    "garbled": Mishap(happens=True, garble=lambda result: replace(result, stdout="\x00\ufffd 3 x: ,,\n[")),
+    "says nothing": Mishap(happens=True, garble=lambda result: replace(result, stdout="", stderr="")),
+    "cut in half": Mishap(happens=True, garble=lambda result: replace(result, stdout=result.stdout[: len(result.stdout) // 2])),
+    "cut and said so": Mishap(
+        happens=True, garble=lambda result: replace(result, stdout=result.stdout[: len(result.stdout) // 2], truncated=True)
+    ),
+    "fails, run": Mishap(happens=True, garble=lambda result: replace(result, exit_status=1)),
+    "fails, never run": Mishap(happens=False, garble=lambda result: replace(result, exit_status=1)),
+    "killed": Mishap(happens=True, garble=lambda result: replace(result, exit_status=137, stdout="")),
+}
+
+
+class Unlucky:
+    """The simulated executor, with a mishap for some of its commands."""
+
+    def __init__(self, mishaps: Callable[[int], Mishap | None]) -> None:
+        self.world = World(topology(), faults=(), seed=1, noise_cv=0.0, subnet_managers=SETTINGS.subnet_managers)
+        self._real = MockExecutor(self.world)
+        self._mishaps = mishaps
+        self.commands: list[Command] = []
+        self._hit: dict[Ticket, tuple[Command, Mishap]] = {}
+        self._made_up: list[tuple[float, Happening]] = []
+        self._late: list[tuple[float, Command]] = []
+        self._nobody = -1
+
+    def now(self) -> float:
+        """Simulated seconds."""
+        return self._real.now()
+
+    def start(self, command: Command) -> Ticket:
+        """Begin a command, or what takes its place."""
+        mishap = self._mishaps(len(self.commands))
+        self.commands.append(command)
+        if mishap is None:
+            return self._real.start(command)
+        if mishap.happens:
+            ticket = self._real.start(command)
+            self._hit[ticket] = (command, mishap)
+            return ticket
+        self._nobody -= 1
+        self._make_up(self._nobody, command, mishap)
+        if mishap.late_s is not None:
+            self._late.append((self.now() + mishap.late_s, command))
+        return self._nobody
+
+    def _make_up(self, ticket: Ticket, command: Command, mishap: Mishap) -> None:
+        now_s = self.now()
+        if not mishap.lost:
+            said = mishap.garble(CommandResult(command, 0, "", "", now_s, now_s))
+            self._made_up.append((now_s, Ended(ticket, said)))
+            return
+        at_s, error = now_s + 0.1, HostUnreachable(command.host, "session", "connection reset")
+        if mishap.lost == "timeout":
+            at_s, error = now_s + command.timeout_s, CommandTimeout(command.host, command.timeout_s)
+        self._made_up.append((at_s, Lost(ticket, error, at_s)))
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """What happened, with what was lost or garbled of it."""
+        dues = [at_s for at_s, _ in (*self._made_up, *self._late)]
+        found = [self._hurt(one) for one in self._real.wait(min([until_s, *dues]))]
+        for due in [one for one in self._late if one[0] <= self.now()]:
+            self._late.remove(due)
+            self._real.start(due[1])
+        for made_up in [one for one in self._made_up if one[0] <= self.now()]:
+            self._made_up.remove(made_up)
+            found.append(made_up[1])
+        return [one for one in found if one is not None]
+
+    def _hurt(self, one: Happening) -> Happening | None:
+        command, mishap = self._hit.pop(one.ticket, (None, None))
+        if command is None or mishap is None or not isinstance(one, Ended):
+            return one
+        if mishap.lost:
+            self._make_up(one.ticket, command, mishap)
+            return None
+        return Ended(one.ticket, mishap.garble(one.result))
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass; what late commands answer nobody hears."""
+        until_s = self.now() + seconds
+        while self.now() < until_s:
+            self.wait(until_s)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Never asked for here."""
+        raise AssertionError(ticket)
+
+    def wake(self) -> None:
+        """Nothing blocks."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def altered(world: World) -> list[str]:
+    """What is not as it was, by the ports and files themselves and not by what anybody says."""
+    rack = world._rack
+    found = [f"{port.end} injects" for port in rack.ports._ports.values() if port.injection is not None]
+    found += [f"{port.end} is closed" for port in rack.ports._ports.values() if not port.admin_up]
+    found += [f"{port.end}: interface off" for port in rack.ports._ports.values() if not port.interface_up]
+    fresh = untouched()
+    found += [f"{place}: not as it was" for place, text in rack.managers._files.items() if fresh.get(place) != text]
+    return found
+
+
+@cache
+def untouched() -> Mapping[tuple[str, str], str]:
+    """The managers' files before anything."""
+    world = World(topology(), faults=(), seed=1, noise_cv=0.0, subnet_managers=SETTINGS.subnet_managers)
+    return dict(world._rack.managers._files)
+
+
+@dataclass
+class Life:
+    """One change, lived through."""
+
+    hold: Hold
+    executor: Unlucky
+    entries: list[tuple[str, Mapping[str, Any]]]
+
+    @property
+    def intent(self) -> Mapping[str, Any] | None:
+        """What the journal says may be live; None when it says that nothing is."""
+        intents = [fields for state, fields in self.entries if state == "intent"]
+        return intents[-1] if intents and self.entries[-1][0] not in CLOSED else None
+
+
+def live(kind: str, mishaps: Callable[[int], Mishap | None]) -> Life:
+    """Live one change of a kind through."""
+    asked, executor = CHANGES[kind], Unlucky(mishaps)
+    entries: list[tuple[str, Mapping[str, Any]]] = []
+    hold = Hold(
+        asked,
+        KINDS[asked.kind],
+        Context(topology(), SETTINGS),
+        owner="test/1",
+        guard_id="t.0",
+        allow=(),
+        record=lambda state, fields: entries.append((state, orjson.loads(orjson.dumps(fields)))),
+        clock=executor.now,
+    )
+    life = Life(hold, executor, entries)
+    carry_out([bounded(hold, executor)], executor)
+    return life
+
+
+def bounded(hold: Hold, executor: Unlucky) -> Any:
+    """The life of a change, cut off where it takes too long."""
+    procedure = hold.procedure()
+    answer: Any = None
+    error: ExecutorError | None = None
+    while True:
+        try:
+            step = procedure.throw(error) if error is not None else procedure.send(answer)
+        except StopIteration:
+            return
+        assert executor.now() < MOST_S, "it goes on for ever"
+        assert len(executor.commands) < 2000, "it asks for ever"
+        error = None
+        try:
+            answer = yield step
+        except ExecutorError as exc:
+            error = exc
+
+
+def wrong_with(life: Life) -> str:
+    """Which promise is broken; empty when none is."""
+    world, state = life.executor.world, life.hold.state
+    if not life.hold.ended:
+        return f"it ended as {state}"
+    if state in CLOSED and altered(world):
+        return f"{state} ({life.hold.reason}), and {altered(world)}"
+    if state in CLOSED and life.intent is not None:
+        return f"{state}, and the journal ends with {life.entries[-1][0]}"
+    if state == "open" and life.intent is None:
+        return "open, and the journal does not know"
+    if state not in CLOSED and "by hand: " not in life.hold.reason:
+        return f"nobody is told how to undo it by hand: {life.hold.reason}"
+    return ""
+
+
+def not_healed(life: Life) -> str:
+    """What is wrong after the host answers again: by ``restore`` first; else by the guard alone."""
+    told: list[tuple[str, bool]] = []
+    life.executor._mishaps = lambda number: None
+    if life.intent is not None:
+        carry_out(
+            [take_back(left, lambda *said: told.append(said)) for left in left_by(life.intent)], life.executor
+        )
+        if altered(life.executor.world):
+            return f"restore leaves {altered(life.executor.world)}: {told}"
+    life.executor.pass_by(AFTER_S)
+    return f"{altered(life.executor.world)} comes back" if altered(life.executor.world) else ""
+
+
+@cache
+def commands_of(kind: str) -> int:
+    """How many commands the undisturbed life of a kind takes."""
+    life = live(kind, lambda number: None)
+    assert life.hold.state == "reverted", life.hold.reason
+    assert any(state == "in_force" for state, _ in life.entries)
+    assert not altered(life.executor.world)
+    return len(life.executor.commands)
+
+
+def each_step(kind: str, mishap: Mishap, *, onwards: bool) -> list[str]:
+    """What is wrong with the lives in which the mishap strikes at each of the steps."""
+    found = []
+    for struck in range(commands_of(kind)):
+
+        def mishaps(number: int, struck: int = struck) -> Mishap | None:
+            return mishap if number == struck or (onwards and number > struck) else None
+
+        life = live(kind, mishaps)
+        wrong = wrong_with(life) or not_healed(life)
+        if wrong:
+            argv = life.executor.commands[struck].argv
+            words = argv if len(argv) < 4 else (*argv[:1], *argv[3:])
+            found.append(f"at {struck} ({' '.join(words)[:60]}): {wrong[:300]}")
+    return found
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_a_change_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_command(
+    kind: str, mishap: str
+) -> None:
+    assert each_step(kind, MISHAPS[mishap], onwards=False) == []
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_a_change_is_never_said_to_be_over_while_it_is_live_whatever_happens_from_one_command_on(
+    kind: str, mishap: str
+) -> None:
+    assert each_step(kind, MISHAPS[mishap], onwards=True) == []

@@ -1,0 +1,152 @@
+"""Runs that are killed or paused at random instants, and what is left of their changes afterwards."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tests.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+
+AFTER_LEASE_S = 3.0
+"""So much later than its lease a change must be gone."""
+
+LOOK_S = 0.05
+LIFE_S = 9.0
+"""The first guess at how long a run lives (seconds); the longest one that was seen takes its place."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """
+    One kill. *after_s*: how old the run was; *live*: something was altered or armed at its death or after it.
+
+    *revert_s*: when something was last seen altered or armed, seconds after the death. *left*: it still was when the
+    lease and AFTER_LEASE_S were over.
+    """
+
+    host: str
+    after_s: float
+    live: bool
+    revert_s: float
+    left: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw:
+    """
+    One pause longer than the lease, *after_s* into the run. *armed*: a guard held a change when the pause began.
+
+    *left*: altered still when the lease and AFTER_LEASE_S were over, or when the run had ended. *late*: how often the
+    link went down after the run went on, although the lease had run out by then.
+    """
+
+    host: str
+    after_s: float
+    armed: bool
+    left: bool
+    late: int
+    exit_code: int
+
+
+class Victims:
+    """Runs on one host after another; ``one`` is called by one thread at a time for each host."""
+
+    def __init__(self, rack: ChangeRack, *, seed: int) -> None:
+        self._rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
+        self._life_s = LIFE_S
+        self._number = 0
+
+    def kill(self, host: str) -> Death:
+        """SIGKILL at an instant drawn over the whole life of a run."""
+        after_s, run = self._struck(host, signal.SIGKILL)
+        ended(run)
+        death_s = time.monotonic()
+        last_s = self._watch(host, death_s + LEASE_S + AFTER_LEASE_S)
+        self._rack.open_by_hand(host)
+        revert_s = 0.0 if last_s is None else last_s - death_s
+        return Death(host, after_s, last_s is not None, revert_s, self._left(last_s, death_s))
+
+    def pause(self, host: str, *, once: Callable[[str], bool] | None = None) -> Thaw:
+        """SIGSTOP at such an instant or *once* something is seen, for longer than the lease; then SIGCONT."""
+        known = self._ids(host)
+        after_s, run = self._struck(host, signal.SIGSTOP, once)
+        stop_s = time.monotonic()
+        last_s = self._watch(host, stop_s + LEASE_S + AFTER_LEASE_S)
+        armed = bool(self._ids(host) - known)
+        before = self._rack.times_down(host)
+        run.send_signal(signal.SIGCONT)
+        exit_code, _ = ended(run)
+        late = self._rack.times_down(host) - before if armed else 0
+        left = self._left(last_s, stop_s) or self._rack.live(host)
+        return Thaw(host, after_s, armed, left, late, exit_code)
+
+    def _ids(self, host: str) -> set[str]:
+        """Every change that the host's guards know of, also those that they have taken back."""
+        return {folder.name for folder in self._rack.guards_of(host).glob("[!.]*")}
+
+    def _left(self, last_s: float | None, from_s: float) -> bool:
+        return last_s is not None and last_s >= from_s + LEASE_S + AFTER_LEASE_S
+
+    def _watch(self, host: str, until_s: float) -> float | None:
+        """Look until then (and once more); when something was last seen to be live, None: it never was."""
+        last_s = None
+        while True:
+            now_s = time.monotonic()
+            if self._rack.live(host):
+                last_s = now_s
+            if now_s >= until_s:
+                return last_s
+            time.sleep(LOOK_S)
+
+    def _struck(
+        self, host: str, what: signal.Signals, once: Callable[[str], bool] | None = None
+    ) -> tuple[float, subprocess.Popen[str]]:
+        """A run that was sent a signal at a random instant of its life; those that end before it are not counted."""
+        while True:
+            change, after_s, results = self._drawn(host)
+            scenario = self._rack.scenario(host, change, repeat=4)
+            began_s = time.monotonic()
+            run = self._rack.start(*self._rack.run_words(scenario, results))
+            end_s = began_s + (after_s if once is None else END_S)
+            while run.poll() is None and time.monotonic() < end_s and not (once and once(host)):
+                time.sleep(0.005 if once else 0.02)
+            if run.poll() is None:
+                run.send_signal(what)
+                return time.monotonic() - began_s, run
+            ended(run)
+            with self._lock:
+                self._life_s = max(self._life_s, time.monotonic() - began_s)
+
+    def _drawn(self, host: str) -> tuple[str, float, Path]:
+        with self._lock:
+            self._number += 1
+            results = self._rack.folder / f"results-{host}-{self._number}"
+            return self._random.choice((LINK_DOWN, FLAP)), self._random.uniform(0.0, self._life_s), results
+
+
+def on_all(hosts: Sequence[str], one: Callable[[str], T], wanted: int) -> list[T]:
+    """What *one* returned for *wanted* calls, each host taking the next as soon as it is free."""
+    left = iter(range(wanted))
+    lock = threading.Lock()
+
+    def work(host: str) -> list[T]:
+        done = []
+        while True:
+            with lock:
+                if next(left, None) is None:
+                    return done
+            done.append(one(host))
+
+    with ThreadPoolExecutor(len(hosts)) as threads:
+        return [found for each in threads.map(work, hosts) for found in each]

@@ -1,0 +1,46 @@
+#!/bin/sh
+# cat, mlxlink and ip of a lab host. What the kernel's files and the firmware say of an RNIC is what a real network
+# interface of this host says; ip is the real one, and fails or waits as files in $FABRIC_LAB_TROUBLE/HOST say.
+sys=/sys/class/infiniband
+interface_of() { read -r interface <"$FABRIC_SYSFS/class/infiniband/$1/parent"; } 2>/dev/null
+seen() {
+  state='1: DOWN' physical='3: Disabled'
+  read -r flags <"/sys/class/net/$interface/flags" || return 1
+  [ $((flags & 1)) = 0 ] || physical='2: Polling'
+  read -r carrier <"/sys/class/net/$interface/carrier" && [ "$carrier" = 1 ] && state='4: ACTIVE' physical='5: LinkUp'
+  return 0
+} 2>/dev/null
+file() {
+  path=${1#"$sys/"} device=${1#"$sys/"}
+  interface_of "${device%%/*}" && seen || { echo "cat: $1: No such file or directory" >&2; return 1; }
+  case $path in
+    */ports/1/gid_attrs/ndevs/0) echo "$interface" ;;
+    */ports/1/state) echo "$state" ;;
+    */ports/1/phys_state) echo "$physical" ;;
+    */ports/1/counters/link_downed) read -r count <"/sys/class/net/$interface/carrier_down_count"; echo "$count" ;;
+    */ports/1/counters/*) echo 0 ;;
+    *) echo "cat: $1: No such file or directory" >&2; return 1 ;;
+  esac
+}
+case ${0##*/} in
+  cat)
+    case "$*" in *"$sys/"*) ;; *) exec /bin/cat "$@" ;; esac
+    status=0
+    for one; do file "$one" || status=1; done
+    exit $status ;;
+  mlxlink)
+    interface_of "$2" && seen || { echo "-E- no such device: $2" >&2; exit 1; }
+    case $physical in 5*) word=Active ;; 3*) word=Disable ;; *) word=Polling ;; esac
+    printf '{"result": {"output": {"Operational Info": {"State": "%s", "Physical state": "%s"}}}, ' \
+      "$word" "${physical#?: }"
+    echo '"status": {"code": 0, "message": "success"}}' ;;
+  ip)
+    trouble=$FABRIC_LAB_TROUBLE/$FABRIC_LAB_HOST
+    if [ "$1 $2 $3 $5" = "link set dev up" ] && [ -s "$trouble" ]; then
+      read -r left <"$trouble"
+      if [ "$left" -gt 0 ]; then
+        echo $((left - 1)) >"$trouble"; echo "RTNETLINK answers: Operation not permitted" >&2; exit 2
+      fi
+    fi
+    PATH=/usr/sbin:/sbin:/usr/bin:/bin exec ip "$@" ;;
+esac

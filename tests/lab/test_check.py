@@ -1,0 +1,35 @@
+"""The pre-flight over real SSH: what is missing, who talks, who is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.checks.needs import HostNeeds
+from fabric.checks.pre_flight import pre_flight
+from fabric.executors.ssh import SshExecutor
+from fabric.model.finding import Severity, folded
+from fabric.model.topology import Host
+from tests.conftest import dgx_platform
+from tests.lab.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+NEEDS = HostNeeds(programs=("ib_write_bw", "no_such_program"), pinned_bytes=1, ssh=True)
+
+
+def test_real_hosts_are_looked_at(orchestrator: Lab) -> None:
+    """A host that is nowhere is unknown, programs that are not there are problems, and clocks of one machine agree."""
+    names = ("h1", "h2", "dead")
+    hosts = {name: Host(name, dgx_platform(), name, None, ()) for name in names}
+    executor = SshExecutor(orchestrator.settings(connect_timeout_s=3), orchestrator.addresses)
+    try:
+        found = folded(pre_flight(executor, hosts, dict.fromkeys(names, NEEDS)))
+    finally:
+        executor.close()
+    by_what = {one.what: one for one in found}
+    missing = by_what["no_such_program is not there"]
+    assert (missing.severity, missing.hosts) == (Severity.PROBLEM, ("h1", "h2"))
+    silent = [one for one in found if one.check == "reach" and one.severity is Severity.UNKNOWN]
+    assert [one.hosts for one in silent] == [("dead",)]
+    # This machine is root's: whatever its limit is, root is not held to it. Its one clock cannot disagree with itself.
+    assert not {"memlock", "clock"} & {one.check for one in found}
