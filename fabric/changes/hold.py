@@ -97,7 +97,7 @@ class Hold:
                 alterations = yield from self._kind.prepare(
                     self.change, self._context
                 )  # what is there may have changed
-            before = yield from self._counters()
+            before = yield from self._kind.counters(self.change, self._context)
         except Refused as exc:
             self._enter("refused", str(exc))
             return
@@ -232,11 +232,6 @@ class Hold:
         timers = [one.alteration.timer_s for one in self._armed if one.alteration.timer_s is not None]
         return self._applied_s + min(timers) / 2 if timers and self.state == "in_force" else inf
 
-    @property
-    def _lease_end_s(self) -> float:
-        """From when on no guard holds the change any more, whatever we believe."""
-        return min(self._renewed_s + self.lease.ttl_s, self._armed_s + self.lease.max_hold_s)
-
     def _renew(self) -> Procedure[None]:
         """Renew every lease; a host that cannot be asked is asked again, until its lease must have run out."""
         try:
@@ -254,7 +249,8 @@ class Hold:
         """Undo, read back, journal; with what cannot be seen undone it is open."""
         trouble = ""
         undone_s = self._clock()
-        if end == "reverted" and self.state == "in_force" and undone_s >= self._lease_end_s:
+        leased_s = min(self._renewed_s + self.lease.ttl_s, self._armed_s + self.lease.max_hold_s)
+        if end == "reverted" and self.state == "in_force" and undone_s >= leased_s:
             end, why = "lost", "its guard took it back before its time: the lease had run out before anybody looked"
         for armed in reversed(self._armed):
             said = yield from revert(armed, self._guard, clock=self._clock)
@@ -291,13 +287,10 @@ class Hold:
     def _hurried(self) -> bool:
         return self.signal.hurry
 
-    def _counters(self) -> Procedure[Counters]:
-        return (yield from self._kind.counters(self.change, self._context))
-
     def _counters_or_none(self) -> Procedure[Counters]:
         """What cannot be read at the end is left out: the change itself is undone."""
         try:
-            return (yield from self._counters())
+            return (yield from self._kind.counters(self.change, self._context))
         except FabricError:
             return {}
 

@@ -68,7 +68,7 @@ def whole_pause(until_s: float, *, unless: Callable[[], bool]) -> Procedure[floa
 def driven(
     steps: Procedure[T], pause_for: Callable[[float], Procedure[float]], *, until: Callable[[], bool] = lambda: False
 ) -> Procedure[T | None]:
-    """The same steps, with *pause_for* in place of every pause; None when *until* says between two that it is enough."""
+    """The same steps, with *pause_for* in place of every pause; None when *until* says in between that it is enough."""
     answer: Any = None
     error: ExecutorError | None = None
     while not until():
