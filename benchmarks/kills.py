@@ -69,6 +69,7 @@ def main() -> int:
         place.mkdir()
         with ChangeRack(place, hosts=asked.hosts) as rack:
             victims = Victims(rack, seed=asked.seed)
+            on_all(rack.hosts, victims.live, asked.hosts)
             deaths = on_all(rack.hosts, victims.kill, asked.kills)
             if deaths:
                 say_kills(deaths)

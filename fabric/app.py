@@ -15,13 +15,7 @@ from fabric.analysis.conclude import conclude, failed_hosts
 from fabric.analysis.judge import Judge
 from fabric.changes.blast_radius import blast_problems
 from fabric.changes.kind import Context
-from fabric.config import (
-    baseline_notes,
-    from_resolved,
-    load_baseline,
-    load_baselines,
-    load_scenario,
-)
+from fabric.config import baseline_notes, from_resolved, load_baseline, load_baselines, load_scenario
 from fabric.engine.held_changes import Changing
 from fabric.engine.phase import Observer
 from fabric.engine.run import run_plan
@@ -42,6 +36,7 @@ from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open
 from fabric.store.measurements import write_measurements
+from fabric.store.past_run import refuse_own_record
 from fabric.store.raw import raw_entries
 from fabric.store.results import from_events
 from fabric.store.run_directory import RunDirectory, write_durably
@@ -211,6 +206,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     baselines = baselines_from(document, path / "run.json")
     if baseline_path is not None:
         other = load_baseline(baseline_path)
+        refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
         baselines = {name: other for name in baselines}
     plan = plan_scenario(scenario, inventory)
     history = path / EVENTS

@@ -5,14 +5,17 @@ Of thousands of healthy numbers a few are always low, and a probe may have been 
 meets its limit and is slower than what is normal blames nobody alone. It is confirmed when a component that it passes
 through has at least two bad probes (repetitions count), and nearly every probe that would show the component's fault
 is bad: the same rule by which suspects are found (``cover.py``).
+
+Of a part that is a little slow some probes are far enough out to be sure and some are not: the latter are no witnesses
+against it. Where most of what tells of a part is slow, what is merely low through it counts as slow too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from fabric.analysis.candidates import components_of, probes_about
+from fabric.analysis.candidates import Component, components_of, probes_about
 from fabric.analysis.cover import candidates_for
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -23,18 +26,41 @@ LEAST_WITNESSES = 2
 """Bad probes through one part that confirm each other (a choice: the fewest that are more than one)."""
 
 
+LIKELY = 0.5
+"""Share of the probes that tell of a part from which on what is low through it counts as slow (a choice: most)."""
+
+
 def confirmed(
-    probes: Sequence[Probe], verdicts: Sequence[ProbeVerdict], slow: AbstractSet[str], topology: Topology
+    probes: Sequence[Probe],
+    verdicts: Sequence[ProbeVerdict],
+    topology: Topology,
+    *,
+    slow: AbstractSet[str],
+    low: AbstractSet[str],
 ) -> set[str]:
-    """Those of *slow* (probe ids) that another bad probe confirms; *verdicts* are in the order of *probes*."""
+    """Those of *slow* and *low* (probe ids) that other bad probes confirm; *verdicts* are in the order of *probes*."""
     hosts = {host for probe in probes if probe.probe_id in slow for host in probe.hosts}
     by_id = {verdict.probe_id: verdict for verdict in verdicts if verdict.value_gbps is not None}
     judged = [
         (probe, by_id[probe.probe_id]) for probe in probes_about(probes, hosts, topology) if probe.probe_id in by_id
     ]
-    bad = {verdict.probe_id for _, verdict in judged if verdict.outcome is Outcome.FAIL} | set(slow)
+
+    def components(probe: Probe, _: ProbeVerdict) -> Iterator[Component]:
+        return components_of(probe, topology)
+
+    bad = {verdict.probe_id for _, verdict in judged if verdict.outcome is Outcome.FAIL} | slow
+    likely = {
+        candidate.component
+        for candidate in candidates_for(judged, bad, components, enough=LIKELY)
+        if len(candidate.bad) >= LEAST_WITNESSES
+    }
+    with_low = slow | {
+        probe.probe_id
+        for probe, verdict in judged
+        if probe.probe_id in low and not likely.isdisjoint(components(probe, verdict))
+    }
     found: set[str] = set()
-    for candidate in candidates_for(judged, bad, lambda probe, _: components_of(probe, topology)):
+    for candidate in candidates_for(judged, bad | with_low, components):
         if len(candidate.bad) >= LEAST_WITNESSES:
-            found |= candidate.bad & slow
+            found |= candidate.bad & with_low
     return found

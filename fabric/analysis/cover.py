@@ -55,14 +55,16 @@ def candidates_for(
     judged: Iterable[tuple[Probe, ProbeVerdict]],
     bad: set[str],
     components: Callable[[Probe, ProbeVerdict], Iterator[Component]],
+    *,
+    enough: float = ENOUGH,
 ) -> list[Candidate]:
-    """Every component that may be the cause of some of the *bad* probes."""
+    """Every component that may be the cause of some of the *bad* probes: *enough* of what tells of it is bad."""
     tallies: dict[Component, _Tally] = {}
     for probe, verdict in judged:
         for component in components(probe, verdict):
             tallies.setdefault(component, _Tally()).take(probe.kind, verdict, is_bad=probe.probe_id in bad)
     found = [tally.candidate(component) for component, tally in tallies.items() if tally.bad]
-    return [candidate for candidate in found if candidate.share >= ENOUGH]
+    return [candidate for candidate in found if candidate.share >= enough]
 
 
 class _Tally:

@@ -21,12 +21,16 @@ from fabric.model.recorded import Key, Recorded
 LEAST_SAMPLES = 8
 """Fewer samples of a key are not recorded: their spread is not known (a choice, as for peers)."""
 
-APART = 4.0
+APART = 5.0
 """Ashman's D above which two halves are two classes (Ashman, Bird and Zepf 1994 say 2 for fitted modes; cutting one
 normal in its middle gives 2.7 and a uniform 3.5, so a cut needs more; a choice)."""
 
 LEAST_SHARE = 0.1
 """A smaller part than this share of the samples is outliers, not a class (a choice)."""
+
+
+MOST_TRIMMED = 0.1
+"""When more than this share would be left out as outliers, it is no distribution that is left (a choice)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,13 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Two classes that were found in one key, in words."""
+    """Why the samples of one key are not one class, in words."""
 
     text: str
 
 
 def record(key: Key, samples: Sequence[Sampled]) -> Recorded | Split | None:
-    """The distribution of a key; None when there are too few samples, a ``Split`` when they are two classes."""
+    """The distribution of a key; None when there are too few samples, a ``Split`` when they are no one class."""
     if len(samples) < LEAST_SAMPLES:
         return None
     ordered = sorted(samples, key=lambda sample: sample.value_gbps)
@@ -55,6 +59,10 @@ def record(key: Key, samples: Sequence[Sampled]) -> Recorded | Split | None:
     if at is not None:
         return Split(f"these look like two classes: {_two(ordered[:at], ordered[at:])}")
     kept = trimmed([sample.value_gbps for sample in ordered])
+    if len(samples) - len(kept) > MOST_TRIMMED * len(samples):
+        return Split(
+            f"{len(samples) - len(kept)} of {len(samples)} samples are far from the others: these are no one class"
+        )
     middle = median(kept)
     mad = median(abs(value - middle) for value in kept)
     runs = tuple(sorted({sample.run for sample in samples}))

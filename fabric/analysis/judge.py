@@ -20,7 +20,7 @@ from fabric.analysis.confirm import confirmed
 from fabric.analysis.counters import grown
 from fabric.analysis.keys import floor_of, key_of
 from fabric.analysis.limits import key_text, most_specific
-from fabric.analysis.peers import Peers
+from fabric.analysis.peers import Peers, Slow
 from fabric.analysis.series import Series, SeriesName, representative, series_of, slow_series
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -29,6 +29,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 
 RETEST = "seen once: measure it again"
+CONFIRMED = "confirmed by others"
 
 _LimitKey = tuple[str, str, object, object, object, object]
 
@@ -50,31 +51,32 @@ class Judge:
         listed = list(pairs)
         by_name, names = series_of(listed, self._topology)
         slow = slow_series(by_name)
-        judged = {name: self._series(one, slow.get(name)) for name, one in by_name.items()}
+        judged = {name: self._series(one, slow.sure.get(name), slow.low.get(name)) for name, one in by_name.items()}
         verdicts = [
             _unmeasured(probe, result) if name is None else _with_counters(_of_probe(judged[name], probe), result)
             for (probe, result), name in zip(listed, names, strict=True)
         ]
         if not any(verdict.against for verdict in judged.values()):
             return verdicts
-        return self._confirmed(listed, verdicts, names)
+        return self._confirmed(listed, verdicts, names, slow)
 
-    def _series(self, one: Series, peers: Peers | None) -> ProbeVerdict:
+    def _series(self, one: Series, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
         """One series of repetitions, of which there may be a single one; a slow one is not confirmed yet."""
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
-            return replace(
-                verdict, expected_gbps=peers.median_gbps if peers else None, reason=_with_spread(verdict, one)
-            )
-        if peers is not None:
-            return _slower(verdict, one, peers.median_gbps, f"the median of {peers.n} peers")
+            normal = slow or low
+            expected = normal.median_gbps if normal else None
+            return replace(verdict, expected_gbps=expected, reason=_with_spread(verdict, one))
+        if slow is not None:
+            return _slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
         recorded = self._recorded_for(one)
         if recorded is not None:
             found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
             if found.outcome is Outcome.FAIL:
                 return _slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
             verdict = _by_record(verdict, one, found)
-        return _unsteady(verdict, one)
+        verdict = _unsteady(verdict, one)
+        return verdict if low is None else replace(verdict, expected_gbps=low.median_gbps)
 
     def _absolute(self, one: Series) -> ProbeVerdict:
         """Against the limit alone."""
@@ -114,20 +116,23 @@ class Judge:
         listed: Sequence[tuple[Probe, ProbeResult]],
         verdicts: Sequence[ProbeVerdict],
         names: Sequence[SeriesName | None],
+        found: Slow,
     ) -> list[ProbeVerdict]:
         """Those that are slower than what is normal become FAIL where others, or a repetition, say the same."""
-        below = {
-            probe.probe_id
-            for (probe, result), verdict in zip(listed, verdicts, strict=True)
-            if verdict.against
-            and representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind))
-        }
+        slow: set[str] = set()
+        low: set[str] = set()
+        for (probe, result), verdict, name in zip(listed, verdicts, names, strict=True):
+            if not verdict.against and name not in found.low:
+                continue
+            # A repetition that was not slow itself is no witness.
+            if representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind)):
+                (slow if verdict.against else low).add(probe.probe_id)
         probes = [probe for probe, _ in listed]
-        sure = confirmed(probes, verdicts, below, self._topology)
+        sure = confirmed(probes, verdicts, self._topology, slow=slow, low=low)
         # Repetitions of one series have one verdict, so one that is confirmed speaks for the others.
         told = {name for probe, name in zip(probes, names, strict=True) if probe.probe_id in sure}
         return [
-            _fail(verdict) if verdict.against and name in told else verdict
+            _fail(verdict, found.low.get(name)) if name in told else verdict
             for verdict, name in zip(verdicts, names, strict=True)
         ]
 
@@ -144,16 +149,27 @@ def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
 
 
 def _slower(verdict: ProbeVerdict, one: Series, normal_gbps: float, against: str) -> ProbeVerdict:
-    """Slower than what is normal: MARGINAL until confirmed."""
-    reason = f"{one.value:.1f} Gb/s, {one.value / normal_gbps - 1:+.1%} against {against}, {normal_gbps:.1f}"
-    found = replace(
-        verdict, outcome=Outcome.MARGINAL, reason=f"{reason}; {RETEST}", expected_gbps=normal_gbps, against=against
-    )
+    """Slower than what is normal: MARGINAL until confirmed, and no better than it was without a limit."""
+    reason = f"{_below(one.value, normal_gbps, against)}; {RETEST}"
+    outcome = Outcome.worst((verdict.outcome, Outcome.MARGINAL))
+    found = replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
     return replace(found, reason=_with_spread(found, one))
 
 
-def _fail(verdict: ProbeVerdict) -> ProbeVerdict:
-    return replace(verdict, outcome=Outcome.FAIL, reason=verdict.reason.replace(f"; {RETEST}", "; confirmed by others"))
+def _fail(verdict: ProbeVerdict, peers: Peers | None) -> ProbeVerdict:
+    """Confirmed; *peers* of one that was merely low, and had passed."""
+    if verdict.outcome is Outcome.FAIL:
+        return verdict
+    if verdict.against:
+        reason = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
+        return replace(verdict, outcome=Outcome.FAIL, reason=reason)
+    against = f"the median of {peers.n} peers" if peers else "what is normal"
+    reason = f"{_below(verdict.value_gbps or 0.0, verdict.expected_gbps or 0.0, against)}; {CONFIRMED}"
+    return replace(verdict, outcome=Outcome.FAIL, reason=reason, against=against)
+
+
+def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
+    return f"{value_gbps:.1f} Gb/s, {value_gbps / normal_gbps - 1:+.1%} against {against}, {normal_gbps:.1f}"
 
 
 def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerdict:

@@ -8,7 +8,7 @@ family, because of 300,000 healthy numbers a few are always far out. Each of the
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,6 +17,9 @@ LEAST_PEERS = 8
 
 Z_SLOW = -3.5
 """Robust z below which a number is an outlier (Iglewicz and Hoaglin)."""
+
+Z_LOW = -2.0
+"""Robust z below which a number is low: no finding by itself, and no proof of health either."""
 
 ALPHA = 0.05
 """Chance that a healthy family of measurements (one phase of a run) has any number called slow (a choice)."""
@@ -50,6 +53,14 @@ class Group:
     floor: float
 
 
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """Whose measurements are below the floor, with their peers: *sure* by all three rules, *low* by their z alone."""
+
+    sure: Mapping[Hashable, Peers]
+    low: Mapping[Hashable, Peers]
+
+
 def peers_of(values: Sequence[float]) -> Peers | None:
     """What is normal among them; None when they are fewer than eight, or nothing was carried."""
     if len(values) < LEAST_PEERS:
@@ -61,23 +72,23 @@ def peers_of(values: Sequence[float]) -> Peers | None:
     return Peers(middle, max(SCALE * mad, LEAST_SPREAD * middle), len(values))
 
 
-def slow_among(groups: Sequence[Group]) -> dict[Hashable, Peers]:
+def slow_among(groups: Sequence[Group]) -> Slow:
     """
     Those that are slower than their peers, each with the peers it was compared with.
 
-    *groups* are one family: the chance that any healthy one of all of them is named is at most ``ALPHA``, each group
+    *groups* are one family: the chance that any healthy one of all of them is ``sure`` is at most ``ALPHA``, each group
     having an equal part of it, so that many small keys do not drown a few numbers of another. Groups of fewer than
     eight name nobody and have no part.
     """
     groups = [group for group in groups if len(group.values) >= LEAST_PEERS]
-    found: dict[Hashable, Peers] = {}
+    sure: dict[Hashable, Peers] = {}
+    low: dict[Hashable, Peers] = {}
     for group in groups:
-        for name, peers in _slow_in(group, ALPHA / len(groups)):
-            found[name] = peers
-    return found
+        _sort_out(group, ALPHA / len(groups), sure, low)
+    return Slow(sure, low)
 
 
-def _slow_in(group: Group, alpha: float) -> Iterator[tuple[Hashable, Peers]]:
+def _sort_out(group: Group, alpha: float, sure: dict[Hashable, Peers], low: dict[Hashable, Peers]) -> None:
     """By Holm's step-down: the k-th least likely of n must be less likely than alpha / (n - k + 1)."""
     values = list(group.values.values())
     # First what costs little: most groups have nothing below the floor, and their spread need not be known.
@@ -86,15 +97,17 @@ def _slow_in(group: Group, alpha: float) -> Iterator[tuple[Hashable, Peers]]:
     peers = peers_of(values)
     if peers is None:
         return
-    low = peers.median_gbps * (1 - group.floor)
-    slow = sorted(
-        ((value, name) for name, value in group.values.items() if value < low and peers.z(value) < Z_SLOW),
+    below = peers.median_gbps * (1 - group.floor)
+    found = sorted(
+        ((value, name) for name, value in group.values.items() if value < below and peers.z(value) < Z_LOW),
         key=lambda item: item[0],
     )
-    for rank, (value, name) in enumerate(slow):
-        if _chance(peers.z(value), peers.n) > alpha / (peers.n - rank):
-            return
-        yield name, peers
+    into = sure
+    for rank, (value, name) in enumerate(found):
+        z = peers.z(value)
+        if z >= Z_SLOW or _chance(z, peers.n) > alpha / (peers.n - rank):
+            into = low
+        into[name] = peers
 
 
 def _chance(z: float, n: int) -> float:

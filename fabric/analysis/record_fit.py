@@ -46,7 +46,7 @@ def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:
             notes.append((True, text))
         elif limit.at_least_gbps < LOOSE * entry.median_gbps:
             share = limit.at_least_gbps / entry.median_gbps
-            text = f"{words}: the limit is {share:.0%} of the recorded {entry.median_gbps:.1f} Gb/s; peers must find the rest"
+            text = f"{words}: the limit is {share:.0%} of the recorded {entry.median_gbps:.1f} Gb/s"
             notes.append((False, text))
     missing = [limit for limit in baseline.limits if id(limit) not in used]
     return notes + [(False, f"{_limit_words(limit)}: a limit, and nothing recorded") for limit in missing]

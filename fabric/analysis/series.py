@@ -9,7 +9,7 @@ from statistics import median
 
 from fabric.analysis.counters import bandwidths
 from fabric.analysis.keys import floor_of, line_rate_gbps, link_class
-from fabric.analysis.peers import Group, Peers, peers_of, slow_among
+from fabric.analysis.peers import Group, Peers, Slow, peers_of, slow_among
 from fabric.analysis.samples import name_of
 from fabric.analysis.steadiness import Steadiness, steadiness
 from fabric.model.probe import Probe, ProbeResult
@@ -75,7 +75,7 @@ def series_of(
     return by_name, names
 
 
-def slow_series(by_name: Mapping[SeriesName, Series]) -> dict[Hashable, Peers]:
+def slow_series(by_name: Mapping[SeriesName, Series]) -> Slow:
     """The series that are slower than their peers; a family is a phase, for the gate judges a phase as the end does."""
     groups: dict[Hashable, dict[Hashable, float]] = {}
     phases: dict[Hashable, tuple[str, str]] = {}
@@ -94,7 +94,11 @@ def slow_series(by_name: Mapping[SeriesName, Series]) -> dict[Hashable, Peers]:
     for group, values in groups.items():
         phase, kind = phases[group]
         families.setdefault(phase, []).append(Group(values, floor_of(kind)))
-    return {name: peers for family in families.values() for name, peers in slow_among(family).items()}
+    found = [slow_among(family) for family in families.values()]
+    return Slow(
+        {name: peers for one in found for name, peers in one.sure.items()},
+        {name: peers for one in found for name, peers in one.low.items()},
+    )
 
 
 def representative(result: ProbeResult) -> tuple[float, int | None]:

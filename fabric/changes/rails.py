@@ -52,7 +52,11 @@ def managed(change: Change, alterations: tuple[Alteration, ...], settings: Chang
     for alteration in alterations:
         names |= {f"{alteration.host}/{device}" for device in alteration.devices}
         names |= {argv[4] for argv in alteration.apply if argv[1:4] == ("link", "set", "dev")}
-    return next((name for name in settings.management if name in names), None)
+    one, dashes, other = change.component.partition("#")[0].partition("--")
+    if dashes:  # a cable between switches, whichever end is named first
+        names |= {f"{one}--{other}", f"{other}--{one}"}
+    folded = {name.casefold() for name in names}
+    return next((name for name in settings.management if name.casefold() in folded), None)
 
 
 def _need_idle(host: str, context: Context) -> Procedure[None]:

@@ -40,7 +40,7 @@ def end_to_close(cable: Cable, context: Context) -> Procedure[SwitchEnd]:
 
 def refuse_our_way(cable: Cable, context: Context) -> Procedure[None]:
     """
-    Raise Refused when in-band tools on ``via`` go through this cable, or would have to for one of its ends.
+    Raise Refused when this is the first cable on the way of in-band tools on ``via``, whatever is done to it and where.
 
     Whatever makes it worse may take it down, and then nothing that was done through it can be undone.
     """

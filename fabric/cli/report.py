@@ -14,20 +14,50 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
+@click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
+@click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
+@click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
 @json_option
-def command(run: Path, probe: str | None, *, as_json: bool) -> int:
-    """Show the verdict of RUN (a run directory), as the run was judged when it ended; changes nothing."""
+def command(
+    runs: tuple[Path, ...],
+    probe: str | None,
+    *,
+    html: bool,
+    open_it: bool,
+    as_csv: bool,
+    push: str | None,
+    schema: bool,
+    as_json: bool,
+) -> int:
+    """
+    Show the verdict of RUN (a run directory), as the run was judged when it ended; several RUNs side by side.
+
+    Changes nothing unless told to make files again.
+    """
+    if schema:
+        from fabric.report.verdict_schema import verdict_schema
+
+        print_json(verdict_schema())
+        return 0
+    if not runs:
+        raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
+    if len(runs) > 1:
+        return _compare(runs, probe or as_csv or push or as_json, html=html or open_it, open_it=open_it)
+    if probe is not None:
+        return _print_output(runs[0], probe)
+    if as_csv:
+        return _print_csv(runs[0])
+    if push is not None:
+        return _push(runs[0], push)
+    if html or open_it:
+        return _make(runs[0], open_it=open_it)
     from fabric import app
 
-    if probe is not None:
-        from fabric.report.output import say
-        from fabric.report.visible import visible
-
-        say("\n".join(visible(line) for line in app.raw_output(run, probe).splitlines()))
-        return 0
-    return show(app.analyze(run, baseline_path=None, rewrite=False), as_json=as_json)
+    return show(app.analyze(runs[0], baseline_path=None, rewrite=False), as_json=as_json)
 
 
 def show(judged: JudgedRun, *, as_json: bool) -> int:
@@ -40,3 +70,62 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
     else:
         print_verdict(judged)
     return exit_code(judged.verdict)
+
+
+def _print_output(run: Path, probe: str) -> int:
+    from fabric import app
+    from fabric.report.output import say
+    from fabric.report.visible import visible
+
+    say("\n".join(visible(line) for line in app.raw_output(run, probe).splitlines()))
+    return 0
+
+
+def _print_csv(run: Path) -> int:
+    from fabric import app_report
+    from fabric.report.output import say
+
+    for lines in app_report.csv(run):
+        say(lines)
+    return 0
+
+
+def _push(run: Path, url: str) -> int:
+    from fabric import app_report
+    from fabric.report.output import say
+
+    app_report.push(run, url)
+    say(f"pushed to {url}")
+    return 0
+
+
+def _make(run: Path, *, open_it: bool) -> int:
+    from fabric import app_report
+    from fabric.report.output import say
+
+    path = app_report.make_reports(run)
+    say(str(path))
+    return _show_in_browser(path) if open_it else 0
+
+
+def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
+    from fabric import app_report
+    from fabric.report.output import say
+    from fabric.report.side_by_side import lines
+    from fabric.report.visible import visible
+
+    if not_for_several:
+        raise click.UsageError("--probe, --csv, --push and --json are for one run")
+    found = app_report.compare(runs)
+    say("\n".join("\n".join(visible(part) for part in line.split("\n")) for line in lines(found)))
+    if not html:
+        return 0
+    path = app_report.write_comparison(found)
+    say(f"\n{path}")
+    return _show_in_browser(path) if open_it else 0
+
+
+def _show_in_browser(path: Path) -> int:
+    """0 also where there is no browser: the path was printed, and the file is there."""
+    click.launch(str(path.resolve()))
+    return 0

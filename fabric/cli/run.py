@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise."
 )
 @click.option("--yes", is_flag=True, help="Alter a real fabric without asking.")
+@click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md.")
 @json_option
 def command(
     scenario: Path,
@@ -36,6 +37,7 @@ def command(
     seed: int,
     *,
     yes: bool,
+    no_html: bool,
     as_json: bool,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
@@ -61,7 +63,13 @@ def command(
     gc.set_threshold(100_000, 50, 100)
     with ConsoleProgress(quiet=as_json) as progress:
         judged = app.run(
-            asked, backend=name, make_executor=BACKENDS[name], results=results, seed=seed, observer=progress
+            asked,
+            backend=name,
+            make_executor=BACKENDS[name],
+            results=results,
+            seed=seed,
+            observer=progress,
+            reports=not no_html,
         )
     return show(judged, as_json=as_json)
 

@@ -92,7 +92,7 @@ class HeldChanges:
 
     @property
     def ready(self) -> bool:
-        """What is to be in force before the first probe is (or was), and the rest may be made; or something never will."""
+        """What is to be in force before the first probe is, and the rest may be made; or something never will."""
         if any(hold.state in BAD for hold in self._holds):
             return True
         return all(

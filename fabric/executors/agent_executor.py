@@ -12,7 +12,7 @@ from functools import partial
 
 from fabric.agent.bundle import receiving_argv
 from fabric.errors import HostUnreachable
-from fabric.executors.agent_host import AgentHost, Standing
+from fabric.executors.agent_host import BLOCKED_TICK_S, IDLE_TICK_S, TICK_S, AgentHost, Standing
 from fabric.executors.agent_session import GRACE_S, SILENCE_S, AgentSession, Order
 from fabric.executors.dispatcher import Dispatcher
 from fabric.executors.mailbox import Mailbox
@@ -26,9 +26,6 @@ from fabric.ports import Ended, Happening, Lost, Sampled, Source, Ticket
 HELLO_S = 20.0
 """A host has so long to start Python; choice: many times what a busy file server takes."""
 _WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
-_TICK_S = 0.25
-_IDLE_TICK_S = 5.0
-_BLOCKED_TICK_S = 0.05
 _TRIES = 2
 
 
@@ -38,6 +35,8 @@ class AgentExecutor(ABC):
 
     A host on which no agent can be started is served by *plain* instead, which is remembered as soon as that works.
     """
+
+    _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried once more
 
     def __init__(self, plain: ThreadedExecutor) -> None:
         self._plain = plain
@@ -63,11 +62,6 @@ class AgentExecutor(ABC):
         *arrived* is to be called, from any thread, when there may be something to read, unless the stream has
         descriptors for that. Raises HostUnreachable.
         """
-
-    def _worth_another_try(self, error: HostUnreachable) -> bool:
-        """Whether reconnecting once more may help."""
-        del error
-        return False
 
     def _interrupt(self) -> None:
         """Make every ``_stream`` that blocks fail soon; called by ``close``."""
@@ -147,7 +141,7 @@ class AgentExecutor(ABC):
             if session.busy or session.stream.alive():
                 session.begin(order)
                 self._to_flush[host.name] = host
-                self._dispatcher.tick_by(self.now() + _TICK_S)
+                self._dispatcher.tick_by(self.now() + TICK_S)
                 return
             session.abandon("connection lost")
             self._ended(host, session)
@@ -161,8 +155,7 @@ class AgentExecutor(ABC):
         if order.command is not None:
             self._plain.carry(order.ticket, order.command)
             return
-        cause = f"sampling needs an agent, and none can be started: {host.no_agent}"
-        self._tell(Lost(order.ticket, HostUnreachable(host.name, "sampling", cause), self.now()))
+        self._tell(Lost(order.ticket, host.cannot_sample(), self.now()))
 
     def _connect(self, host: AgentHost, *, again: bool) -> None:
         """In a worker: open a stream, once more if the last one had worked; whatever comes of it is posted."""
@@ -173,7 +166,7 @@ class AgentExecutor(ABC):
             try:
                 stream = self._stream(host.name, argv, arrived)
             except HostUnreachable as exc:
-                if not again or not self._worth_another_try(exc) or self._closing.wait(random.uniform(0.2, 1.0)):
+                if not again or isinstance(exc, self._final) or self._closing.wait(random.uniform(0.2, 1.0)):
                     raise
                 stream = self._stream(host.name, argv, arrived)
         except HostUnreachable as exc:
@@ -198,7 +191,7 @@ class AgentExecutor(ABC):
         host.watched = set(stream.fds())
         for fd in host.watched:
             self._dispatcher.watch(fd, partial(self._arrived, host))
-        self._dispatcher.tick_by(self.now() + _TICK_S)
+        self._dispatcher.tick_by(self.now() + TICK_S)
         if self._closing.is_set():
             session.abandon("the testbench is closing")
         self._arrived(host)
@@ -230,14 +223,8 @@ class AgentExecutor(ABC):
         for fd in host.watched:
             self._dispatcher.unwatch(fd)
         host.watched.clear()
-        host.session, host.standing = None, Standing.APART
         self._workers.submit(session.stream.close)
-        orders = [*host.waiting.values(), *session.unsent]
-        host.waiting = {}
-        if session.hello is None:
-            host.standing = Standing.PLAIN
-            host.no_agent = session.failure + (f"; it said: {session.preamble[:200]}" if session.preamble else "")
-        for order in orders:
+        for order in host.part(session):
             order.tries += 1
             if order.tries > _TRIES or self._closed:
                 error = HostUnreachable(host.name, f"starting {order.tool}", session.failure)
@@ -256,7 +243,7 @@ class AgentExecutor(ABC):
         elif host.session is not None and host.session.knows(ticket):
             if host.session.cancel(ticket):
                 del self._open[ticket]
-            self._dispatcher.tick_by(self.now() + _TICK_S)
+            self._dispatcher.tick_by(self.now() + TICK_S)
         else:
             self._plain.cancel(ticket)
 
@@ -272,20 +259,13 @@ class AgentExecutor(ABC):
 
     def _tick(self, now_s: float) -> float:
         """Deadlines and heartbeats of all hosts; returns when to look again."""
-        pause_s = _IDLE_TICK_S
+        pause_s = IDLE_TICK_S
         for host in self._hosts.values():
             session = host.session
-            if session is None:
-                continue
-            session.tick(now_s)
-            if session.hello is None and now_s >= host.greet_until_s and not session.failure:
-                session.give_up(f"its python3 said nothing for {HELLO_S:g} s")
-            if session.failure:
-                self._ended(host, session)
-            elif session.blocked:
-                pause_s = min(pause_s, _BLOCKED_TICK_S)
-            elif session.busy or session.hello is None:
-                pause_s = min(pause_s, _TICK_S)
+            if session is not None:
+                pause_s = min(pause_s, host.tick(session, now_s))
+                if session.failure:
+                    self._ended(host, session)
         return now_s + pause_s
 
     def _settle(self) -> None:
@@ -298,7 +278,7 @@ class AgentExecutor(ABC):
                 if session.failure:
                     self._ended(host, session)
                 elif session.blocked:
-                    self._dispatcher.tick_by(self.now() + _BLOCKED_TICK_S)
+                    self._dispatcher.tick_by(self.now() + BLOCKED_TICK_S)
         if self._fresh:
             fresh, self._fresh = self._fresh, []
             self._mailbox.put(fresh)
@@ -319,8 +299,6 @@ class AgentExecutor(ABC):
 
     def _note_plain(self, happening: Happening) -> None:
         host = self._open.get(happening.ticket)
-        if host is not None and not host.plain_works:
-            host.plain_works = isinstance(happening, Ended)
-            if isinstance(happening, Lost) and isinstance(happening.error, HostUnreachable):
-                host.standing = Standing.APART  # what failed may not have been Python
+        if host is not None:
+            host.note_plain(happening)
         self._tell(happening)

@@ -26,6 +26,8 @@ class SshExecutor(AgentExecutor):
     Host keys are checked, always. Authentication is never retried.
     """
 
+    _final = Refused
+
     def __init__(self, settings: SshSettings, addresses: Mapping[str, str]) -> None:
         self._over_ssh = SshPlainExecutor(settings, addresses)
         super().__init__(self._over_ssh)
@@ -57,9 +59,6 @@ class SshExecutor(AgentExecutor):
                 with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
                     stream.close()
         return stream
-
-    def _worth_another_try(self, error: HostUnreachable) -> bool:
-        return not isinstance(error, Refused)
 
     def _interrupt(self) -> None:
         self._over_ssh.connector.close()

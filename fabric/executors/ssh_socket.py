@@ -15,7 +15,7 @@ _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 15_000),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000),
 )
 _STEP = "connecting"
 

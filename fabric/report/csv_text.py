@@ -35,7 +35,10 @@ def csv_lines(run: ShownRun) -> Iterator[str]:
         start = (probe.phase, probe.probe_id, probe.kind, " ".join(probe.hosts), verdict.outcome.value)
         end = ("" if verdict.limit_gbps is None else verdict.limit_gbps, cell(verdict.reason))
         measured = row.result.measurements if row.result is not None and row.result.outcome is None else ()
-        numbers = [(cell(m.metric), m.size_bytes or "", m.value, cell(m.unit)) for m in measured] or [("", "", "", "")]
+        numbers: list[tuple[object, ...]] = [
+            (cell(m.metric), m.size_bytes or "", m.value, cell(m.unit)) for m in measured
+        ]
+        numbers = numbers or [("", "", "", "")]
         for found in numbers:
             writer.writerow([*map(cell, start), *found, *end])
         yield buffer.getvalue()

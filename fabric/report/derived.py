@@ -57,7 +57,9 @@ def write_reports(run: ShownRun, directory: Path) -> None:
         try:
             text = make(run)
         except Exception as exc:  # noqa: BLE001 - see above: the verdict is written, and must be told
-            warn(visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"))
+            warn(
+                visible(f"{name} could not be made: {type(exc).__name__}: {exc} (a defect of fabric, please report it)")
+            )
             continue
         write_text(directory / name, text)
 

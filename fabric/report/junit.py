@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.report.shown_run import Row, ShownRun
 from fabric.report.visible import visible
+
+if TYPE_CHECKING:
+    from junitparser.junitparser import FinalResult
 
 _MOST_REASONS = 10
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -37,14 +41,17 @@ def junit_xml(run: ShownRun) -> str:
     document = JUnitXml(_clean(run.judged.scenario.name))
     for suite_name, cases in _suites(run):
         suite = TestSuite(_clean(suite_name))
+        listed = []
         for name, kind, case in cases:
             made = TestCase(_clean(name), classname=_clean(f"{run.judged.scenario.name}.{suite_name}.{kind}"))
             made.time = round(case.took_s, 3)
             made.result = _result(case)
-            suite.add_testcase(made)
+            listed.append(made)
+        suite.add_testcases(listed)  # one by one it counts all again each time
         document.add_testsuite(suite)
-    document.update_statistics()
-    return document.tostring().decode() if isinstance(document.tostring(), bytes) else str(document.tostring())
+    document.update_statistics()  # type: ignore[no-untyped-call]
+    text = document.tostring()  # type: ignore[no-untyped-call]
+    return text.decode() if isinstance(text, bytes) else str(text)
 
 
 def _suites(run: ShownRun) -> Iterator[tuple[str, list[tuple[str, str, _Case]]]]:
@@ -61,7 +68,10 @@ def _suites(run: ShownRun) -> Iterator[tuple[str, list[tuple[str, str, _Case]]]]
             [(one.text, "expect", _Case(one.outcome, 0.0, [one.reason])) for one in verdict.expectations],
         )
     if verdict.changes:
-        yield "changes", [(one.change.change_id, one.change.kind, _changed(one.state, one.reason)) for one in verdict.changes]
+        yield (
+            "changes",
+            [(one.change.change_id, one.change.kind, _changed(one.state, one.reason)) for one in verdict.changes],
+        )
 
 
 def _who(row: Row) -> str:
@@ -84,7 +94,7 @@ def _changed(state: str, reason: str) -> _Case:
     return _Case(outcome, 0.0, [f"{state}: {reason}"])
 
 
-def _result(case: _Case) -> list[object]:
+def _result(case: _Case) -> list[FinalResult]:
     from junitparser import Error, Failure, Skipped
 
     outcome = case.outcome

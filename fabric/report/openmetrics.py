@@ -25,7 +25,7 @@ def metrics_text(run: ShownRun) -> str:
 
 
 def registry(run: ShownRun) -> CollectorRegistry:
-    """Gauges of the last run of a scenario; every one is labelled with the scenario, so that runs replace each other."""
+    """Gauges of the last run of a scenario; all are labelled with the scenario, so that runs replace each other."""
     from prometheus_client import CollectorRegistry, Gauge
 
     made = CollectorRegistry()
@@ -60,7 +60,9 @@ def push(run: ShownRun, url: str) -> None:
     """Replace this scenario's group at a push gateway; raises OSError with the reason."""
     from prometheus_client import push_to_gateway
 
-    push_to_gateway(url, job="fabric", grouping_key={"scenario": run.judged.scenario.name}, registry=registry(run), timeout=10)
+    push_to_gateway(
+        url, job="fabric", grouping_key={"scenario": run.judged.scenario.name}, registry=registry(run), timeout=10
+    )
 
 
 def _bandwidths(gauge: object, scenario: str, values: dict[tuple[str, str], list[float]]) -> None:

@@ -49,7 +49,8 @@ def _lines(run: ShownRun) -> Iterator[str]:
         yield f"\nand {rest} more suspects: see verdict.json"
     yield from _expected(run)
     yield ""
-    yield f"Judged by {plain(', '.join(judged.judged_by))}. Versions: {plain(_versions(run))}. Again: {code(judged.again)}"
+    limits = plain(", ".join(judged.judged_by))
+    yield f"Judged by {limits}. Versions: {plain(_versions(run))}. Again: {code(judged.again)}"
 
 
 def _expected(run: ShownRun) -> Iterator[str]:

@@ -39,7 +39,7 @@ def make() -> Iterator[Make]:
     yield _make
     for executor in made:
         executor.close()
-    assert [one for one in threading.enumerate() if one.name.startswith("fabric ")] == []
+    assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
 
 
 @pytest.fixture
@@ -113,14 +113,14 @@ def test_a_login_shell_that_prints_is_no_harm(make: Make) -> None:
 def test_a_frozen_agent_costs_deadline_and_grace(make: Make) -> None:
     """SIGSTOP of the agent: its commands are lost soon after the deadline, and end when it wakes; then all is well."""
     executor, token = make(), f"frozen-agent-{os.getpid()}"
-    ticket = executor.start(Command("h", ("sleep", "60"), 0.5, ((TOKEN_NAME, token),)))
-    assert until(lambda: bool(running_with(token)))
     begun_s = executor.now()
+    ticket = executor.start(Command("h", ("sleep", "60"), 4.0, ((TOKEN_NAME, token),)))
+    assert until(lambda: bool(running_with(token)))
     os.kill(parent_of(token), signal.SIGSTOP)
     ((last,),) = collected(executor, [ticket]).values()
     assert isinstance(last, Lost)
-    assert "the host said nothing within 6.5 s" in str(last.error)
-    assert last.at_s - begun_s <= 0.5 + GRACE_S + 1
+    assert "the host said nothing within 10 s" in str(last.error)
+    assert last.at_s - begun_s <= 4.0 + GRACE_S + 5  # and starting the agent
     assert until(lambda: not processes_with(token)), processes_with(token)
     assert run_once(executor, Command("h", ("true",), 10)).exit_status == 0
 

@@ -213,7 +213,8 @@ def test_a_busy_agent_hears_of_us_often_and_an_idle_one_seldom():
     talk = Conversation()
     talk.session.tick(talk.now_s + 3 * PING_S)
     assert talk.stream.written == b""
-    talk.begin(1, output_cap_bytes=1)
+    talk.session.begin(Order(1, "h", None, (Source("/sys/a"),), 1.0))
+    talk.session.flush()
     before = len(talk.stream.written)
     talk.session.tick(talk.now_s + PING_S / 2)
     assert len(talk.stream.written) == before

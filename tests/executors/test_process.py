@@ -42,7 +42,7 @@ class TestHere(ExecutorContract):
         executor = kind()
         yield executor
         executor.close()
-        assert [one for one in threading.enumerate() if one.name.startswith("fabric ")] == []
+        assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
 
 
 class TestBehindPrefix(TestHere):

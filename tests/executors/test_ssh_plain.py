@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 import subprocess
 import sys
@@ -97,6 +98,7 @@ def test_paramiko_still_has_the_attributes_we_rely_on():
     channel = paramiko.Channel(0)
     assert hasattr(channel.in_buffer, "set_event")
     assert hasattr(channel.in_stderr_buffer, "set_event")
+    assert "self.clear_to_send = threading.Event()" in inspect.getsource(paramiko.Transport.__init__)
 
 
 def test_waiting_commands_share_a_failure():

@@ -19,8 +19,8 @@ AFTER_LEASE_S = 3.0
 """So much later than its lease a change must be gone."""
 
 LOOK_S = 0.05
-LIFE_S = 9.0
-"""The first guess at how long a run lives (seconds); the longest one that was seen takes its place."""
+REPEAT = 4
+"""Measurements of each pair in a run, so that it lives for some seconds."""
 
 
 T = TypeVar("T")
@@ -60,12 +60,21 @@ class Thaw:
 
 
 class Victims:
-    """Runs on one host after another; ``one`` is called by one thread at a time for each host."""
+    """Runs to be killed or paused; each host is used by one thread at a time."""
 
     def __init__(self, rack: ChangeRack, *, seed: int) -> None:
         self._rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
-        self._life_s = LIFE_S
         self._number = 0
+        self._life_s = 0.0  # of the longest run that ended by itself
+
+    def live(self, host: str) -> None:
+        """Let a run end by itself, to know how long one lives while this machine is as busy as it is."""
+        change, _, results = self._drawn(host)
+        scenario = self._rack.scenario(host, change, repeat=REPEAT)
+        began_s = time.monotonic()
+        ended(self._rack.start(*self._rack.run_words(scenario, results)))
+        with self._lock:
+            self._life_s = max(self._life_s, time.monotonic() - began_s)
 
     def kill(self, host: str) -> Death:
         """SIGKILL at an instant drawn over the whole life of a run."""
@@ -115,7 +124,7 @@ class Victims:
         """A run that was sent a signal at a random instant of its life; those that end before it are not counted."""
         while True:
             change, after_s, results = self._drawn(host)
-            scenario = self._rack.scenario(host, change, repeat=4)
+            scenario = self._rack.scenario(host, change, repeat=REPEAT)
             began_s = time.monotonic()
             run = self._rack.start(*self._rack.run_words(scenario, results))
             end_s = began_s + (after_s if once is None else END_S)

@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from tests.lab.change_rack import FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+from tests.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
 from tests.lab.namespaces import ip, until
 from tests.lab.sshd import children
 
@@ -29,11 +29,17 @@ class Place:
     rack: ChangeRack
     host: str
     results: Path
+    runs: list[subprocess.Popen[str]]
 
     def start(self, change: str = LINK_DOWN, *, repeat: int = 1, more: str = "") -> subprocess.Popen[str]:
         """Begin a run."""
         scenario = self.rack.scenario(self.host, change, repeat=repeat, more=more)
-        return self.rack.start(*self.rack.run_words(scenario, self.results))
+        return self.begin(*self.rack.run_words(scenario, self.results))
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """Begin ``fabric`` with some arguments; it does not outlive the test."""
+        self.runs.append(self.rack.start(*words))
+        return self.runs[-1]
 
     def closed_by(self, run: subprocess.Popen[str]) -> None:
         """Wait until a run has closed the link."""
@@ -53,14 +59,18 @@ class Place:
 
     def restore(self, *words: str) -> tuple[int, str]:
         """``fabric restore`` of this place's runs, or with other arguments."""
-        return ended(self.rack.start("restore", *(words or (f"--results={self.results}",))))
+        return ended(self.begin("restore", *(words or (f"--results={self.results}",))))
 
 
 @pytest.fixture
 def place(change_rack: ChangeRack, tmp_path: Path) -> Iterator[Place]:
     """The next host in turn; when the test is over nothing may be left on it."""
     host = change_rack.hosts[next(_numbers) % len(change_rack.hosts)]
-    yield Place(change_rack, host, tmp_path / "results")
+    place = Place(change_rack, host, tmp_path / "results", [])
+    yield place
+    for run in place.runs:
+        run.kill()
+        run.communicate(timeout=END_S)
     left = change_rack.live(host)
     change_rack.fail_to_open(host, 0)
     change_rack.open_by_hand(host)
@@ -79,7 +89,7 @@ def test_a_session_that_is_cut_does_not_lose_the_undo(place: Place) -> None:
     """The sshd processes of the session are killed: the run reconnects and takes the change back."""
     run = place.start(repeat=3)
     place.closed_by(run)
-    kill_all(place.rack.lab.sshd[place.host].sessions())
+    kill_sessions(place.rack.lab.sshd[place.host].sessions())
     code, said = ended(run)
     assert (code, place.rack.live(place.host)) == (3, False), said
     assert place.restore() == (0, "no change is open\n")
@@ -93,7 +103,7 @@ def test_a_host_whose_sshd_dies_takes_its_change_back_itself(place: Place) -> No
     sessions = server.sessions()
     server.stop()
     try:
-        kill_all(sessions)
+        kill_sessions(sessions)
         until(lambda: not place.rack.live(place.host), "the guard has opened the link", timeout_s=LEASE_S + 20)
         code, said = ended(run)
         assert (code, "ip link set dev eth1 up" in said) == (4, True), said
@@ -129,7 +139,7 @@ def test_on_a_full_disk_nothing_is_altered(place: Place) -> None:
     before = place.rack.times_down(place.host)
     with full_disk(place) as inventory:
         scenario = place.rack.scenario(place.host)
-        code, said = ended(place.rack.start(*place.rack.run_words(scenario, place.results, inventory=inventory)))
+        code, said = ended(place.begin(*place.rack.run_words(scenario, place.results, inventory=inventory)))
     assert (code, "the guard cannot write" in said) == (3, True), said
     assert place.rack.times_down(place.host) == before
 
@@ -161,7 +171,7 @@ def test_two_orchestrators_on_one_host(place: Place, tmp_path: Path) -> None:
     first = place.start(repeat=3)
     place.closed_by(first)
     owner = next(place.rack.guards_of(place.host).glob("[!.]*/owner")).read_text().strip()
-    code, said = Place(place.rack, place.host, tmp_path / "other").run(more="allow: [isolate]\n")
+    code, said = replace(place, results=tmp_path / "other").run(more="allow: [isolate]\n")
     assert code == 3
     assert f"owner {owner}" in said or "down already" in said, said
     assert place.rack.closed(place.host)
@@ -219,21 +229,29 @@ def test_what_the_session_interface_is_stacked_on_is_refused(place: Place, kind:
     assert (code, "carries the session through top0" in said) == (3, True), said
 
 
-def kill_all(pids: list[int]) -> None:
-    """SIGKILL to some processes of this lab and to what they have started, by their ids."""
+def kill_sessions(pids: list[int]) -> None:
+    """SIGKILL to sshd's processes of some connections; what runs in them is left to see that it is alone."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            below = children(pid)
+            below = [child for child in children(pid) if Path(f"/proc/{child}/comm").read_text().startswith("sshd")]
             os.kill(pid, signal.SIGKILL)
-            kill_all(below)
+            kill_sessions(below)
 
 
 def kill_guard(place: Place) -> None:
     """SIGKILL to the guard of a host's change."""
     (path,) = place.rack.guards_of(place.host).glob("[!.]*/pid")
     pid = int(path.read_text())
-    kill_all([pid])
-    until(lambda: not Path(f"/proc/{pid}").exists(), "the guard is dead")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid), "the guard is dead")
+
+
+def alive(pid: int) -> bool:
+    """A process of this number is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def in_mounts(place: Place, *argv: str) -> None:

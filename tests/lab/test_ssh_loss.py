@@ -256,6 +256,19 @@ def test_login_shell_that_runs_nothing_is_no_answer(orchestrator: Lab, settings:
         forced.stop()
 
 
+def test_login_shell_that_prints_before_all_else_is_no_harm(executor: Reach, orchestrator: Lab) -> None:
+    """What ~/.bashrc says, on both streams, is neither the agent's nor a tool's."""
+    start_up = orchestrator.folder / "home" / ".bashrc"
+    start_up.write_text("echo Welcome to this host; echo mind the gap >&2; printf '$ '\n")
+    try:
+        result = run_once(executor, Command("h1", ("sh", "-c", "echo out; echo err >&2"), 10))
+    finally:
+        start_up.unlink()
+    if isinstance(executor, SshExecutor):  # plainly, every command is led by those words
+        assert (result.stdout, result.stderr) == ("out\n", "err\n")
+    assert result.stdout.endswith("out\n")
+
+
 def test_server_with_few_sessions_is_used_within_its_limit(
     orchestrator: Lab, settings: SshSettings, tmp_path: Path
 ) -> None:

@@ -2,9 +2,9 @@
 Which components every sample passes through.
 
 Between two hosts: both host sides (PCIe path, RNIC, cable and leaf port are one component to a pair test; loopback and
-port counters tell them apart), their leaves, and when they are on different leaves either the two uplinks and the spine
-(the path is known), or all uplinks of each leaf together (adaptive routing, ECMP: the path is not known). With a wrongly
-assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed.
+port counters tell them apart), their leaves, and when they are on different leaves either the two uplinks and the
+spine (the path is known), or all uplinks of each leaf together (adaptive routing, ECMP: the path is not known). With a
+wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Components:
     """
     Component *c* is called *names[c]*; row *i* of *paths* lists the components of sample *i*, filled up with UNKNOWN.
 
-    *hosts[c]* is the host (an index) a host side belongs to, *leaf[c]* the leaf of a leaf or its uplinks, *spine[c]* the
-    spine of a spine or an uplink; UNKNOWN otherwise.
+    *hosts[c]* is the host (an index) a host side belongs to, *leaf[c]* the leaf of a leaf or its uplinks, *spine[c]*
+    the spine of a spine or an uplink; UNKNOWN otherwise.
     """
 
     names: tuple[str, ...]

@@ -13,14 +13,14 @@ e^-(gain - rival's gain)): two components that nothing tells apart have 0.5 each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fabric.analysis.pairs.components import BAD_HOST, Components
 from fabric.analysis.pairs.likelihood import Evidence
 from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats
-from fabric.analysis.pairs.scomp import scomp
+from fabric.analysis.pairs.scomp import NEVER, scomp
 
 CERTAIN = 6.0
 """Nats of margin from which a component is called localised (e^6 = 400 to 1)."""
@@ -28,13 +28,14 @@ CERTAIN = 6.0
 OPEN = 2.5
 """A component that is not blamed and could win this many nats is worth another test."""
 
+_OPEN_LOSS = 0.8  # of the least loss worth naming: what looks smaller now may turn out larger
+
 MANY = 0.15
 """Share of slow samples from which SCOMP starts the search."""
 
 SURE = 0.99
 """Confidence is never more: the model is not the world (a choice)."""
 
-_LEAST_PENALTY = 1.0
 _MOST_MOVES = 1000
 _RIVALS = 8  # named at most
 
@@ -81,7 +82,37 @@ def decode(evidence: Evidence, components: Components) -> Decoded:
         penalties = _learnt(losses, components)
         losses = _searched(_start(evidence, slow, penalties), evidence, penalties)
     losses = _swapped(losses, evidence, penalties)
-    return _decoded(losses, evidence, penalties)
+    leads = dict[int, float]()
+    if many:
+        losses, leads = _split(losses, evidence, slow, penalties, components)
+    return _decoded(losses, evidence, penalties, leads)
+
+
+def _split(
+    losses: dict[int, float], evidence: Evidence, slow: Bools, penalties: Floats, components: Components
+) -> tuple[dict[int, float], dict[int, float]]:
+    """
+    Each blamed leaf against its hosts one by one: the better of both, and by how many nats a leaf that stays leads.
+
+    Single exchanges never find this: only all the hosts together take the place of a leaf.
+    """
+    leads: dict[int, float] = {}
+    for leaf in [c for c in losses if components.kinds[c] == "leaf"]:
+        banned = penalties.copy()
+        banned[components.leaf == components.leaf[leaf]] = NEVER  # its uplinks too: they would stand in for it
+        apart = _searched(_start(evidence, slow, banned), evidence, banned)
+        lead = _cost(apart, evidence, penalties) - _cost(losses, evidence, penalties)
+        if lead < 0:
+            losses = apart
+        else:
+            leads[leaf] = lead
+    return losses, leads
+
+
+def _cost(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> float:
+    """Misfit of all samples and the penalties of what is blamed, in nats."""
+    misfit = evidence.misfit(evidence.ratio, evidence.explained(losses)).sum()
+    return float(misfit + sum(penalties[component] for component in losses))
 
 
 def _start(evidence: Evidence, slow: Bools, penalties: Floats) -> dict[int, float]:
@@ -92,14 +123,14 @@ def _start(evidence: Evidence, slow: Bools, penalties: Floats) -> dict[int, floa
 
 
 def _learnt(losses: dict[int, float], components: Components) -> Floats:
-    """Penalties with the share of bad hosts that was found, at least 1 nat."""
+    """Penalties with the share of bad hosts that was found (at most 40 %)."""
     sides = [number for number, kind in enumerate(components.kinds) if kind.startswith("host")]
     bad = len({int(components.hosts[c]) for c in losses} - {UNKNOWN})
     hosts = len(set(components.hosts[sides].tolist()))
-    share = min(bad / hosts, 0.5)
+    share = min(bad / hosts, 0.4)
     penalties = components.penalties.copy()
     if share > BAD_HOST:
-        penalties[sides] = np.minimum(penalties[sides], max(np.log((1 - share) / share), _LEAST_PENALTY))
+        penalties[sides] = np.minimum(penalties[sides], np.log((1 - share) / share))
     return penalties
 
 
@@ -149,10 +180,11 @@ def _swapped(losses: dict[int, float], evidence: Evidence, penalties: Floats) ->
     return losses
 
 
-def _decoded(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> Decoded:
+def _decoded(losses: dict[int, float], evidence: Evidence, penalties: Floats, leads: dict[int, float]) -> Decoded:
     explained = evidence.explained(losses)
     blamed = [_blamed(component, losses, evidence, penalties) for component in losses]
-    gains, _ = evidence.gains(explained)
+    blamed = [replace(one, margin=min(one.margin, leads.get(one.component, np.inf))) for one in blamed]
+    gains, _ = replace(evidence, least_loss=_OPEN_LOSS * evidence.least_loss).gains(explained)
     gains[list(losses)] = 0.0
     open_ = np.flatnonzero(gains > OPEN)
     return Decoded(

@@ -16,7 +16,7 @@ import numpy as np
 from fabric.analysis.pairs.components import Components, components_of
 from fabric.analysis.pairs.decode import Decoded, decode
 from fabric.analysis.pairs.likelihood import Evidence
-from fabric.analysis.pairs.link_classes import LinkClass, classes_of
+from fabric.analysis.pairs.link_classes import Grouping, classes_of
 from fabric.analysis.pairs.reference import Reference, of_good, reference
 from fabric.analysis.pairs.samples import Floats, Ints, PairSamples
 
@@ -35,7 +35,7 @@ class Fitted:
     components: Components
     evidence: Evidence
     decoded: Decoded
-    classes: tuple[LinkClass, ...]
+    classes: tuple[Grouping, ...]
     of_class: Ints
     references: tuple[Reference, ...]
     spread: float

@@ -4,7 +4,7 @@ How well a set of bad components explains the samples, in nats, for all componen
 A sample's ratio to the reference is (1 - the largest loss on its way) plus noise. Its misfit is z^2/2 of the residual,
 bounded on both sides: a sample may be slow by chance (about 1 % are, transiently by 5-30 %), and one such dip must not
 name anybody; it is fast by chance far less often, so one good sample speaks louder for a component than one bad sample
-against it (the bounds are choices: z = 3.5 below, 5 above).
+against it (the bounds are choices: z = 4 below, 5 above).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from fabric.analysis.pairs.samples import UNKNOWN, Floats, Ints
 
-MOST_BELOW = 3.5**2 / 2
+MOST_BELOW = 4.0**2 / 2
 """Nats that one sample slower than expected can say at most."""
 
 MOST_ABOVE = 5.0**2 / 2

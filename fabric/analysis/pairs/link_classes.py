@@ -1,15 +1,16 @@
 """
 Classes of links in one data set: pairs of one leaf and pairs across leaves differ, and nobody is bad.
 
-Where the leaves are known, they are the classes if their levels differ. Where not, a class shows itself by structure: the
-values have two modes (a valley in their smoothed histogram), and the hosts fall into groups such that pairs within a
-group are fast and pairs between groups are slow (average-linkage clustering, scipy.cluster.hierarchy). A bad host is
+Where the leaves are known, they are the classes if their levels differ. Where not, a class shows itself by structure:
+the values have two modes (a valley in their smoothed histogram), and the hosts fall into groups such that pairs within
+a group are fast and pairs between groups are slow (average-linkage clustering, scipy.cluster.hierarchy). A bad host is
 slow with everybody: it is in no group, so it is not mistaken for a class.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,22 +29,22 @@ _LEAST_MODE = 0.02  # height of a mode, of the highest
 
 
 @dataclass(frozen=True, slots=True)
-class LinkClass:
-    """*name* (``same leaf``, ``across leaves``, ``within a group``, ``between groups``, ``all pairs``) and its groups."""
+class Grouping:
+    """*name* (``same leaf``, ``across leaves``, ``within a group``, ``between groups``, ``all pairs``) and groups."""
 
     name: str
     groups: tuple[tuple[str, ...], ...] = ()
 
 
-ALL = LinkClass("all pairs")
+ALL = Grouping("all pairs")
 
 
-def classes_of(samples: PairSamples) -> tuple[tuple[LinkClass, ...], Ints]:
+def classes_of(samples: PairSamples) -> tuple[tuple[Grouping, ...], Ints]:
     """The classes, and which of them each sample is of."""
     one = (ALL,), np.zeros(len(samples.a), dtype=np.int64)
     if samples.leaves:
         across = samples.crosses
-        names = (LinkClass("same leaf"), LinkClass("across leaves"))
+        names = (Grouping("same leaf"), Grouping("across leaves"))
         return (names, across.astype(np.int64)) if _differ(samples, across) else one
     groups = _groups(samples)
     if groups is None:
@@ -51,10 +52,10 @@ def classes_of(samples: PairSamples) -> tuple[tuple[LinkClass, ...], Ints]:
     across = groups[samples.a] != groups[samples.b]
     members = tuple(
         tuple(host for host, group in zip(samples.hosts, groups, strict=True) if group == number)
-        for number in np.unique(groups)
+        for number in dict.fromkeys(groups.tolist())
     )
-    between = LinkClass("between groups", tuple(group for group in members if len(group) > 1))
-    return (LinkClass("within a group", between.groups), between), across.astype(np.int64)
+    between = Grouping("between groups", tuple(group for group in members if len(group) > 1))
+    return (Grouping("within a group", between.groups), between), across.astype(np.int64)
 
 
 def _differ(samples: PairSamples, across: Bools) -> bool:
@@ -115,7 +116,7 @@ def valleys(values: Floats) -> list[float]:
     top = np.r_[False, (smooth[1:-1] > smooth[:-2]) & (smooth[1:-1] >= smooth[2:]), False]
     peaks = np.flatnonzero(top & (smooth > _LEAST_MODE * smooth.max()))
     found = []
-    for left, right in zip(peaks[:-1], peaks[1:], strict=True):
+    for left, right in pairwise(peaks.tolist()):
         between = smooth[left : right + 1]
         at = left + int(np.median(np.flatnonzero(between <= between.min() + 1e-12)))
         found.append((float(between.min()) / float(min(smooth[left], smooth[right])), float(np.exp(edges[at]))))

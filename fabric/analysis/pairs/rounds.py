@@ -2,24 +2,15 @@
 Which pairs to measure in the first rounds: each host once a round, so that a round takes the time of one test.
 
 Round 1 pairs neighbours under a leaf, which exercises hosts and leaves alone. Later rounds pair hosts of different
-leaves, another leaf and another spine each round, so that uplinks and spines are seen with different hosts. Methods that
-stay under the leaf find no uplink at all (recall 0.75 in the mixed scenario of the benchmark).
+leaves, another leaf and another spine each round, so that uplinks and spines are seen with different hosts. Methods
+that stay under the leaf find no uplink at all (recall 0.75 in the mixed scenario of the benchmark).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class PairTest:
-    """One test of two hosts; *via* is the spine it shall cross, None when any will do; *why* in words."""
-
-    a: str
-    b: str
-    via: str | None = None
-    why: str = ""
+from fabric.model.diagnosis import PairTest
 
 
 def circle(count: int, number: int) -> list[tuple[int, int]]:

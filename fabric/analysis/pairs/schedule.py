@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
-from fabric.analysis.pairs.rounds import PairTest, across_leaves, under_leaves
+from fabric.analysis.pairs.rounds import across_leaves, under_leaves
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
 from fabric.analysis.pairs.targeted import targeted, to_settle
+from fabric.model.diagnosis import PairTest
 
 FIRST_ROUNDS = 3
 """One under the leaves, two across them; the rest goes after suspects."""

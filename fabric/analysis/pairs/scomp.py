@@ -14,6 +14,11 @@ import numpy as np
 from fabric.analysis.pairs.likelihood import Evidence
 from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats
 
+NEVER = 1e9
+"""The penalty, in nats, of a component that shall not be considered."""
+
+_DEAR = 20.0  # nats; no prior is as high
+
 ENOUGH = 0.8
 """A component may be bad when at least this share of its samples is slow (a choice: noise lets a few pass)."""
 
@@ -23,7 +28,7 @@ def scomp(evidence: Evidence, slow: Bools, penalties: Floats) -> list[int]:
     width = evidence.paths.shape[1]
     counts = np.maximum(evidence.counts, 1)
     bad = np.bincount(_flat(evidence.paths[slow]), minlength=evidence.components)
-    possible = (bad >= ENOUGH * counts) & (bad > 0)
+    possible = (bad >= ENOUGH * counts) & (bad > 0) & (penalties < NEVER)
     if not possible.any():
         return []
     paths = evidence.paths[slow]
@@ -35,7 +40,7 @@ def scomp(evidence: Evidence, slow: Bools, penalties: Floats) -> list[int]:
         left, open_ = paths[~covered], candidate[~covered]
         votes = np.bincount(left[open_], minlength=evidence.components).astype(np.float64)
         # of equals the likelier: what has the lower penalty
-        best = int(np.argmax(votes - penalties / (penalties.max() * (width + 1))))
+        best = int(np.argmax(votes - np.minimum(penalties, _DEAR) / (_DEAR * (width + 1))))
         if votes[best] < 1:
             break
         found.append(best)
@@ -45,4 +50,5 @@ def scomp(evidence: Evidence, slow: Bools, penalties: Floats) -> list[int]:
 
 def _flat(paths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     flat = paths.ravel()
-    return flat[flat != UNKNOWN]
+    known: np.ndarray[tuple[int], np.dtype[np.int64]] = flat[flat != UNKNOWN]
+    return known

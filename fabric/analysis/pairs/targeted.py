@@ -9,10 +9,11 @@ import numpy as np
 from fabric.analysis.pairs.decode import CERTAIN
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.likelihood import MOST_BELOW
-from fabric.analysis.pairs.rounds import PairTest
 from fabric.analysis.pairs.samples import UNKNOWN
+from fabric.model.diagnosis import PairTest
 
 _CLEARED = 2
+_SMALL, _CERTAIN_IF_SMALL = 1.5, 2 * CERTAIN  # a loss just large enough may be spread between hosts: look again
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
 
 
@@ -20,7 +21,8 @@ def to_settle(fitted: Fitted) -> list[int]:
     """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        if blamed.margin < CERTAIN:
+        small = blamed.loss < _SMALL * fitted.evidence.least_loss
+        if blamed.margin < (_CERTAIN_IF_SMALL if small else CERTAIN):
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
     found.update(dict.fromkeys(fitted.decoded.open))
@@ -33,7 +35,7 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
 
     Those are hosts with a slow sample that nothing explains and fewer than two good ones, and hosts that were never
-    measured with anything good.
+    measured with anything good; under a bad leaf it is enough that the partner is good with others.
     """
     samples, evidence = fitted.samples, fitted.evidence
     free = fitted.decoded.explained == 0
@@ -44,7 +46,14 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
     blamed = {blamed.component for blamed in fitted.decoded.blamed}
     side = {int(h): c for c, h in enumerate(fitted.components.hosts) if fitted.components.kinds[c] == "host"}
-    hidden = [host for host in sorted({*samples.a.tolist(), *samples.b.tolist()}) if count[host] == 0]
+    bad_leaves = {int(fitted.components.leaf[c]) for c in blamed if fitted.components.kinds[c] == "leaf"}
+    with_good = set(samples.a[count[samples.b] > 0].tolist()) | set(samples.b[count[samples.a] > 0].tolist())
+    measured = sorted({*samples.a.tolist(), *samples.b.tolist()})
+    hidden = [
+        host
+        for host in measured
+        if count[host] == 0 and not (int(samples.leaf[host]) in bad_leaves and host in with_good)
+    ]
     doubtful = [*(host for host in hosts if count[host] < _CLEARED), *hidden]
     return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
 
@@ -94,18 +103,17 @@ class _Round:
         return self._found
 
     def _host(self, host: int) -> None:
-        """Another partner, under the same leaf when there is one: then nothing else is between them."""
-        leaf = self.fitted.samples.leaf[host]
-        partner = next(iter(self._partners(host, leaf)), None)
-        via = None
-        if partner is None:
-            for other in self._partners(host, None):
-                via = self._good_spine(int(leaf), int(self.fitted.samples.leaf[other]))
-                if via != UNKNOWN or not self._link:
-                    partner = other
-                    break
-        if partner is not None:
-            self._add(host, partner, via, self.fitted.samples.hosts[host])
+        """Another partner: under the same leaf, where nothing else is between them, unless the leaf is in doubt too."""
+        leaf = int(self.fitted.samples.leaf[host])
+        if self._leaf.get(leaf) not in self._doubtful:
+            for other in self._partners(host, leaf):
+                self._add(host, other, None, self.fitted.samples.hosts[host])
+                return
+        for other in self._partners(host, None):
+            via = self._spine_for(leaf, int(self.fitted.samples.leaf[other])) if self._link else None
+            if via != UNKNOWN:
+                self._add(host, other, via, self.fitted.samples.hosts[host])
+                return
 
     def _switch(self, component: int) -> None:
         components = self.fitted.components
@@ -156,15 +164,15 @@ class _Round:
         ]
         return sorted(free, key=lambda other: (other not in self._cleared, abs(other - host)))
 
-    def _good_spine(self, here: int, there: int) -> int:
-        """A spine to which both leaves have an uplink that is not in doubt, UNKNOWN when there is none."""
-        for spine in range(len(self.fitted.samples.spines)):
-            if not self._in_doubt(here, spine) and not self._in_doubt(there, spine):
-                return spine
-        return UNKNOWN
-
     def _in_doubt(self, leaf: int, spine: int) -> bool:
         return self._link.get((leaf, spine)) in self._doubtful or self._leaf.get(leaf) in self._doubtful
+
+    def _spine_for(self, leaf: int, there: int) -> int:
+        """A spine over which a leaf that is in doubt itself can be asked."""
+        for spine in range(len(self.fitted.samples.spines)):
+            if self._link.get((leaf, spine)) not in self._doubtful and not self._in_doubt(there, spine):
+                return spine
+        return UNKNOWN
 
     def _add(self, a: int, b: int, via: int | None, why: str) -> None:
         samples = self.fitted.samples

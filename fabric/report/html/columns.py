@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fabric.model.names import fold
@@ -41,16 +41,16 @@ def table(run: ShownRun, normal: Mapping[Label, float]) -> dict[str, Any]:
     rows = _chosen(run.rows)
     who, what, shapes, limits, reasons = _Numbered(), _Numbered(), _Numbered(), _Numbered(), _Numbered()
     reasons.of("")
-    columns = {name: array("H") for name in ("what", "limit", "shape", "reason")}
-    people, outcomes, values = array("I"), array("B"), array("f")
+    columns: dict[str, list[int]] = {name: [] for name in ("who", "what", "limit", "shape", "reason", "outcome")}
+    values = array("f")
     for row in rows:
         measured = row.result.measurements if row.result is not None and row.result.outcome is None else ()
-        people.append(who.of(row.probe.hosts))
+        columns["who"].append(who.of(row.probe.hosts))
         columns["what"].append(what.of((row.probe.phase, row.probe.kind, _own(row), _name(row))))
         columns["limit"].append(limits.of(row.verdict.limit_gbps))
         columns["shape"].append(shapes.of(tuple((m.metric, m.size_bytes, m.unit) for m in measured)))
         columns["reason"].append(_reason(row, reasons))
-        outcomes.append(_OUTCOMES.index(row.verdict.outcome))
+        columns["outcome"].append(_OUTCOMES.index(row.verdict.outcome))
         values.extend(m.value for m in measured)
     return {
         "outcomes": [outcome.value for outcome in _OUTCOMES],
@@ -63,15 +63,13 @@ def table(run: ShownRun, normal: Mapping[Label, float]) -> dict[str, Any]:
         "reasons": list(reasons.numbers),
         "left_out": len(run.rows) - len(rows),
         "columns": {
-            "who": _packed(people),
-            **{name: _packed(column) for name, column in columns.items()},
-            "outcome": _packed(outcomes),
+            **{name: _packed(_smallest(column)) for name, column in columns.items()},
             "value": _packed(values),
         },
     }
 
 
-def _chosen(rows: tuple[Row, ...]) -> Iterable[Row]:
+def _chosen(rows: tuple[Row, ...]) -> Sequence[Row]:
     """All of them; of too many those that did not pass, and then the first."""
     if len(rows) <= MOST_PROBES:
         return rows
@@ -96,7 +94,9 @@ def _reason(row: Row, reasons: _Numbered) -> int:
     if row.verdict.value_gbps is not None or not row.verdict.reason:
         return 0
     if len(reasons.numbers) >= _MOST_REASONS:
-        return reasons.of("and more reasons: see verdict.json") if len(reasons.numbers) == _MOST_REASONS else _MOST_REASONS
+        return (
+            reasons.of("and more reasons: see verdict.json") if len(reasons.numbers) == _MOST_REASONS else _MOST_REASONS
+        )
     return reasons.of(visible(row.verdict.reason)[:_REASON])
 
 
@@ -113,6 +113,12 @@ def _participants(numbers: Mapping[tuple[str, ...], int], hosts: tuple[str, ...]
         else:
             found.append([visible(fold(names)), members])
     return found
+
+
+def _smallest(column: list[int]) -> array[int]:
+    """As an array of the fewest bytes that hold it: one for the outcome, two for most."""
+    most = max(column, default=0)
+    return array("B" if most < 1 << 8 else "H" if most < 1 << 16 else "I", column)
 
 
 def _packed(column: array[Any]) -> dict[str, str]:

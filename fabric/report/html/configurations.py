@@ -48,7 +48,9 @@ def collected(run: ShownRun) -> list[Samples]:
     groups: dict[tuple[str, Configuration], dict[str, list[float]]] = {}
     for row in run.rows:
         result, configuration = row.result, known.get(row.probe.phase)
-        if result is None or result.outcome is not None or configuration is None:
+        if "sizes_bytes" not in row.probe.params or configuration is None:
+            continue
+        if result is None or result.outcome is not None:
             continue
         least: dict[int, float] = {}
         for found in result.measurements:

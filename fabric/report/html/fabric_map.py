@@ -40,11 +40,11 @@ def draw(run: ShownRun) -> Markup | None:
     parts = list(_cables(topology, hosts, places))
     for tier in tiers:
         size = min(max(sizes[tier.name] - 1.5, 1.0), 16.0)
-        parts.append(text(6, tier.y - 14, f"{len(tier.names)} {tier.name}", cls="tick"))
+        parts.append(text(6, tier.y - 14, f"{tier.name}: {len(tier.names):,}", cls="tick"))
         parts += [rect(x - size / 2, y - size / 2, size, size, "switch", name) for name, (x, y) in tier.places.items()]
     parts += _changed(run.judged.verdict.changes, places, topology)
     parts += _suspected(run.judged.verdict.suspects, places, topology)
-    height = max(tier.y for tier in tiers) + 40
+    height = max(tier.y for tier in tiers) + 62
     parts += _legend(height)
     return picture(_WIDTH, height, parts, "topology with suspects and changes marked")
 
@@ -118,7 +118,14 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
             labelled += 1
             x, y = ends[0]
             anchor = "end" if x > _WIDTH - 160 else "start"
-            yield text(x + (-10 if anchor == "end" else 10), y + 20 + labelled % 2 * 11, suspect.component, anchor=anchor, cls="tiny", most=36)
+            yield text(
+                x + (-10 if anchor == "end" else 10),
+                y + 20 + labelled % 2 * 11,
+                suspect.component,
+                anchor=anchor,
+                cls="tiny",
+                most=36,
+            )
 
 
 def _ends(component: str, places: Mapping[str, Place], topology: Topology) -> list[Place]:
@@ -133,8 +140,15 @@ def _ends(component: str, places: Mapping[str, Place], topology: Topology) -> li
         return []
     known = topology.hosts[host].platform.rnic_by_device.get(part.partition(":")[0])
     leaves = topology.hosts[host].leaves
-    if known is not None and known.rail < len(leaves) and leaves[known.rail] in places and ":" not in part.partition(":")[0]:
-        return [places[host], places[leaves[known.rail]]] if part.endswith(":port") or ":" not in part else [places[host]]
+    if (
+        known is not None
+        and known.rail < len(leaves)
+        and leaves[known.rail] in places
+        and ":" not in part.partition(":")[0]
+    ):
+        return (
+            [places[host], places[leaves[known.rail]]] if part.endswith(":port") or ":" not in part else [places[host]]
+        )
     return [places[host]]
 
 

@@ -96,11 +96,11 @@ def _natural(series: str) -> list[tuple[int, int, str]]:
 
 def _places(columns: Sequence[Label]) -> tuple[list[float], float]:
     """Where each column begins: a gap between kinds, a hairline between RNICs."""
-    x, places, before = _LEFT, [], ("", "")
+    x, start, places, before = _LEFT, _LEFT, [], ("", "")
     for kind, series in columns:
         group = (kind, series.partition(".")[0])
         if before[0] and group[0] != before[0]:
-            x += _GAP
+            x = start = max(x + _GAP, start + 7 * len(before[0]) + _GAP)  # its name must fit above it
         elif before[1] and group[1] != before[1] and "." in series:
             x += 2
         before = group
@@ -113,7 +113,7 @@ def _heads(columns: Sequence[Label], places: Sequence[float], height: float) -> 
     indexed = list(enumerate(columns))
     for kind, members in groupby(indexed, key=lambda pair: pair[1][0]):
         listed = list(members)
-        yield text(places[listed[0][0]], 14, kind, cls="head", most=int(len(listed) * _CELL / 6) + 12)
+        yield text(places[listed[0][0]], 14, kind, cls="head", most=24)
         for first, group in groupby(listed, key=lambda pair: pair[1][1].partition(".")[0]):
             here = [index for index, _ in group]
             x = places[here[0]]
@@ -122,9 +122,7 @@ def _heads(columns: Sequence[Label], places: Sequence[float], height: float) -> 
             yield line(x - 1, _TOP - 3, x - 1, height - 6, "hair")
 
 
-def _runs(
-    columns: Sequence[Label], places: Sequence[float], own: Mapping[Label, Cell], y: float
-) -> Iterator[Markup]:
+def _runs(columns: Sequence[Label], places: Sequence[float], own: Mapping[Label, Cell], y: float) -> Iterator[Markup]:
     """Neighbours of one colour are one box: a healthy host is a handful of boxes, not a hundred."""
     start = 0
     classes = [colour_class(own[label].share) if label in own else "" for label in columns]
@@ -142,9 +140,7 @@ def _runs(
         start = index
 
 
-def _signs(
-    columns: Sequence[Label], places: Sequence[float], own: Mapping[Label, Cell], y: float
-) -> Iterator[Markup]:
+def _signs(columns: Sequence[Label], places: Sequence[float], own: Mapping[Label, Cell], y: float) -> Iterator[Markup]:
     for label, x in zip(columns, places, strict=True):
         cell = own.get(label)
         if cell is not None and cell.outcome is not Outcome.PASS:

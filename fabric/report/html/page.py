@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -17,16 +16,30 @@ from fabric.model.outcome import Outcome
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect
 from fabric.report.changes_text import change_lines, number
-from fabric.report.html import configurations, fabric_map, heat, intervals, pairs, pcie_tree, rack_map
-from fabric.report.html import routing_bars, size_chart, strip, timeline
+from fabric.report.html import (
+    configurations,
+    fabric_map,
+    heat,
+    intervals,
+    pairs,
+    pcie_tree,
+    rack_map,
+    routing_bars,
+    size_chart,
+    strip,
+    timeline,
+)
 from fabric.report.html.columns import table
-from fabric.report.html.shares import Label, medians
+from fabric.report.html.shares import medians
 from fabric.report.shown_run import ShownRun
+from fabric.report.side_by_side import SideBySide
 from fabric.report.verdict_json import counts, exit_code
 from fabric.report.visible import visible
 
 MOST_SUSPECTS = 20
 _MOST_TREES = 6
+_MOST_BAD = 24
+_OF_A_SUSPECT = 4
 
 MEANING = {
     Outcome.PASS: "everything measured and good",
@@ -41,12 +54,12 @@ MEANING = {
 def page(run: ShownRun) -> str:
     """report.html of one run."""
     normal = medians(run)
-    script = _file("report.js")
+    script, found = _file("report.js"), heat.heat_map(run, normal)
     content = {
         **_words(run),
-        "suspects": _suspects(run),
+        "suspects": _suspects(run, found),
         "trees": _trees(run),
-        "heat": _heat(run, normal),
+        "heat": _heat(run, found),
         "pairs": [(one, pairs.draw(one)) for one in pairs.pair_matrices(run)[:6]],
         "topology": fabric_map.draw(run),
         "timeline": timeline.draw(run),
@@ -56,6 +69,12 @@ def page(run: ShownRun) -> str:
         **_charts(run),
     }
     return rendered("report.html.j2", script, content)
+
+
+def compared_page(found: SideBySide) -> str:
+    """Several runs side by side; no script in it."""
+    content = {"runs": found.runs, "suspects": found.suspects, "bandwidths": found.bandwidths, "notes": found.notes}
+    return rendered("compare.html.j2", "", content)
 
 
 def rendered(template: str, script: str, content: dict[str, Any]) -> str:
@@ -69,11 +88,12 @@ def rendered(template: str, script: str, content: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    script_policy = f"script-src 'sha256-{digest}'" if script else "script-src 'none'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; {script_policy}; base-uri 'none'; form-action 'none'"
     return environment.get_template(template).render(
-        policy=Markup(policy),  # noqa: S704 - our own words
-        style=Markup(_file("report.css")),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
+        policy=Markup(policy),
+        style=Markup(_file("report.css")),
+        script=Markup(script),
         **content,
     )
 
@@ -81,7 +101,7 @@ def rendered(template: str, script: str, content: dict[str, Any]) -> str:
 def embedded(document: Any) -> Markup:
     """JSON that can stand in a script element: nothing in it can end the element or begin a comment."""
     text = orjson.dumps(document).decode()
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _harmless(value: Any) -> Any:
@@ -119,11 +139,17 @@ def _words(run: ShownRun) -> dict[str, Any]:
     }
 
 
-def _suspects(run: ShownRun) -> list[tuple[Suspect, Markup | None]]:
+def _suspects(run: ShownRun, found: heat.HeatMap) -> list[tuple[Suspect, Markup | None]]:
+    """Each with its evidence: numbers against peers, or, where nothing was measured, the map of its hosts."""
     shown = run.judged.verdict.suspects[:MOST_SUSPECTS]
     rows = [row for one in shown for probe in one.probes if (row := run.row_of.get(probe)) is not None]
-    peers = strip.peers_of(rows, run) if rows else {}
-    return [(one, strip.evidence(one, run, peers)) for one in shown]
+    measured = strip.elsewhere(rows, run) if rows else {}
+    return [(one, strip.evidence(one, run, measured) or _map_of(one, found)) for one in shown]
+
+
+def _map_of(suspect: Suspect, found: heat.HeatMap) -> Markup | None:
+    hosts = [host for host in suspect.hosts[:4] if host in found.cells]
+    return heat.draw(found, hosts, f"what {fold(hosts)} measured") if hosts else None
 
 
 def _trees(run: ShownRun) -> dict[str, Markup]:
@@ -139,9 +165,8 @@ def _trees(run: ShownRun) -> dict[str, Markup]:
     }
 
 
-def _heat(run: ShownRun, normal: dict[Label, float] | Any) -> dict[str, Any] | None:
+def _heat(run: ShownRun, found: heat.HeatMap) -> dict[str, Any] | None:
     """All hosts, or of many the racks and the first hosts that did not pass."""
-    found = heat.heat_map(run, normal)
     if not found.columns:
         return None
     hosts = run.judged.scenario.hosts
@@ -150,7 +175,7 @@ def _heat(run: ShownRun, normal: dict[Label, float] | Any) -> dict[str, Any] | N
         return {"racks": None, "map": heat.draw(found, hosts, "all hosts"), "unfold": [], "by_median": by_median}
     worst = {host: heat.worst_share(own.values()) for host, own in found.cells.items()}
     racks = rack_map.racks_of(run.inventory.topology, hosts)
-    bad = _worst_first(hosts, worst)
+    bad = _worst_first(run, worst)
     return {
         "racks": rack_map.draw(racks, worst),
         "map": heat.draw(found, bad, "hosts that did not pass") if bad else None,
@@ -159,16 +184,21 @@ def _heat(run: ShownRun, normal: dict[Label, float] | Any) -> dict[str, Any] | N
     }
 
 
-def _worst_first(hosts: Sequence[str], worst: dict[str, tuple[float | None, Outcome]]) -> list[str]:
-    bad = [host for host in hosts if host in worst and worst[host][1].rank > Outcome.SKIPPED.rank]
-    return sorted(bad, key=lambda host: (-worst[host][1].rank, worst[host][0] or 0.0))[:24]
+def _worst_first(run: ShownRun, worst: dict[str, tuple[float | None, Outcome]]) -> list[str]:
+    """The first hosts of every suspect, then the worst of the rest."""
+    named = [host for suspect in run.judged.verdict.suspects for host in suspect.hosts[:_OF_A_SUSPECT] if host in worst]
+    bad = [host for host, (_, outcome) in worst.items() if outcome.rank > Outcome.SKIPPED.rank]
+    bad.sort(key=lambda host: (-worst[host][1].rank, worst[host][0] or 0.0))
+    return list(dict.fromkeys([*named[:_MOST_BAD], *bad]))[:_MOST_BAD]
 
 
 def _charts(run: ShownRun) -> dict[str, Any]:
     collected = configurations.collected(run)
     kinds = dict.fromkeys(one.kind for one in collected)
     by_kind = {kind: [one for one in collected if one.kind == kind] for kind in kinds}
-    sizes = [(kind, chart) for kind, members in by_kind.items() if (chart := size_chart.draw(kind, members)) is not None]
+    sizes = [
+        (kind, chart) for kind, members in by_kind.items() if (chart := size_chart.draw(kind, members)) is not None
+    ]
     routed = {kind: members for kind, members in by_kind.items() if routing_bars.asked_for(members)}
     return {
         "sizes": sizes,

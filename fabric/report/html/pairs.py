@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.report.html.shares import colour_class
-from fabric.report.html.svg import mark, number, picture, rect, tag, text
+from fabric.report.html.svg import mark, picture, rect, tag, text
 from fabric.report.shown_run import Row, ShownRun
 
 LOW = 0.95
@@ -85,9 +85,9 @@ def draw(matrix: PairMatrix) -> Markup:
     side = cell * len(place)
     parts = [rect(_LEFT, _TOP, side, side, "field")]
     every = max(1, len(place) * 12 // int(_SIZE) + (len(place) > _MOST_NAMES))
-    for host, number in place.items():
-        if number % every == 0:
-            middle = number * cell + cell / 2
+    for host, index in place.items():
+        if index % every == 0:
+            middle = index * cell + cell / 2
             parts.append(text(_LEFT - 5, _TOP + middle + 4, host, anchor="end", cls="tick", most=14))
             label = text(0, 0, host, cls="tick", most=14)
             parts.append(_turned(label, _LEFT + middle + 4, _TOP - 5))
@@ -104,4 +104,4 @@ def draw(matrix: PairMatrix) -> Markup:
 
 
 def _turned(label: Markup, x: float, y: float) -> Markup:
-    return tag("g", label, transform=f"translate({number(x)} {number(y)}) rotate(-60)")
+    return tag("g", label, transform=f"translate({x:.1f} {y:.1f}) rotate(-60)")

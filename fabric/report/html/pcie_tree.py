@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -89,13 +90,14 @@ def _layout(platform: Platform) -> dict[str, tuple[float, float]]:
 
 
 def _edges(platform: Platform, places: Mapping[str, tuple[float, float]]) -> Iterator[Markup]:
-    for end in (*platform.rnics, *platform.gpus):
-        name = end.device if hasattr(end, "device") else end.name
-        yield _joined(places[name], places.get(end.pcie_switch or "", places[f"numa{end.numa}"]))
+    ends = [(rnic.device, rnic.pcie_switch, rnic.numa) for rnic in platform.rnics]
+    ends += [(gpu.name, gpu.pcie_switch, gpu.numa) for gpu in platform.gpus]
+    for name, switch_name, numa in ends:
+        yield _joined(places[name], places.get(switch_name or "", places[f"numa{numa}"]))
     for switch in platform.pcie_switches:
         yield _joined(places[switch.name], places[f"numa{switch.numa}"])
     nodes = [places[f"numa{node}"] for node in range(platform.numa_nodes)]
-    for (left, y), (right, _) in zip(nodes, nodes[1:], strict=False):
+    for (left, y), (right, _) in pairwise(nodes):
         yield line(left + _BOX_W, y + _BOX_H / 2, right, y + _BOX_H / 2, "wire")
 
 
@@ -103,9 +105,7 @@ def _joined(below: tuple[float, float], above: tuple[float, float]) -> Markup:
     return line(below[0] + _BOX_W / 2, below[1], above[0] + _BOX_W / 2, above[1] + _BOX_H, "wire")
 
 
-def _box(
-    name: str, place: tuple[float, float], counted: Mapping[str, Tally], blamed: Mapping[str, Outcome]
-) -> Markup:
+def _box(name: str, place: tuple[float, float], counted: Mapping[str, Tally], blamed: Mapping[str, Outcome]) -> Markup:
     tally = counted.get(name)
     cls = "part untried" if tally is None and name not in blamed else "part"
     said = f"{name}: {tally.passed} of {tally.ran} probes through it passed" if tally else f"{name}: not tried alone"
@@ -165,7 +165,11 @@ def _curve(start: tuple[float, float], end: tuple[float, float], outcome: Outcom
     x2 = end[0] + _BOX_W / 2
     y2 = end[1] + _BOX_H if end[1] == _ROWS[2] else end[1]
     deep = max(y1, y2) + 24 if end[1] == _ROWS[2] else y2 - 6
-    return tag("path", d=f"M{x1:.1f} {y1:.1f}C{x1:.1f} {deep:.1f} {x2:.1f} {deep:.1f} {x2:.1f} {y2:.1f}", class_=f"bad b-{outcome.value}")
+    return tag(
+        "path",
+        d=f"M{x1:.1f} {y1:.1f}C{x1:.1f} {deep:.1f} {x2:.1f} {deep:.1f} {x2:.1f} {y2:.1f}",
+        class_=f"bad b-{outcome.value}",
+    )
 
 
 def _legend(width: float) -> list[Markup]:

@@ -40,7 +40,9 @@ def draw(racks: Mapping[str, Sequence[str]], worst: Mapping[str, tuple[float | N
             share, outcome = worst.get(host, (None, Outcome.PASS))
             inside.append(rect(x + 0.5, y + 0.5, _SQUARE - 1, _SQUARE - 1, colour_class(share)))
             inside.append(mark(x + _SQUARE / 2, y + _SQUARE / 2, 7, outcome.value, f"{host}: {outcome.name}"))
-        inside.append(text(left + across * _SQUARE / 2, top + down * _SQUARE + 11, rack, anchor="middle", cls="tiny", most=8))
+        inside.append(
+            text(left + across * _SQUARE / 2, top + down * _SQUARE + 11, rack, anchor="middle", cls="tiny", most=8)
+        )
         parts.append(tag("g", *inside, class_="unfold", data_rack=str(number), tabindex="0", role="button"))
     rows = ceil(len(racks) / columns)
     return picture(_WIDTH, rows * step_y + 4, parts, f"{len(racks)} racks, hosts coloured by their worst measurement")

@@ -20,6 +20,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
+        """The pixel of a value; one outside is drawn just outside."""
         span = self.high - self.low
         share = (value - self.low) / span if span else 0.5
         return self.start + min(max(share, -0.02), 1.02) * (self.end - self.start)

@@ -41,7 +41,9 @@ def _series(one: Samples, index: int, x: Scale, y: Scale) -> Iterator[Markup]:
     across = [(x(log2(size)), values) for size, values in one.by_size.items()]
     upper = [(at, y(max(values))) for at, values in across]
     lower = [(at, y(min(values))) for at, values in reversed(across)]
-    yield tag("polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in upper + lower), class_=f"band c{index % SERIES}")
+    yield tag(
+        "polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in upper + lower), class_=f"band c{index % SERIES}"
+    )
     yield path([(at, y(median(values))) for at, values in across], f"series c{index % SERIES}{_dashed(one)}")
     for size, values in one.by_size.items():
         said = f"{one.configuration.text}, {size_text(size)}: median {median(values):.1f} Gb/s of {len(values)}"

@@ -26,17 +26,21 @@ class Peers:
     high: float
 
 
-def peers_of(rows: Sequence[Row], run: ShownRun) -> Mapping[Label, Peers]:
+Elsewhere = Mapping[Label, Sequence[tuple[float, tuple[str, ...]]]]
+"""Of each label what was measured (Gb/s), and on which hosts."""
+
+
+def elsewhere(rows: Sequence[Row], run: ShownRun) -> Elsewhere:
     """Of every label among *rows*, all that any host measured for it."""
     wanted = {label_of(row) for row in rows if len(row.probe.hosts) == 1}
     kinds = {row.probe.kind for row in rows if len(row.probe.hosts) != 1}
-    found: dict[Label, list[float]] = {}
+    found: dict[Label, list[tuple[float, tuple[str, ...]]]] = {}
     for row in run.rows:
         value = row.verdict.value_gbps
         label = peer_label(row)
         if value is not None and (label in wanted or (not label[1] and label[0] in kinds)):
-            found.setdefault(label, []).append(value)
-    return {label: _peers(values) for label, values in found.items()}
+            found.setdefault(label, []).append((value, row.probe.hosts))
+    return found
 
 
 def peer_label(row: Row) -> Label:
@@ -44,12 +48,15 @@ def peer_label(row: Row) -> Label:
     return label_of(row) if len(row.probe.hosts) == 1 else (row.probe.kind, "")
 
 
-def evidence(suspect: Suspect, run: ShownRun, peers: Mapping[Label, Peers]) -> Markup | None:
+def evidence(suspect: Suspect, run: ShownRun, measured: Elsewhere) -> Markup | None:
     """One line for each bad probe, the worst first; None where nothing was measured."""
     rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
     known = [row for row in rows if row.verdict.value_gbps is not None][:MOST_ROWS]
     if not known:
         return None
+    labels = dict.fromkeys(peer_label(row) for row in known)
+    hosts = {host for row in rows for host in row.probe.hosts}
+    peers = {label: found for label in labels if (found := _peers(measured.get(label, ()), hosts)) is not None}
     highest = max(_highest(row, peers) for row in known) * 1.05
     scale = Scale(0.0, highest, _LEFT, _WIDTH - 40)
     bottom = _TOP + _ROW * len(known)
@@ -91,7 +98,10 @@ def _highest(row: Row, peers: Mapping[Label, Peers]) -> float:
     return max(row.verdict.value_gbps or 0.0, row.verdict.limit_gbps or 0.0, other.high if other else 0.0)
 
 
-def _peers(values: list[float]) -> Peers:
-    values.sort()
+def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspected: set[str]) -> Peers | None:
+    """Of hosts that this suspect is not about; None where there are none."""
+    values = sorted(value for value, hosts in measured if suspected.isdisjoint(hosts))
+    if not values:
+        return None
     last = len(values) - 1
     return Peers(values[round(last * 0.05)], values[last // 2], values[round(last * 0.95)])

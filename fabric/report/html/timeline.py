@@ -8,6 +8,8 @@ from statistics import median
 
 from markupsafe import Markup
 
+from fabric.model.probe import ProbeResult
+from fabric.model.scenario import Where
 from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
 from fabric.report.change_words import what
@@ -15,7 +17,7 @@ from fabric.report.html.scale import Scale, x_axis, y_axis
 from fabric.report.html.svg import line, path, picture, rect, tag, text
 from fabric.report.shown_run import Row, ShownRun
 
-_WIDTH, _LEFT, _TOP, _BAND = 1080.0, 64.0, 64.0, 14.0
+_WIDTH, _LEFT, _TOP, _BAND = 1080.0, 150.0, 64.0, 14.0
 _MOST_SAMPLES = 2500
 _BINS = 240
 _MOST_BANDS = 14
@@ -30,22 +32,41 @@ class Level:
     share: float | None
 
 
+_Key = tuple[str, str, tuple[str, ...], Where]
+
+
 def levels(run: ShownRun) -> list[Level]:
-    """Every probe that ran; None where nothing was measured. The reference is phases without a fault, else all."""
+    """
+    Every probe that ran; share None where nothing was measured.
+
+    The reference is the median of the same probe with the same matrix values in phases without a fault, else in all
+    phases; of one that was measured once, the median of its peers on other hosts.
+    """
     faulty = {result.change.phase for result in run.judged.verdict.changes if result.change.is_fault}
-    values: dict[tuple[str, str, tuple[str, ...]], list[float]] = {}
-    spare: dict[tuple[str, str, tuple[str, ...]], list[float]] = {}
+    wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
+    good: dict[_Key, list[float]] = {}
+    every: dict[_Key, list[float]] = {}
+    peers: dict[tuple[str, str, Where], list[float]] = {}
+    ran: list[tuple[ProbeResult, _Key, float | None]] = []
     for row in run.rows:
-        value = _value(row)
+        if row.result is None or row.result.attempt == 0:
+            continue
+        value, where = _value(row), wheres.get(row.probe.phase, ())
+        series = row.series if len(row.probe.hosts) == 1 else ""
+        key = (row.probe.kind, row.series, row.probe.hosts, where)
+        ran.append((row.result, key, value))
         if value is not None:
-            target = spare if row.probe.phase in faulty else values
-            target.setdefault(_key(row), []).append(value)
-    normal = {key: median(found) for key, found in {**spare, **values}.items()}
-    return [
-        Level(row.result.started_s, row.result.ended_s, _share(_value(row), normal.get(_key(row))))
-        for row in run.rows
-        if row.result is not None and row.result.attempt > 0
-    ]
+            (every if row.probe.phase in faulty else good).setdefault(key, []).append(value)
+            if row.probe.phase not in faulty:
+                peers.setdefault((row.probe.kind, series, where), []).append(value)
+    usual = {kind: median(found) for kind, found in peers.items()}
+    found = []
+    for result, key, value in ran:
+        own = good.get(key) or every.get(key) or []
+        kind = (key[0], key[1] if len(key[2]) == 1 else "", key[3])
+        normal = median(own) if len(own) > 1 else usual.get(kind, own[0] if own else None)
+        found.append(Level(result.started_s, result.ended_s, _share(value, normal)))
+    return found
 
 
 def draw(run: ShownRun) -> Markup | None:
@@ -55,9 +76,14 @@ def draw(run: ShownRun) -> Markup | None:
         return None
     verdict = run.judged.verdict
     bands = _bands(verdict)
-    top = _TOP + _BAND * len(bands)
+    top = _TOP + _BAND * min(len({name for name, *_ in bands}), _MOST_BANDS)
     bottom = top + 190.0
-    x = Scale(0.0, max(max(level.ended_s for level in found), *(end for _, _, end, _ in bands), 1.0) * 1.01, _LEFT, _WIDTH - 14)
+    x = Scale(
+        0.0,
+        max(max(level.ended_s for level in found), *(end for _, _, end, _ in bands), 1.0) * 1.01,
+        _LEFT,
+        _WIDTH - 14,
+    )
     highest = max((level.share for level in found if level.share is not None), default=1.0)
     y = Scale(0.0, max(highest * 1.05, 1.1), bottom, top + 12)
     parts = [*x_axis(x, _TOP - 6, bottom, "seconds"), *y_axis(y, _LEFT, _WIDTH - 14, "of normal")]
@@ -69,15 +95,16 @@ def draw(run: ShownRun) -> Markup | None:
 
 
 def caption(run: ShownRun) -> str:
-    """What the picture leaves out."""
+    """What the picture leaves out, and what its 1 is."""
     number = sum(1 for row in run.rows if row.result is not None and row.result.attempt > 0)
     said = "each line is one probe" if number <= _MOST_SAMPLES else "least, median and most of all probes that ran then"
     clock = "simulated seconds" if run.simulated else "seconds of the run's clock"
-    return f"{number:,} probes, {said}; {clock}; 1 is the median of the same probe without a fault"
-
-
-def _key(row: Row) -> tuple[str, str, tuple[str, ...]]:
-    return row.probe.kind, row.series, row.probe.hosts
+    faulty = {result.change.phase for result in run.judged.verdict.changes if result.change.is_fault}
+    if all(phase.name in faulty for phase in run.judged.scenario.phases):
+        one = "no phase was without a fault: 1 is the median of the same probe in all phases"
+    else:
+        one = "1 is the median of the same probe without a fault, or of its peers on other hosts"
+    return f"{number:,} probes, {said}; {clock}; {one}"
 
 
 def _value(row: Row) -> float | None:
@@ -123,11 +150,13 @@ def _band_parts(bands: Sequence[Band], x: Scale, bottom: float) -> Iterator[Mark
             continue
         y = _TOP + _BAND * lane
         cls = "fault" if fault else "toggle"
-        yield rect(x(begin), y, max(x(end) - x(begin), 1.5), _BAND - 3, f"lane {cls}", f"{name}: {begin:.1f} to {end:.1f} s")
+        yield rect(
+            x(begin), y, max(x(end) - x(begin), 1.5), _BAND - 3, f"lane {cls}", f"{name}: {begin:.1f} to {end:.1f} s"
+        )
         if fault:
             yield rect(x(begin), y, max(x(end) - x(begin), 1.0), bottom - y, "shade")
     for name, lane in list(lanes.items())[:_MOST_BANDS]:
-        yield text(_LEFT + 4, _TOP + _BAND * lane + 9, name, cls="tiny halo", most=60)
+        yield text(_LEFT - 6, _TOP + _BAND * lane + 9, name, anchor="end", cls="tiny", most=30)
 
 
 def _phases(run: ShownRun, x: Scale, bottom: float) -> Iterator[Markup]:
@@ -141,7 +170,11 @@ def _phases(run: ShownRun, x: Scale, bottom: float) -> Iterator[Markup]:
         room = max(int((x(end) - x(begin)) / 5.4), 3)
         if room > 5:
             y = _TOP - 22 if number % 2 == 0 or room > len(name) else _TOP - 34
-            yield tag("g", text(x(begin) + 3, y, name, cls="tiny", most=room), tag("title", f"{name}, {duration_text(end - begin)}"))
+            yield tag(
+                "g",
+                text(x(begin) + 3, y, name, cls="tiny", most=room),
+                tag("title", f"{name}, {duration_text(end - begin)}"),
+            )
 
 
 def _samples(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:

@@ -130,6 +130,7 @@
       COLUMNS.forEach(function (column, index) {
         var text = (column[2] || column[1])(row);
         var made = cell("td", index ? text : "", NUMERIC[column[0]] && measured(row) ? "n" : "");
+        if (text.length > 30) made.title = text;
         if (!index) made.appendChild(cell("span", text, "badge o-" + text.toLowerCase()));
         line.appendChild(made);
       });

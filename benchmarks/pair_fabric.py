@@ -1,0 +1,130 @@
+"""A simulated fabric for pair tests: hosts, leaves, uplinks, spines, faults that hold pairs down, noise and dips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabric.analysis.pairs.schedule import State, next_round
+from fabric.model.diagnosis import PairTest
+
+LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
+GOOD_GBPS = 392.0
+CERTAIN = 6.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """How many faults of which loss, noise (CV), repeats a round, spread between healthy hosts."""
+
+    loss: float
+    cv: float
+    repeats: int = 1
+    spread: float = 0.0
+    bad: int | None = None  # none: 1 to 4
+    hosts_only: bool = False
+
+
+class Fabric:
+    """One draw: 128 hosts, 8 leaves, 32 uplinks, 4 spines = 172 components."""
+
+    def __init__(self, scene: Scene, seed: int) -> None:
+        self.scene, self.random = scene, np.random.default_rng(seed)
+        self.leaves = {
+            f"leaf{leaf}": tuple(f"gpu{leaf * HOSTS_A_LEAF + host:03d}" for host in range(HOSTS_A_LEAF))
+            for leaf in range(LEAVES)
+        }
+        self.spines = tuple(f"spine{spine}" for spine in range(SPINES))
+        self.leaf_of = {host: leaf for leaf, hosts in self.leaves.items() for host in hosts}
+        self.hosts = tuple(self.leaf_of)
+        wanted = int(self.random.integers(1, 5)) if scene.bad is None else scene.bad
+        self.faults: dict[str, float] = {}
+        while len(self.faults) < wanted:
+            self.faults[self._component()] = scene.loss
+        self.health = {host: 1 + scene.spread * self.random.normal() for host in self.hosts}
+
+    def _component(self) -> str:
+        """70 % hosts, 20 % uplinks, 5 % leaves, 5 % spines."""
+        draw = 0.0 if self.scene.hosts_only else self.random.random()
+        leaf, spine = self.random.integers(LEAVES), self.random.integers(SPINES)
+        if draw < 0.7:
+            return self.hosts[int(self.random.integers(len(self.hosts)))]
+        return f"leaf{leaf}--spine{spine}" if draw < 0.9 else f"leaf{leaf}" if draw < 0.95 else f"spine{spine}"
+
+    def visible(self) -> set[str]:
+        """The faults that are not behind another that is as bad: nothing can show those."""
+        return {name for name in self.faults if not any(over in self.faults for over in self._over(name))}
+
+    def _over(self, name: str) -> list[str]:
+        return [self.leaf_of[name]] if name in self.leaf_of else name.split("--") if "--" in name else []
+
+    def measure(self, test: PairTest) -> float:
+        """One sample: the least of what is on the way, noise, and one time in a hundred a dip of 5-30 %."""
+        here, there = self.leaf_of[test.a], self.leaf_of[test.b]
+        way = [test.a, test.b, here, there]
+        if here != there:
+            via = test.via or self.spines[int(self.random.integers(SPINES))]
+            way += [via, f"{here}--{via}", f"{there}--{via}"]
+        level = min(self.health[test.a], self.health[test.b]) * (1 - max(self.faults.get(part, 0.0) for part in way))
+        dip = self.random.uniform(0.05, 0.3) if self.random.random() < 0.01 else 0.0
+        return float(GOOD_GBPS * level * (1 + self.scene.cv * self.random.normal()) * (1 - dip))
+
+    def samples(self, tests: Iterable[PairTest]) -> list[tuple[PairTest, float]]:
+        """Every test as often as the scene repeats it."""
+        return [(test, self.measure(test)) for test in tests for _ in range(self.scene.repeats)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method named, in how many rounds and tests."""
+
+    named: frozenset[str]
+    rounds: int
+    tests: int
+
+
+def localised(fabric: Fabric) -> Found:
+    """Our own method: rounds until it is over; what is certain is named."""
+    state, tests = State(fabric.leaves, fabric.spines), 0
+    while pairs := next_round(state):
+        tests += len(pairs)
+        state = state.with_results(fabric.samples(pairs))
+    fitted = state.fitted()
+    certain = [one.component for one in fitted.decoded.blamed if one.margin >= CERTAIN]
+    return Found(frozenset(fitted.components.names[c] for c in certain), state.rounds, tests)
+
+
+@dataclass
+class Score:
+    """Precision and recall over runs, mean rounds, tests and slots (a slot is one round of one repeat)."""
+
+    hits: int = 0
+    wrong: int = 0
+    missed: int = 0
+    runs: int = 0
+    wrong_runs: int = 0
+    rounds: int = 0
+    tests: int = 0
+
+    def add(self, fabric: Fabric, found: Found, *, lenient: bool = False) -> None:
+        """One run; *lenient*: naming a host under a bad leaf is no hit, and not wrong either."""
+        wrong = found.named - set(fabric.faults)
+        if lenient:
+            wrong = {name for name in wrong if fabric.leaf_of.get(name) not in fabric.faults}
+        self.hits += len(found.named & set(fabric.faults))
+        self.wrong += len(wrong)
+        self.wrong_runs += bool(wrong)
+        self.missed += len(fabric.visible() - found.named)
+        self.runs, self.rounds, self.tests = self.runs + 1, self.rounds + found.rounds, self.tests + found.tests
+
+    @property
+    def precision(self) -> float:
+        """Of what was named, the share that is bad; 1 when nothing was named."""
+        return self.hits / (self.hits + self.wrong) if self.hits + self.wrong else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Of what is bad and visible, the share that was named; 1 when nothing is bad."""
+        return self.hits / (self.hits + self.missed) if self.hits + self.missed else 1.0

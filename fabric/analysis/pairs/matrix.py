@@ -1,0 +1,43 @@
+"""Pair results as a small matrix: engineers read a slow row, column or cell at a glance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabric.analysis.pairs.fitted import Fitted
+from fabric.analysis.pairs.samples import UNKNOWN
+from fabric.model.diagnosis import PairMatrix
+
+MOST_HOSTS = 24
+"""Of more hosts, those that are blamed and as many of their peers are shown."""
+
+
+def matrix_of(test: str, fitted: Fitted) -> PairMatrix:
+    """Mean ratios between at most ``MOST_HOSTS`` hosts."""
+    samples, evidence = fitted.samples, fitted.evidence
+    hosts = _chosen(fitted)
+    place = np.full(len(samples.hosts), UNKNOWN)
+    place[hosts] = np.arange(len(hosts))
+    inside = (place[samples.a] != UNKNOWN) & (place[samples.b] != UNKNOWN)
+    cell = place[samples.a[inside]] * len(hosts) + place[samples.b[inside]]
+    total = np.bincount(cell, evidence.ratio[inside], minlength=len(hosts) ** 2).reshape(len(hosts), -1)
+    count = np.bincount(cell, minlength=len(hosts) ** 2).reshape(len(hosts), -1)
+    if not samples.directed:
+        total, count = total + total.T, count + count.T
+    ratios = tuple(
+        tuple(float(t / n) if n else None for t, n in zip(*row, strict=True)) for row in zip(total, count, strict=True)
+    )
+    names = tuple(samples.hosts[host] for host in hosts)
+    return PairMatrix(
+        test, samples.rail, names, ratios, samples.directed, 1 - max(evidence.least_loss, 3 * evidence.noise)
+    )
+
+
+def _chosen(fitted: Fitted) -> list[int]:
+    everybody = range(len(fitted.samples.hosts))
+    if len(everybody) <= MOST_HOSTS:
+        return list(everybody)
+    bad = sorted({int(fitted.components.hosts[blamed.component]) for blamed in fitted.decoded.blamed} - {UNKNOWN})
+    chosen = bad[: MOST_HOSTS // 2]
+    peers = [host for host in everybody if host not in bad][: MOST_HOSTS // 2]
+    return sorted([*chosen, *peers])

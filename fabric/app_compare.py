@@ -1,0 +1,85 @@
+"""What a person can ask of two runs: what became better, what worse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.analysis.compare_runs import compare_runs
+from fabric.errors import ConfigError, Problem
+from fabric.model.comparison import Comparison
+from fabric.store.past_run import PastRun, read_past_run
+
+SETTINGS = ("queue_pairs", "iterations", "duration_s")
+"""Parameters of a probe that are no part of what it measures, and change how well it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRuns:
+    """A comparison and the runs that it is of; *notes* say what a reader should know before trusting it."""
+
+    first: str
+    second: str
+    comparison: Comparison
+    notes: tuple[str, ...]
+
+
+def compare(first: Path, second: Path) -> ComparedRuns:
+    """Compare the second run with the first; ConfigError with every reason why they cannot be compared."""
+    a, b = read_past_run(first), read_past_run(second)
+    problems = [Problem(f"{first} and {second}", 0, text) for text in _unlike(a, b)]
+    if problems:
+        raise ConfigError(problems)
+    comparison = compare_runs((a.probes, a.results), (b.probes, b.results))
+    return ComparedRuns(str(a.path), str(b.path), comparison, tuple(_notes(a, b)))
+
+
+def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
+    if a.path.resolve() == b.path.resolve():
+        yield "the same run"
+        return
+    if a.backend != b.backend:
+        yield f"measured through {a.backend} and {b.backend}: a simulated number is no measure of a real one"
+    hosts = [name for name in a.scenario.hosts if name in set(b.scenario.hosts)]
+    if not hosts:
+        yield "they have no host in common"
+        return
+    for name in hosts:
+        before, after = (run.inventory.topology.hosts[name].platform for run in (a, b))
+        if (before.name, before.gpus, before.rnics) != (after.name, after.gpus, after.rnics):
+            parts = (
+                f"{len(before.rnics)} RNICs and {len(before.gpus)} GPUs, then {len(after.rnics)} and {len(after.gpus)}"
+            )
+            yield f"{name} is of another platform: {before.name}, then {after.name} ({parts})"
+            return
+    kinds = [{probe.kind for probe in run.probes} for run in (a, b)]
+    if not kinds[0] & kinds[1]:
+        texts = [", ".join(sorted(found)) for found in kinds]
+        yield f"they have no kind of probe in common: {texts[0]}, then {texts[1]}"
+        return
+    ids = [{probe.probe_id for probe in run.probes} for run in (a, b)]
+    if not ids[0] & ids[1]:
+        yield "they have no probe in common: phases, probes or hosts are called otherwise"
+    yield from _other_settings(a, b)
+
+
+def _other_settings(a: PastRun, b: PastRun) -> Iterator[str]:
+    """Each setting that differs, said once a kind."""
+    before = {probe.probe_id: probe for probe in a.probes}
+    told: set[tuple[str, str]] = set()
+    for probe in b.probes:
+        old = before.get(probe.probe_id)
+        for name in SETTINGS if old is not None else ():
+            values = [one.params.get(name) for one in (old, probe) if one is not None]
+            if values[0] != values[1] and (probe.kind, name) not in told:
+                told.add((probe.kind, name))
+                yield f"{probe.kind} was measured with {name} {values[0]}, then {values[1]}"
+
+
+def _notes(a: PastRun, b: PastRun) -> Iterator[str]:
+    for run in (a, b):
+        if not run.ended:
+            yield f"{run.path} was interrupted: what it did not reach is not compared"
+        if run.changes:
+            yield f"{len(run.changes)} changes were in force in {run.path}"

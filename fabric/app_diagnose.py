@@ -1,0 +1,64 @@
+"""What a person can ask of pair results that any tool measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fabric.analysis.pairs.diagnose import diagnose
+from fabric.analysis.pairs.fitted import EFFECT_FLOOR
+from fabric.analysis.pairs.planes import unknown_names
+from fabric.config.inventory import load_inventory
+from fabric.config.wording import shown
+from fabric.errors import ConfigError, Problem
+from fabric.model.diagnosis import Diagnosis
+from fabric.tools import pair_formats
+from fabric.tools.pair_rows import PairRow
+
+MOST_BYTES = 256 << 20
+"""A larger file is refused (a choice: 65,024 results are 3 MB)."""
+
+
+def diagnose_files(
+    files: Sequence[Path],
+    *,
+    inventory: Path | None = None,
+    format_name: str = "auto",
+    limit_gbps: float | None = None,
+    floor: float = EFFECT_FLOOR,
+) -> tuple[Diagnosis, tuple[str, ...]]:
+    """
+    The diagnosis of all files together, and what the readers left out. ConfigError with everything that is wrong.
+
+    ``-`` is standard input.
+    """
+    topology = load_inventory(inventory).topology if inventory is not None else None
+    rows: list[PairRow] = []
+    notes: list[str] = []
+    problems: list[Problem] = []
+    for file in files:
+        name = shown(str(file))
+        table = pair_formats.read(_text(file), format_name, file.name)
+        problems += [Problem(name, line, text) for line, text in table.problems]
+        if topology is not None and not table.problems:
+            problems += [Problem(name, line, text) for line, text in unknown_names(table.rows, topology)]
+        rows += table.rows
+        notes += [f"{name}: {note}" for note in table.notes]
+    if problems:
+        raise ConfigError(problems)
+    return diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor), tuple(notes)
+
+
+def _text(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
+    except OSError as exc:
+        raise ConfigError([Problem(shown(str(file)), 0, f"cannot read: {exc.strerror}")]) from exc
+    if len(data) > MOST_BYTES:
+        raise ConfigError([Problem(shown(str(file)), 0, f"larger than {MOST_BYTES >> 20} MiB")])
+    return data.decode("utf-8-sig", "replace")

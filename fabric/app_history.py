@@ -1,0 +1,203 @@
+"""All runs under a results directory as one history; DuckDB reads their verdicts and measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fabric.errors import ConfigError, Problem, StoreError
+from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_VERDICT = {
+    "run_id": "VARCHAR",
+    "scenario": "VARCHAR",
+    "backend": "VARCHAR",
+    "outcome": "VARCHAR",
+    "suspects": "STRUCT(component VARCHAR, kind VARCHAR, outcome VARCHAR, hosts VARCHAR[])[]",
+    "not_passed": "STRUCT(probe_id VARCHAR, outcome VARCHAR)[]",
+}
+_RUN = {"run_id": "VARCHAR", "asked": "STRUCT(scenario STRUCT(hosts VARCHAR[]))"}
+_LARGEST_FILE = 256 << 20
+
+# A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts.
+_TABLES = """
+CREATE TEMP TABLE taking_part AS
+  SELECT path, unnest(asked.scenario.hosts) AS host FROM runs;
+CREATE TEMP TABLE bad AS
+  SELECT path, probe.outcome AS outcome, unnest(string_split(split_part(probe.probe_id, '/', 2), '+')) AS host,
+         contains(split_part(probe.probe_id, '/', 2), '+') AS several, probe.probe_id AS probe_id
+  FROM (SELECT path, unnest(not_passed) AS probe FROM verdicts);
+CREATE TEMP TABLE suspected AS
+  SELECT path, suspect.component AS component, suspect.kind AS kind, suspect.outcome AS outcome,
+         unnest(suspect.hosts) AS host
+  FROM (SELECT path, unnest(suspects) AS suspect FROM verdicts);
+"""
+
+_SIGNALS = """
+WITH counted AS (
+  SELECT t.host AS host, count(DISTINCT t.path) AS runs,
+    (SELECT count(DISTINCT s.path) FROM suspected s WHERE s.host = t.host AND s.outcome = 'fail') AS tickets,
+    (SELECT count(DISTINCT s.kind) FROM suspected s WHERE s.host = t.host AND s.outcome = 'fail') AS troubles,
+    (SELECT count(DISTINCT s.path) FROM suspected s WHERE s.host = t.host AND s.outcome = 'error') AS out,
+    (SELECT count(DISTINCT b.path) FROM bad b WHERE b.host = t.host AND b.outcome = 'skipped'
+       AND EXISTS (SELECT 1 FROM bad o WHERE o.path = b.path AND o.host = t.host
+                   AND o.outcome IN ('fail', 'error') AND NOT o.several)) AS excluded,
+    (SELECT count(DISTINCT b.path) FROM bad b
+     WHERE b.host = t.host AND b.outcome = 'fail' AND b.several) AS multi_fails,
+    (SELECT count(DISTINCT b.path) FROM bad b
+     WHERE b.host = t.host AND b.outcome = 'fail' AND NOT b.several) AS single_fails,
+    (SELECT count(DISTINCT x.path) FROM (SELECT path, host FROM bad WHERE outcome IN ('fail', 'error')
+       UNION ALL SELECT path, host FROM suspected) x WHERE x.host = t.host) AS troubled
+  FROM taking_part t GROUP BY t.host)
+SELECT host, runs, troubled, tickets, troubles, out, excluded, multi_fails, single_fails, single_fails / runs
+FROM counted ORDER BY troubled DESC, host
+"""
+
+_SHARES = """
+WITH values AS (
+  SELECT parse_dirpath(filename) AS path, split_part(probe_id, '/', 2) AS who,
+         regexp_replace(split_part(probe_id, '/', 3), '\\.r[0-9]+$', '') AS name,
+         metric, size_bytes, value
+  FROM read_parquet($files, filename = true, union_by_name = true) WHERE unit = 'Gb/s'),
+chosen AS (SELECT * FROM values WHERE list_contains(string_split(who, '+'), $host) AND regexp_matches(name, $part)),
+normal AS (
+  SELECT v.path, v.name, v.metric, v.size_bytes, median(v.value) AS value
+  FROM values v SEMI JOIN chosen c USING (path, name, metric, size_bytes) GROUP BY ALL)
+SELECT c.path, min(c.value / n.value)
+FROM chosen c JOIN normal n USING (path, name, metric)
+WHERE c.size_bytes IS NOT DISTINCT FROM n.size_bytes AND n.value > 0
+GROUP BY c.path
+"""
+
+
+def history(results: Path, *, component: str | None = None, days: int | None = None) -> History:
+    """
+    Every run below *results* (none older than *days*), oldest first, with the signals of each host.
+
+    *component*: a host or a part of it (``gpu003/mlx5_2``): then each run says what it found of that. Raises
+    ConfigError when there are no runs, or when no run knows the component; StoreError when a file cannot be read.
+    """
+    paths = _directories(results, days)
+    if not paths:
+        raise ConfigError([Problem(str(results), 0, "no runs here: expected <scenario>/<run>/run.json")])
+    whole = [path for path in paths if (path / "verdict.json").is_file()]
+    if not whole:
+        raise ConfigError([Problem(str(results), 0, "no run has a verdict.json: fabric analyze RUN makes it")])
+    import duckdb
+
+    try:
+        with duckdb.connect(":memory:") as database:
+            _load(database, whole)
+            runs = _runs(database, component, whole)
+            signals = _signals(database)
+    except duckdb.Error as exc:
+        raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
+    if component is not None and not any(one.host == component.partition("/")[0] for one in signals):
+        raise ConfigError([Problem(component, 0, f"no run below {results} has such a host")])
+    return History(component, tuple(runs), tuple(signals), len(paths) - len(whole), len(paths))
+
+
+def _directories(results: Path, days: int | None) -> list[Path]:
+    """Run directories, the oldest first; ``latest`` is a link and not another run."""
+    since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
+    found = [file.parent for file in results.glob("*/*/run.json") if not file.parent.is_symlink()]
+    return sorted((path for path in found if path.name >= since), key=lambda path: (path.name, path))
+
+
+def _load(database: DuckDBPyConnection, paths: Sequence[Path]) -> None:
+    """Only the columns that are asked for: the rest of a verdict is skipped while it is read."""
+    for table, file, columns in (("verdicts", "verdict.json", _VERDICT), ("runs", "run.json", _RUN)):
+        files = [_literal(path / file) for path in paths]
+        database.execute(
+            f"CREATE TEMP TABLE {table} AS SELECT *, parse_dirpath(filename) AS path FROM read_json($files, "
+            f"columns = {columns}, format = 'unstructured', filename = true, maximum_object_size = {_LARGEST_FILE})",
+            {"files": files},
+        )
+    database.execute(_TABLES)
+
+
+def _literal(path: Path) -> str:
+    """DuckDB reads * ? [ in a name as patterns; in brackets they are themselves."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
+
+
+def _runs(database: DuckDBPyConnection, component: str | None, paths: Sequence[Path]) -> list[RunLine]:
+    host = component.partition("/")[0] if component else None
+    where = "WHERE EXISTS (SELECT 1 FROM taking_part t WHERE t.path = v.path AND t.host = $host)" if host else ""
+    rows = database.execute(
+        f"""SELECT v.path, v.run_id, v.scenario, v.backend, v.outcome, len(r.asked.scenario.hosts)
+        FROM verdicts v JOIN runs r USING (path) {where} ORDER BY v.run_id, v.path""",
+        {"host": host} if host else {},
+    ).fetchall()
+    failed = _by_path(database, "SELECT path, probe_id FROM bad WHERE outcome = 'fail'", host)
+    suspected = _by_path(database, "SELECT path, component FROM suspected WHERE true", host)
+    shares = _shares(database, component, paths) if component else {}
+    part = component.partition("/")[2] if component else ""
+    return [
+        RunLine(
+            run_id,
+            scenario,
+            backend,
+            outcome,
+            hosts,
+            shares.get(path),
+            sum(_names(probe, part) for probe in dict.fromkeys(failed.get(path, ()))),
+            tuple(name for name in dict.fromkeys(suspected.get(path, ())) if _names(name, part)),
+        )
+        for path, run_id, scenario, backend, outcome, hosts in rows
+    ]
+
+
+def _names(text: str, part: str) -> bool:
+    """Whether a probe's id or a component names the part as a whole word: mlx5_1 is not in mlx5_10."""
+    import re
+
+    return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
+
+
+def _by_path(database: DuckDBPyConnection, query: str, host: str | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    only = " AND host = $host" if host else ""
+    for path, text in database.execute(query + only, {"host": host} if host else {}).fetchall():
+        found.setdefault(path, []).append(text)
+    return found
+
+
+def _shares(database: DuckDBPyConnection, component: str, paths: Sequence[Path]) -> dict[str, float]:
+    import re
+
+    host, _, part = component.partition("/")
+    files = [_literal(path / "measurements.parquet") for path in paths if (path / "measurements.parquet").is_file()]
+    if not files:
+        return {}
+    pattern = rf"(^|[^A-Za-z0-9_]){re.escape(part)}($|[^A-Za-z0-9_])" if part else ""
+    rows: list[Any] = database.execute(_SHARES, {"files": files, "host": host, "part": pattern}).fetchall()
+    return dict(rows)
+
+
+def _signals(database: DuckDBPyConnection) -> list[HostSignals]:
+    rows: list[Any] = database.execute(_SIGNALS).fetchall()
+    limits = [_quantile([row[3 + index] for row in rows]) for index in range(len(SIGNALS))]
+    return [
+        HostSignals(
+            host,
+            runs,
+            troubled,
+            tuple(float(value) for value in values),
+            tuple(
+                name for name, value, limit in zip(SIGNALS, values, limits, strict=True) if value > 0 and value >= limit
+            ),
+        )
+        for host, runs, troubled, *values in rows
+    ]
+
+
+def _quantile(values: Sequence[float]) -> float:
+    """The value that so large a part of all hosts does not exceed."""
+    listed = sorted(values)
+    return listed[min(int(len(listed) * QUANTILE), len(listed) - 1)]

@@ -1,0 +1,61 @@
+"""Two runs compared: what became better or worse, by component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Change(Enum):
+    """What became of a part from one run to the other, worst first."""
+
+    WORSE = "worse"
+    INCONCLUSIVE = "inconclusive"
+    SAME = "same"
+    BETTER = "better"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """
+    One component, by one kind of probe and one message size.
+
+    *ratio* is the median of what the second run measured over what the first did, *low* and *high* bound its 99 %
+    interval; None where there is no such number. *n* counts the ratios. *note* says what the numbers do not.
+    """
+
+    component: str
+    kind: str
+    size_bytes: int | None
+    change: Change
+    n: int
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """
+    *rows*: every component, the worst first. *common* counts the probes that both runs measured.
+
+    *only_first*, *only_second*: what only one of them asked for or measured, in words. *unmeasured* counts the probes
+    that the first run measured and the second one tried to and could not: they are no proof that all is well.
+    """
+
+    rows: tuple[Compared, ...]
+    common: int
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    unmeasured: int = 0
+
+    @property
+    def change(self) -> Change:
+        """The worst of all; SAME or BETTER only when everything that was measured before was measured again."""
+        found = {row.change for row in self.rows}
+        if Change.WORSE in found:
+            return Change.WORSE
+        if Change.INCONCLUSIVE in found or self.unmeasured or not self.rows:
+            return Change.INCONCLUSIVE
+        return Change.BETTER if Change.BETTER in found else Change.SAME

@@ -1,0 +1,132 @@
+"""What many runs say of a component, and which hosts are in trouble again and again ("lemons")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
+"""
+Seven signals of a lemon, after Meta's (arXiv 2410.21680, section 4.3), as far as our runs can tell them:
+
+*tickets*: runs that suspected it (theirs: repair tickets); *troubles*: different kinds of suspicion (distinct XIDs);
+*out*: runs in which it could not be measured (taken out of the scheduler); *excluded*: runs that kept it from a later
+phase (excluded by jobs); *multi_fails*: runs in which a probe of several hosts with it failed; *single_fails*: runs in
+which a probe of its own failed; *single_fail_rate*: those over the runs it took part in.
+"""
+
+QUANTILE = 0.98
+"""A signal counts when it is above 0 and at or above this quantile of all hosts (a choice: Meta's are unknown)."""
+
+LEAST_SIGNALS = 3
+LEAST_RUNS = 2
+"""So many signals, and trouble in so many runs, make a lemon (choices): one bad run is no pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSignals:
+    """One host over all runs looked at: values in the order of ``SIGNALS``; *high*: which of them count."""
+
+    host: str
+    runs: int
+    troubled: int  # runs with any trouble
+    values: tuple[float, ...]
+    high: tuple[str, ...]
+
+    @property
+    def lemon(self) -> bool:
+        """Whether it is in trouble again and again, more than others."""
+        return len(self.high) >= LEAST_SIGNALS and self.troubled >= LEAST_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """
+    One run as a component saw it.
+
+    *share* is the least of what was measured of it over the median of the same measurement on all hosts of that run;
+    None where nothing was. *suspected*: components of it that the run suspected.
+    """
+
+    run_id: str
+    scenario: str
+    backend: str
+    outcome: str
+    hosts: int
+    share: float | None
+    failed: int
+    suspected: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """*component* None: of all hosts. *unreadable* counts runs without a readable verdict."""
+
+    component: str | None
+    runs: tuple[RunLine, ...]
+    signals: tuple[HostSignals, ...]
+    unreadable: int
+    total: int
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST_RUNS = 40
+_MOST_HOSTS = 20
+_MOST_NAMES = 4
+
+
+def spark(shares: Sequence[float | None]) -> str:
+    """Shares from half to normal as a line of bars; a dot where nothing was measured."""
+    return "".join("·" if s is None else _BARS[min(max(int((s - 0.5) * 2 * 8), 0), 7)] for s in shares)
+
+
+def lines(found: History) -> Iterator[str]:
+    """For a terminal; the newest run last."""
+    about = found.component or "all hosts"
+    yield f"{found.total:,} runs, {about}"
+    if found.unreadable:
+        yield f"  {found.unreadable} without a readable verdict.json: fabric analyze RUN makes it again"
+    shown = found.runs[-_MOST_RUNS:]
+    if found.component is not None and any(run.share is not None for run in shown):
+        yield f"  {spark([run.share for run in shown])}  least share of normal, 50 to 100 %"
+    if len(shown) < len(found.runs):
+        yield f"  the last {len(shown)} of {len(found.runs):,}:"
+    width = max((len(run.scenario) for run in shown), default=0)
+    yield from (_run_line(run, width) for run in shown)
+    yield from _offenders(found)
+
+
+def _run_line(run: RunLine, width: int) -> str:
+    share = "" if run.share is None else f"{run.share:.1%}"
+    failed = f"{run.failed} failed" if run.failed else ""
+    rest = len(run.suspected) - _MOST_NAMES
+    names = ", ".join(run.suspected[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    mock = " (simulated)" if run.backend == "mock" else ""
+    head = f"  {run.run_id:<17} {run.scenario:<{width}} {run.outcome.upper():<12}"
+    return f"{head} {share:>6} {failed:<12} {names}{mock}".rstrip()
+
+
+def _offenders(found: History) -> Iterator[str]:
+    host = (found.component or "").partition("/")[0]
+    about = [one for one in found.signals if not host or one.host == host]
+    lemons = [one for one in about if one.lemon]
+    troubled = [one for one in about if one.troubled]
+    if not troubled:
+        yield f"\n{host or 'No host'} was {'never ' if host else ''}in trouble."
+        return
+    yield f"\nRepeat offenders: {len(lemons)} of {len(about):,} hosts"
+    rows = lemons or troubled
+    yield f"  {'host':<20} {'runs':>5} " + " ".join(f"{name:>12}" for name in _HEADS)
+    for one in rows[:_MOST_HOSTS]:
+        cells = [f"{value:g}" if value >= 1 or value == 0 else f"{value:.2f}" for value in one.values]
+        marked = [f"{cell}{'*' if name in one.high else ' '}" for cell, name in zip(cells, SIGNALS, strict=True)]
+        yield f"  {one.host:<20} {one.runs:>5} " + " ".join(f"{cell:>12}" for cell in marked)
+    if not lemons:
+        yield "  none of them again and again (yet)"
+    if len(rows) > _MOST_HOSTS:
+        yield f"  and {len(rows) - _MOST_HOSTS} more"
+    rule = f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender"
+    yield f"  *: at or above the {QUANTILE:.0%} quantile of all hosts; {rule}"
+
+
+_HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails", "single rate")

@@ -1,0 +1,148 @@
+"""Several runs beside each other: what was mended, what is new, and how bandwidth moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import Suspect
+from fabric.report.shown_run import ShownRun
+
+NOTICED = 0.02
+"""A median that moved by less than this share is not pointed out (a choice, wider than the noise)."""
+
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectRow:
+    """One component with what each run says of it; None: not suspected there. *tried*: its hosts took part."""
+
+    component: str
+    found: tuple[Suspect | None, ...]
+    tried: tuple[bool, ...]
+
+    @property
+    def word(self) -> str:
+        """``mended``, ``new``, ``still``, ``now and then`` or ``not tried again``, from the first run to the last."""
+        if not self.tried[-1]:
+            return "not tried again"
+        first, last = self.found[0] is not None, self.found[-1] is not None
+        if all(one is not None for one in self.found):
+            return "still"
+        if first != last:
+            return "mended" if first else "new"
+        return "now and then"
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthRow:
+    """The median of one kind of probe in one configuration, Gb/s, in each run; None: not measured there."""
+
+    configuration: str
+    kind: str
+    medians: tuple[float | None, ...]
+
+    @property
+    def ratio(self) -> float | None:
+        """The last run over the first."""
+        first, last = self.medians[0], self.medians[-1]
+        return last / first if first and last is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """What is shown of several runs, in the order they were named."""
+
+    runs: tuple[ShownRun, ...]
+    suspects: tuple[SuspectRow, ...]
+    bandwidths: tuple[BandwidthRow, ...]
+    notes: tuple[str, ...]
+
+
+def side_by_side(runs: Sequence[ShownRun]) -> SideBySide:
+    """Compare at least two runs; *notes* say where they are not alike, so that nobody compares what differs."""
+    by_run = [{suspect.component: suspect for suspect in run.judged.verdict.suspects} for run in runs]
+    names = list(dict.fromkeys(name for found in by_run for name in found))
+    rows = [_row(name, runs, [found.get(name) for found in by_run]) for name in names]
+    return SideBySide(tuple(runs), tuple(rows[:MOST_ROWS]), tuple(_bandwidths(runs)), tuple(_notes(runs, len(rows))))
+
+
+def _row(name: str, runs: Sequence[ShownRun], found: Sequence[Suspect | None]) -> SuspectRow:
+    hosts = {host for one in found if one is not None for host in one.hosts}
+    return SuspectRow(name, tuple(found), tuple(hosts.issubset(run.judged.scenario.hosts) for run in runs))
+
+
+def _bandwidths(runs: Sequence[ShownRun]) -> Iterator[BandwidthRow]:
+    tables = [_medians(run) for run in runs]
+    for key in list(dict.fromkeys(key for table in tables for key in table))[:MOST_ROWS]:
+        yield BandwidthRow(*key, tuple(table.get(key) for table in tables))
+
+
+def _medians(run: ShownRun) -> dict[tuple[str, str], float]:
+    named = {
+        phase.name: ", ".join([phase.written, *(f"{name}={value}" for name, value in phase.where)])
+        for phase in run.judged.scenario.phases
+    }
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in run.rows:
+        if row.verdict.value_gbps is not None:
+            key = (named.get(row.probe.phase, row.probe.phase), row.probe.kind)
+            found.setdefault(key, []).append(row.verdict.value_gbps)
+    return {key: median(values) for key, values in found.items()}
+
+
+def _notes(runs: Sequence[ShownRun], suspects: int) -> Iterator[str]:
+    first = runs[0]
+    for run in runs[1:]:
+        for what, a, b in (
+            ("scenario", first.judged.scenario.name, run.judged.scenario.name),
+            ("inventory", first.inventory.name, run.inventory.name),
+            ("backend", first.judged.backend, run.judged.backend),
+            ("limits", ", ".join(first.judged.judged_by), ", ".join(run.judged.judged_by)),
+        ):
+            if a != b:
+                yield f"{run.judged.run_id} has another {what}: {b}, not {a}"
+        if first.judged.scenario.hosts != run.judged.scenario.hosts:
+            common = len(set(first.judged.scenario.hosts) & set(run.judged.scenario.hosts))
+            yield f"{run.judged.run_id} ran on other hosts: {common} of {len(run.judged.scenario.hosts)} are the same"
+    for run in runs:
+        if not run.complete:
+            yield f"{run.judged.run_id} was interrupted"
+    if suspects > MOST_ROWS:
+        yield f"only the first {MOST_ROWS} of {suspects} suspects are shown"
+
+
+def worst(found: SideBySide) -> Outcome:
+    """Of the last run: it says how things are now."""
+    return found.runs[-1].judged.verdict.outcome
+
+
+def lines(found: SideBySide) -> Iterator[str]:
+    """For a terminal."""
+    names = [run.judged.run_id for run in found.runs]
+    width = max(16, *map(len, names))
+    yield "".join([f"{'':<44}", *(f"{name:<{width + 2}}" for name in names)]).rstrip()
+    yield _line("outcome", [run.judged.verdict.outcome.name for run in found.runs], width)
+    yield _line("probes", [f"{len(run.judged.verdict.probes):,}" for run in found.runs], width)
+    yield _line("hosts", [f"{len(run.judged.scenario.hosts):,}" for run in found.runs], width)
+    for note in found.notes:
+        yield f"  note: {note}"
+    if found.suspects:
+        yield "\nSuspects"
+    for row in found.suspects:
+        cells = ["-" if one is None else f"{one.outcome.name} {one.confidence:.0%}" for one in row.found]
+        yield f"{_line(row.component, cells, width)}  {row.word}"
+    if found.bandwidths:
+        yield "\nMedian bandwidth, Gb/s"
+    for band in found.bandwidths:
+        cells = ["-" if value is None else f"{value:,.1f}" for value in band.medians]
+        moved = "" if band.ratio is None or abs(band.ratio - 1) < NOTICED else f"  {band.ratio - 1:+.1%}"
+        yield f"{_line(f'{band.configuration}: {band.kind}', cells, width)}{moved}"
+
+
+def _line(name: str, cells: Sequence[str], width: int) -> str:
+    shown = name if len(name) <= 41 else f"{name[:40]}…"
+    return "".join([f"  {shown:<42}", *(f"{cell:<{width + 2}}" for cell in cells)]).rstrip()

@@ -1,0 +1,148 @@
+"""What pair results say, from rows to the verdict."""
+
+import numpy as np
+import pytest
+
+from fabric.analysis.pairs.diagnose import diagnose
+from fabric.model.outcome import Outcome
+from tests.analysis.pairs.made import GOOD_GBPS, all_pairs, hosts, row
+
+
+def named(found):
+    return [suspect.component for suspect in found.suspects]
+
+
+def test_a_slow_host_is_named_and_nobody_else():
+    found = diagnose(all_pairs(hosts(8), {"gpu003": 0.1}))
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu003"])
+    assert found.suspects[0].confidence > 0.95
+    assert found.suspects[0].ambiguous_with == ()
+
+
+def test_a_clean_fleet_passes():
+    found = diagnose(all_pairs(hosts(16)))
+    assert (found.outcome, found.suspects, found.next_tests) == (Outcome.PASS, (), ())
+
+
+def test_a_host_that_only_sends_slowly_is_told_from_one_that_is_slow_both_ways():
+    found = diagnose(all_pairs(hosts(8), {"gpu003:tx": 0.2, "gpu006": 0.2, "gpu007:rx": 0.3}, both_ways=True))
+    assert sorted(named(found)) == ["gpu003:tx", "gpu006", "gpu007:rx"]
+
+
+def test_one_lucky_fast_pair_does_not_make_all_others_bad():
+    rows = all_pairs(hosts(8))
+    rows[5] = row(rows[5].a, rows[5].b, 1.3 * GOOD_GBPS)
+    assert diagnose(rows).outcome is Outcome.PASS
+
+
+def test_two_hosts_that_only_met_each_other_are_never_both_blamed():
+    rows = [each for each in all_pairs(hosts(8)) if {each.a, each.b}.isdisjoint({"gpu007", "gpu008"})]
+    rows += [row("gpu007", "gpu008", 0.5 * GOOD_GBPS)] * 3
+    found = diagnose(rows)
+    assert found.outcome is Outcome.FAIL
+    assert len(found.suspects) == 1
+    assert {found.suspects[0].component, *found.suspects[0].ambiguous_with} >= {"gpu007", "gpu008"}
+    assert found.suspects[0].confidence <= 0.5
+    tested = {host for test in found.next_tests for host in (test.a, test.b)}
+    assert tested >= {"gpu007", "gpu008"}
+    assert not any({test.a, test.b} == {"gpu007", "gpu008"} for test in found.next_tests)
+
+
+def test_a_path_that_is_slow_between_two_good_hosts_is_no_host():
+    rows = all_pairs(hosts(8), both_ways=True)
+    slow = [row(each.a, each.b, 0.6 * each.gbps) if {each.a, each.b} == {"gpu002", "gpu005"} else each for each in rows]
+    found = diagnose(slow)
+    assert [(suspect.component, suspect.kind) for suspect in found.suspects] == [("gpu002--gpu005", "path")]
+    assert "detected, not localised" in found.reasons[0]
+
+
+def test_a_single_slow_sample_blames_nobody_and_is_tested_again():
+    rows = all_pairs(hosts(12))
+    rows[7] = row(rows[7].a, rows[7].b, 0.7 * GOOD_GBPS)
+    found = diagnose(rows)
+    assert (found.outcome, found.suspects) == (Outcome.MARGINAL, ())
+    assert [{test.a, test.b} for test in found.next_tests] == [{rows[7].a, rows[7].b}]
+
+
+def test_two_link_classes_are_no_bad_hosts():
+    names = hosts(16)
+    unit = {name: number // 4 for number, name in enumerate(names)}
+    found = diagnose(all_pairs(names, level=lambda a, b: 1.0 if unit[a] == unit[b] else 0.8))
+    assert (found.outcome, found.suspects) == (Outcome.PASS, ())
+    assert [(one.name, round(one.gbps / GOOD_GBPS, 1)) for one in found.classes] == [
+        ("within a group", 1.0),
+        ("between groups", 0.8),
+    ]
+    assert [set(group) for group in found.classes[0].groups] == [set(names[at : at + 4]) for at in range(0, 16, 4)]
+
+
+def test_a_bad_host_is_found_inside_link_classes():
+    names = hosts(16)
+    unit = {name: number // 4 for number, name in enumerate(names)}
+    found = diagnose(all_pairs(names, {"gpu006": 0.4}, level=lambda a, b: 1.0 if unit[a] == unit[b] else 0.8))
+    assert "gpu006" in named(found)
+    assert len(found.suspects) == 1
+
+
+def test_all_rails_of_a_host_bad_is_the_host():
+    rows = []
+    for rail in range(4):
+        bad = {"gpu003": 0.1, **({"gpu005": 0.2} if rail == 2 else {})}
+        rows += all_pairs(hosts(8), bad, rail=str(rail), seed=rail)
+    found = diagnose(rows)
+    assert [(s.component, s.kind) for s in found.suspects] == [("gpu003", "host"), ("gpu005/rail2", "rnic")]
+
+
+def test_what_is_uniformly_slow_fails_against_the_limit_and_passes_without():
+    rows = all_pairs(hosts(16), level=lambda a, b: 0.8)
+    assert diagnose(rows).outcome is Outcome.PASS
+    found = diagnose(rows, limit_gbps=0.96 * 400)
+    assert found.outcome is Outcome.FAIL
+    assert found.suspects[0].kind == "group"
+    assert set(found.suspects[0].hosts) == set(hosts(16))
+
+
+def test_a_host_within_the_floor_of_its_peers_but_below_the_limit_fails():
+    found = diagnose(all_pairs(hosts(16), {"gpu004": 0.015}, cv=0.002), limit_gbps=389.0)
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu004"])
+
+
+def test_two_hosts_below_the_limit_are_a_pair():
+    found = diagnose([row("a", "b", 300.0)] * 5, limit_gbps=384.0)
+    assert (found.outcome, found.suspects[0].component, found.suspects[0].kind) == (Outcome.FAIL, "a+b", "pair")
+
+
+@pytest.mark.parametrize("rows", [[], [row("a", "b", 390.0)], [row("a", "b", 0.0), row("c", "d", 0.0)]])
+def test_nothing_to_compare_with_is_inconclusive(rows):
+    assert diagnose(rows).outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_too_noisy_samples_never_pass(seed):
+    names = hosts(32)
+    rows = [each for each in all_pairs(names, cv=0.08, seed=seed) if abs(int(each.a[3:]) - int(each.b[3:])) == 1]
+    assert diagnose(rows).outcome not in (Outcome.PASS, Outcome.MARGINAL)
+
+
+def test_slow_samples_that_no_part_explains_are_detected_not_localised():
+    rows = all_pairs(hosts(16))
+    random = np.random.default_rng(3)
+    for position in random.choice(len(rows), 14, replace=False):
+        rows[position] = row(rows[position].a, rows[position].b, 0.6 * GOOD_GBPS)
+    found = diagnose(rows)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert any("detected, not localised" in reason for reason in found.reasons)
+
+
+def test_many_bad_hosts_do_not_become_what_is_normal():
+    bad = {name: 0.2 for name in hosts(32)[:12]}
+    assert sorted(named(diagnose(all_pairs(hosts(32), bad)))) == sorted(bad)
+
+
+def test_only_the_largest_size_of_a_test_counts():
+    rows = all_pairs(hosts(8))
+    small = [type(each)(each.a, each.b, 3.0, 1, size_bytes=8) for each in all_pairs(hosts(3))]
+    large = [type(each)(each.a, each.b, each.gbps, 1, size_bytes=1 << 23) for each in rows]
+    found = diagnose([*small, *large])
+    assert found.outcome is Outcome.PASS
+    assert sum(one.samples for one in found.classes) == len(large)

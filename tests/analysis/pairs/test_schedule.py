@@ -1,0 +1,85 @@
+"""Rounds of pair tests, and how well they localise: a short version of benchmarks/localise.py."""
+
+import pytest
+
+from benchmarks.pair_fabric import Fabric, Scene, Score, localised
+from fabric.analysis.pairs.schedule import MOST_ROUNDS, State, next_round
+
+LEAVES = {f"leaf{leaf}": tuple(f"h{leaf}{host}" for host in range(6)) for leaf in range(4)}
+SPINES = ("spine0", "spine1")
+
+
+def scored(scene, runs=12):
+    found = Score()
+    for seed in range(runs):
+        fabric = Fabric(scene, seed)
+        found.add(fabric, localised(fabric))
+    return found
+
+
+@pytest.mark.parametrize("leaves", [LEAVES, {"leaf0": LEAVES["leaf0"][:5]}, {"a": ("x", "y", "z"), "b": ("w",)}])
+def test_every_round_has_each_host_once(leaves):
+    state = State(leaves, SPINES)
+    while tests := next_round(state):
+        ends = [end for test in tests for end in (test.a, test.b)]
+        assert len(ends) == len(set(ends))
+        state = state.with_results((test, 300.0 if "h03" in (test.a, test.b) else 390.0) for test in tests)
+    assert 3 <= state.rounds <= MOST_ROUNDS
+
+
+def test_the_first_rounds_use_every_uplink():
+    state, used = State(LEAVES, SPINES), set()
+    leaf_of = {host: leaf for leaf, hosts in LEAVES.items() for host in hosts}
+    for _ in range(3):
+        tests = next_round(state)
+        used |= {(leaf_of[end], test.via) for test in tests for end in (test.a, test.b) if test.via}
+        state = state.with_results((test, 390.0) for test in tests)
+    assert used == {(leaf, spine) for leaf in LEAVES for spine in SPINES}
+
+
+def test_a_suspect_is_tested_with_another_partner_that_is_cleared():
+    state = State(LEAVES, SPINES)
+    for _ in range(3):
+        tests = next_round(state)
+        state = state.with_results((test, 390.0 * (0.7 if {test.a, test.b} == {"h00", "h01"} else 1)) for test in tests)
+    met = {frozenset((test.a, test.b)) for test, _ in state.results}
+    tests = next_round(state)
+    assert all(frozenset((test.a, test.b)) not in met for test in tests)
+
+
+def test_it_ends_when_nothing_was_measured():
+    state = State(LEAVES, SPINES, rounds=3)
+    assert next_round(state) == ()
+
+
+def test_ten_percent_is_localised_among_172_components():
+    found = scored(Scene(0.10, 0.01))
+    assert (found.precision, found.recall) == (1.0, 1.0)
+    assert found.rounds <= 6 * found.runs
+    assert found.tests <= 260 * found.runs
+
+
+def test_ten_percent_is_localised_through_noise():
+    found = scored(Scene(0.10, 0.03, repeats=3), runs=8)
+    assert found.precision >= 0.99
+    assert found.recall >= 0.99
+    assert 3 * found.rounds <= 25 * found.runs
+
+
+def test_three_percent_is_localised():
+    found = scored(Scene(0.03, 0.01, repeats=5), runs=8)
+    assert found.precision >= 0.98
+    assert found.recall >= 0.98
+    assert 5 * found.rounds <= 20 * found.runs
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.005])
+def test_nobody_is_named_in_a_clean_fleet(spread):
+    assert scored(Scene(0.1, 0.01, bad=0, spread=spread), runs=20).wrong_runs == 0
+
+
+@pytest.mark.parametrize("bad", [26, 51])
+def test_many_bad_hosts_are_localised(bad):
+    found = scored(Scene(0.10, 0.01, bad=bad, hosts_only=True), runs=4)
+    assert found.precision >= 0.99
+    assert found.recall >= 0.95

@@ -1,0 +1,83 @@
+"""The command, from files to the exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fabric.cli.diagnose import command
+from fabric.errors import ConfigError
+from tests.analysis.pairs.made import all_pairs, hosts
+
+POD = Path(__file__).resolve().parents[2] / "inventory" / "pod-64.yaml"
+
+
+def write(path, rows):
+    lines = [f"{row.a},{row.b},{row.gbps:.3f}" + (f",{row.rail}" if row.rail else "") for row in rows]
+    path.write_text("\n".join(["a,b,value_gbps" + (",rail" if rows[0].rail else ""), *lines]) + "\n")
+    return str(path)
+
+
+def run(*args):
+    result = CliRunner().invoke(command, args, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.return_value, result.output
+
+
+@pytest.mark.parametrize(("loss", "code"), [({"gpu003": 0.2}, 1), ({}, 0)])
+def test_the_exit_code_says_the_verdict(tmp_path, loss, code):
+    assert run(write(tmp_path / "p.csv", all_pairs(hosts(8), loss)))[0] == code
+
+
+def test_too_few_hosts_are_exit_code_3(tmp_path):
+    assert run(write(tmp_path / "p.csv", all_pairs(hosts(2))))[0] == 3
+
+
+def test_json_names_suspects_classes_and_next_tests(tmp_path):
+    _, output = run(write(tmp_path / "p.csv", all_pairs(hosts(8), {"gpu003": 0.2})), "--json")
+    document = json.loads(output)
+    assert document["outcome"] == "fail"
+    (suspect,) = document["suspects"]
+    assert suspect["component"] == "gpu003"
+    assert {"kind", "confidence", "evidence", "ambiguous_with"} <= set(suspect)
+    assert document["classes"][0]["samples"] == 28
+    assert document["next_tests"] == []
+
+
+def test_the_text_shows_suspects_before_the_matrix(tmp_path):
+    _, output = run(write(tmp_path / "p.csv", all_pairs(hosts(8), {"gpu003": 0.2})))
+    assert output.startswith("FAIL: 8 hosts")
+    assert output.index("suspect ") < output.index("percent of what good pairs reach")
+    row = next(line for line in output.splitlines() if line.startswith("  gpu003  "))
+    assert "0." in row
+
+
+def test_an_inventory_gives_the_leaf_its_name(tmp_path):
+    names = [*hosts(8), *(f"gpu{number:03d}" for number in range(17, 25))]
+    loss = {f"gpu{number:03d}": 0.2 for number in range(17, 25)}
+    loss_rows = all_pairs(names, loss, rail="2")
+    healthy = all_pairs([*names[:8], *(f"gpu{n:03d}" for n in range(33, 41))], rail="2", seed=5)
+    _, output = run(write(tmp_path / "p.csv", loss_rows + healthy), "--inventory", str(POD), "--json")
+    assert [one["component"] for one in json.loads(output)["suspects"]] == ["su1-leaf2"]
+
+
+def test_every_problem_is_said_with_its_line(tmp_path):
+    (tmp_path / "p.csv").write_text("a,b,value_gbps\ngpu001,gpu002,1\ngpuO03,gpu004,1\n")
+    (tmp_path / "q.csv").write_text("a,b,value\nx,y,1\n")
+    with pytest.raises(ConfigError) as caught:
+        run(str(tmp_path / "p.csv"), str(tmp_path / "q.csv"), str(tmp_path / "none.csv"), "--inventory", str(POD))
+    assert "cannot read" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        run(str(tmp_path / "p.csv"), str(tmp_path / "q.csv"), "--inventory", str(POD))
+    said = [str(problem).removeprefix(f"{tmp_path}/") for problem in caught.value.problems]
+    assert said[0].startswith("p.csv:3: host 'gpuO03' is not in the inventory; did you mean")
+    assert said[1].startswith("q.csv:2: expected a unit")
+
+
+def test_names_from_files_cannot_move_the_cursor(tmp_path):
+    rows = all_pairs(hosts(8), {"gpu003": 0.2})
+    text = Path(write(tmp_path / "p.csv", rows)).read_text().replace("gpu003", "\x1b[2Jgpu003")
+    (tmp_path / "p.csv").write_text(text)
+    assert "\x1b" not in run(str(tmp_path / "p.csv"))[1]

@@ -1,0 +1,105 @@
+"""``fabric report`` and ``fabric history`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from click.testing import CliRunner, Result
+from prometheus_client.parser import text_string_to_metric_families
+
+from fabric.cli.main import main
+from tests.report.shown import run_of
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hosts, one RNIC slow."""
+    return run_of(tmp_path_factory.mktemp("cli"), hosts="gpu[001-002]", faults=("gpu002/mlx5_3:slow=0.6",))
+
+
+def fabric(*words: object) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words], standalone_mode=False)
+
+
+def test_html_is_made_again_after_it_was_deleted(run: Path) -> None:
+    for name in ("report.html", "junit.xml", "metrics.prom", "summary.md"):
+        (run / name).unlink()
+    done = fabric("report", run, "--html")
+    assert done.output.strip() == str(run / "report.html")
+    assert all((run / name).is_file() for name in ("report.html", "junit.xml", "metrics.prom", "summary.md"))
+
+
+def test_html_of_latest_is_written_into_the_run(run: Path) -> None:
+    assert fabric("report", run.parent / "latest", "--html").output.strip() == str(run / "report.html")
+
+
+def test_csv_goes_to_standard_output(run: Path) -> None:
+    lines = fabric("report", run, "--csv").output.splitlines()
+    assert lines[0].startswith("phase,probe_id,kind")
+    assert len(lines) > 286
+
+
+def test_schema_needs_no_run() -> None:
+    assert json.loads(fabric("report", "--schema").output)["properties"]["format"] == {"const": 1}
+
+
+def test_several_runs_are_put_side_by_side(run: Path) -> None:
+    done = fabric("report", run, run, "--html")
+    assert "still" in done.output
+    assert (run / "compare.html").is_file()
+
+
+def test_no_run_is_a_usage_error() -> None:
+    assert "which run" in str(fabric("report").exception)
+
+
+def test_history_is_one_json_document(run: Path) -> None:
+    document = json.loads(fabric("history", "gpu002/mlx5_3", "--results", run.parent.parent, "--json").output)
+    assert document["runs"][0]["suspected"] == ["gpu002/mlx5_3"]
+    assert document["runs"][0]["share"] is not None
+
+
+class _Gateway(BaseHTTPRequestHandler):
+    """Keeps what is pushed to it."""
+
+    taken: ClassVar[list[tuple[str, str]]] = []
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.taken.append((self.path, body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def gateway() -> Iterator[str]:
+    """Address of a push gateway of the test's own."""
+    server = HTTPServer(("127.0.0.1", 0), _Gateway)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_push_sends_the_metrics_of_the_run(run: Path, gateway: str) -> None:
+    done = fabric("report", run, "--push", gateway)
+    assert done.exception is None
+    path, body = _Gateway.taken[-1]
+    assert path == "/metrics/job/fabric/scenario/self-check"
+    assert "fabric_run_outcome" in {family.name for family in text_string_to_metric_families(body)}
+
+
+def test_push_to_nobody_says_so(run: Path) -> None:
+    assert "cannot push" in str(fabric("report", run, "--push", "http://127.0.0.1:9").exception)

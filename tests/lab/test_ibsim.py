@@ -1,0 +1,107 @@
+"""Changes with the real InfiniBand tools on a simulated fabric, and with the real register tool as far as it goes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from fabric.tools import mlxreg
+from tests.lab.change_rack import ended
+from tests.lab.ibsim import IbSim, missing
+from tests.lab.namespaces import until
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+_SCENARIO = """\
+name: ibsim
+hosts: gpu001
+phases:
+  - name: closed
+    changes:
+      - link_down: {links: leaf1--spine1}
+    probes:
+      - loopback: {duration: 1s}
+"""
+CLOSED = ("Down", "Disabled")
+
+
+@pytest.fixture(scope="module")
+def ibsim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IbSim]:
+    """The fabric, all links up."""
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with IbSim(tmp_path_factory.mktemp("ibsim")) as made:
+        yield made
+
+
+def state(ibsim: IbSim, node: str, port: int) -> tuple[str, str]:
+    """Both states of a port, as iblinkinfo prints them."""
+    line = ibsim.port(node, port)
+    return line.state, line.physical_state
+
+
+def begun(ibsim: IbSim, results: Path) -> subprocess.Popen[str]:
+    """A run that has closed the first cable between leaf1 and spine1."""
+    scenario = results.with_suffix(".yaml")
+    scenario.write_text(_SCENARIO)
+    run = ibsim.start("run", str(scenario), f"--inventory={ibsim.inventory}", f"--results={results}", "--yes")
+    closed = f"{results}: the port is closed"
+    until(lambda: run.poll() is not None or state(ibsim, "leaf1", 3) == CLOSED, closed, timeout_s=60)
+    assert run.poll() is None, ended(run)
+    return run
+
+
+def test_ibportstate_closes_a_cable_between_switches_and_opens_it_again(ibsim: IbSim, tmp_path: Path) -> None:
+    """Its near end says Disabled, its far end Polling; the other cable stays; then opensm makes it Active again."""
+    run = begun(ibsim, tmp_path / "results")
+    assert state(ibsim, "spine1", 1) == ("Down", "Polling")
+    assert state(ibsim, "leaf1", 4) == ("Active", "LinkUp")
+    code, said = ended(run)
+    assert (code, "is in force" in said, "is taken back" in said) == (3, True, True), said
+    assert state(ibsim, "leaf1", 3) == ("Active", "LinkUp")
+
+
+def test_the_guard_alone_opens_it_with_the_same_tool(ibsim: IbSim, tmp_path: Path) -> None:
+    """The run is killed; after the lease the port is open, and ``fabric restore`` finds nothing left."""
+    run = begun(ibsim, tmp_path / "results")
+    run.kill()
+    ended(run)
+    assert state(ibsim, "leaf1", 3) == CLOSED
+    until(lambda: state(ibsim, "leaf1", 3) == ("Active", "LinkUp"), "the port is open", timeout_s=60)
+    code, said = ended(ibsim.start("restore", f"--results={tmp_path / 'results'}"))
+    assert (code, "taken back" in said) == (0, True), said
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        mlxreg.get("mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=False), tool="mstreg"),
+        mlxreg.get("mlx5_0", "PAOS", mlxreg.paos_indexes(1), tool="mstreg"),
+        mlxreg.write(
+            "mlx5_0", "PTER", mlxreg.pter_indexes(1, ib_number=True), mlxreg.pter_values(2, 1, 7, 900), tool="mstreg"
+        ),
+        mlxreg.write("mlx5_0", "PAOS", mlxreg.paos_indexes(1), mlxreg.paos_values(mlxreg.PAOS_DOWN), tool="mstreg"),
+    ],
+    ids=lambda argv: f"{argv[3].lstrip('-')}-{argv[4]}" if argv[3] == "--get" else f"set-{argv[4]}",
+)
+def test_the_real_register_tool_understands_our_options(argv: tuple[str, ...]) -> None:
+    """It gets as far as opening the device, which is not there."""
+    if which("mstreg") is None:
+        pytest.skip("there is no mstreg (mstflint)")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+    assert "Failed to open device" in done.stdout + done.stderr
+    assert "unrecognized option" not in done.stdout + done.stderr
+
+
+def test_the_real_register_tool_refuses_an_option_that_it_does_not_have() -> None:
+    """So that the test above can fail."""
+    if which("mstreg") is None:
+        pytest.skip("there is no mstreg (mstflint)")
+    argv = ("mstreg", "-d", "mlx5_0", "--get", "--reg_name", "PAOS", "--index", "local_port=1", "--agree")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+    assert "unrecognized option" in done.stdout + done.stderr

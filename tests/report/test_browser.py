@@ -1,0 +1,141 @@
+"""report.html in a real browser: filters, sorting, deep links, and nothing that was injected runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.report.html import heat
+from fabric.report.html.page import compared_page, page
+from fabric.report.shown_run import ShownRun
+from fabric.report.side_by_side import side_by_side
+from tests.report.chromium import PATH, Chromium
+from tests.report.shown import hostile, run_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(PATH is None, reason="no Chromium here")]
+
+ROWS = "[...document.querySelectorAll('#table tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chromium]:
+    """A browser of the test's own."""
+    found = Chromium(tmp_path / "profile")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def bad_page(bad_run: ShownRun, tmp_path: Path) -> str:
+    """Address of the page of the bad rack."""
+    path = tmp_path / "report.html"
+    path.write_text(page(bad_run))
+    return path.as_uri()
+
+
+def clean(browser: Chromium) -> bool:
+    """No error was logged or thrown, and nothing but the file itself was asked for."""
+    assert browser.problems == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "about:"))] == []
+    return True
+
+
+def test_the_table_shows_what_did_not_pass_first(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    rows = browser.value(ROWS)
+    assert rows[0][0] == "FAIL"
+    assert len(rows) == 100
+    assert clean(browser)
+
+
+def test_words_filter_rows(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    browser.value("words.value = 'gpu003 loopback numa1'; words.dispatchEvent(new Event('input'))")
+    browser.until("found.textContent.startsWith('8 of ')")
+    assert {row[2] for row in browser.value(ROWS)} == {"gpu003"}
+    browser.value("outcome.value = 'fail'; outcome.dispatchEvent(new Event('change'))")
+    assert browser.value("found.textContent").startswith("0 of ")
+    assert clean(browser)
+
+
+def test_a_deep_link_opens_the_rows_of_that_part(browser: Chromium, bad_page: str, bad_run: ShownRun) -> None:
+    browser.open(f"{bad_page}#gpu002/mlx5_3")
+    rows = browser.value(ROWS)
+    expected = [
+        row
+        for row in bad_run.rows
+        if row.probe.hosts == ("gpu002",) and "mlx5_3" in (row.probe.params.get("rnic"), row.probe.params.get("peer_rnic"))
+    ]
+    assert len(rows) == len(expected) == 24
+    assert {row[2] for row in rows} == {"gpu002"}
+    assert clean(browser)
+
+
+def test_a_click_on_a_head_sorts_by_number(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    browser.value("[...document.querySelectorAll('#table th')].find(head => head.textContent === 'value').click()")
+    values = [float(row[7].split()[0].replace(",", "")) for row in browser.value(ROWS)]
+    assert values == sorted(values)
+    browser.value("document.getElementById('next').click()")
+    assert browser.value("document.getElementById('where').textContent").startswith("page 2 of")
+    assert clean(browser)
+
+
+def test_a_suspect_leads_to_its_measurements(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    browser.value("document.querySelector('button.deep').click()")
+    browser.until("words.value === '=gpu002 =mlx5_3'")
+    assert clean(browser)
+
+
+def test_injected_text_does_not_run(browser: Chromium, bad_run: ShownRun, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(page(hostile(bad_run)))
+    browser.open(f"{path.as_uri()}#%3Cscript%3Ewindow.owned=1%3C/script%3E")
+    browser.value("words.value = '<script>'; words.dispatchEvent(new Event('input'))")
+    browser.until("found.textContent.indexOf(' of ') > 0 && !found.textContent.startsWith('0 ')")
+    browser.value("[...document.querySelectorAll('#table th')].forEach(head => head.click())")
+    assert browser.value("typeof window.owned") == "undefined"
+    assert "window.owned=1" in browser.value("document.body.textContent")
+    assert clean(browser)
+
+
+def test_the_policy_would_stop_what_slips_through(browser: Chromium, bad_page: str) -> None:
+    """The second line of defence holds alone: an element made by hand in the page runs nothing and loads nothing."""
+    browser.open(bad_page)
+    browser.value(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"https://example.invalid/x.png\" onerror=\"owned=1\">')"
+    )
+    browser.until("document.images[0].complete")
+    assert browser.value("typeof window.owned") == "undefined"
+    assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+def test_a_rack_unfolds_to_its_hosts(
+    browser: Chromium, bad_run: ShownRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heat, "MOST_HOSTS", 2)
+    path = tmp_path / "racks.html"
+    path.write_text(page(bad_run))
+    browser.open(path.as_uri())
+    assert browser.value("document.getElementById('unfolded').hidden") is True
+    browser.value("document.querySelector('.unfold').dispatchEvent(new MouseEvent('click'))")
+    shown = browser.value("document.getElementById('unfolded').textContent")
+    assert all(host in shown for host in ("gpu001", "gpu002", "gpu003", "gpu004"))
+    assert browser.value("document.querySelectorAll('#unfolded .m-fail').length") == sum(
+        row.verdict.outcome.value == "fail" and len(row.probe.hosts) == 1 for row in bad_run.rows
+    )
+    assert clean(browser)
+
+
+def test_runs_side_by_side_open_too(browser: Chromium, bad_run: ShownRun, tmp_path: Path) -> None:
+    other = app.reopened(run_of(tmp_path / "results"))
+    path = tmp_path / "compare.html"
+    path.write_text(compared_page(side_by_side([hostile(bad_run), other])))
+    browser.ask("Page.navigate", url=path.as_uri())
+    browser.until("document.querySelectorAll('tbody tr').length > 5")
+    assert browser.value("typeof window.owned") == "undefined"
+    assert clean(browser)

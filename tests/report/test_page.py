@@ -1,0 +1,122 @@
+"""report.html: one file, nothing from outside, nothing that a host printed is believed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from fabric import app
+from fabric.report.html.page import page
+from fabric.report.shown_run import ShownRun
+from tests.report.shown import hostile, run_of
+
+
+class Seen(HTMLParser):
+    """Tags with their attributes, and the text of the page that a person reads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._silent = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._silent = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All words with single spaces."""
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def bad_page(bad_run: ShownRun) -> str:
+    """The page of the bad rack."""
+    return page(bad_run)
+
+
+def test_verdict_suspect_confidence_and_advice_come_first(bad_page: str) -> None:
+    words = Seen(bad_page).text
+    places = [words.index(part) for part in ("FAIL", "gpu002/mlx5_3", "reseat or replace the RNIC", "This run")]
+    assert places == sorted(places)
+    assert places[2] < 900
+
+
+def test_nothing_is_loaded_from_anywhere(bad_page: str) -> None:
+    seen = Seen(bad_page)
+    links = [value for _, attributes in seen.tags for key, value in attributes.items() if key in ("src", "href")]
+    assert [link for link in links if not str(link).startswith("#")] == []
+    assert not {"link", "img", "iframe", "object", "base"} & {tag for tag, _ in seen.tags}
+    assert "url(" not in bad_page
+    assert "@import" not in bad_page
+
+
+def test_policy_names_the_script_by_its_hash(bad_page: str) -> None:
+    script = re.findall(r"<script>(.*?)</script>", bad_page, flags=re.DOTALL)
+    policy = next(a["content"] for tag, a in Seen(bad_page).tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert len(script) == 1
+    assert f"script-src 'sha256-{b64encode(sha256(script[0].encode()).digest()).decode()}'" in str(policy)
+    assert str(policy).startswith("default-src 'none'")
+
+
+def test_pictures_are_well_formed(bad_page: str) -> None:
+    pictures = re.findall(r"<svg.*?</svg>", bad_page, flags=re.DOTALL)
+    assert len(pictures) >= 6
+    for picture in pictures:
+        assert ElementTree.fromstring(picture).get("aria-label")
+
+
+def test_hostile_text_makes_no_tag_and_no_handler(bad_run: ShownRun) -> None:
+    text = page(hostile(bad_run))
+    seen = Seen(text)
+    assert not [key for _, attributes in seen.tags for key in attributes if key.startswith("on")]
+    assert "img" not in {tag for tag, _ in seen.tags}
+    assert sum(tag == "script" for tag, _ in seen.tags) == 2
+    assert "window.owned=1" in seen.text
+    assert "49" not in [word for word in seen.text.split() if "{{" in word]
+    assert not re.search("[\x00-\x08\x1b\u202e]", text)
+
+
+def test_hostile_text_is_bounded(bad_run: ShownRun) -> None:
+    assert "more characters)" in page(hostile(bad_run))
+
+
+def test_a_change_scenario_draws_both_figures_bands_and_intervals(changed_run: ShownRun) -> None:
+    text = page(changed_run)
+    for part in ("figure 12a", "simulated", 'class="lane fault"', 'class="interval"', "series c1 dashed"):
+        assert part in text
+    assert "figure 12b" not in text
+
+
+def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Path) -> None:
+    copy = tmp_path / bad_rack.name
+    shutil.copytree(bad_rack, copy)
+    lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (copy / "events.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))
+    assert "The run was interrupted" in page(app.reopened(copy))
+
+
+def test_one_host_has_a_page(tmp_path: Path) -> None:
+    text = page(app.reopened(run_of(tmp_path, hosts="gpu001")))
+    assert "what is at least required" in text
+
+
+def test_a_run_writes_its_reports(bad_rack: Path) -> None:
+    assert {"report.html", "junit.xml", "metrics.prom", "summary.md"} <= {path.name for path in bad_rack.iterdir()}
+    assert (bad_rack / "report.html").read_text() == page(app.reopened(bad_rack))

@@ -1,0 +1,139 @@
+"""Record, accept, judge, compare: through the command line, on the simulated rack."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.scenario.test_self_check import HEALTHY, ROOT, fabric, verdict
+
+LATEST = "self-check/latest"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of a healthy rack."""
+    folder = tmp_path_factory.mktemp("good")
+    verdict("--inventory", HEALTHY, "--seed", "1", "--results", folder, cwd=folder)
+    return folder / LATEST
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of one with a slow RNIC, -10 %."""
+    folder = tmp_path_factory.mktemp("bad")
+    fault = "gpu002/mlx5_3:slow=0.9"
+    verdict("--inventory", HEALTHY, "--seed", "2", "--fault", fault, "--results", folder, cwd=folder)
+    return folder / LATEST
+
+
+@pytest.fixture
+def baselines(tmp_path: Path) -> Path:
+    """A copy of the shipped baselines."""
+    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "inventory" / "baselines")
+    return tmp_path / "inventory" / "baselines"
+
+
+def test_record_accept_and_judge(tmp_path: Path, good: Path, bad: Path, baselines: Path) -> None:
+    """The whole way; only the section changes, and the run that it came from is not judged by it."""
+    before = (baselines / "h100-ndr.yaml").read_text()
+    done = fabric("baseline", "record", good, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "loopback pix 8M one_way 400 Gb/s" in done.stdout
+    candidate = tmp_path / "h100-ndr.candidate.yaml"
+    refused = fabric("baseline", "accept", candidate, "--yes", cwd=tmp_path)
+    assert (refused.returncode, "simulated" in refused.stderr) == (2, True)
+    unasked = fabric("baseline", "accept", candidate, "--simulated", cwd=tmp_path)
+    assert (unasked.returncode, "say --yes" in unasked.stderr) == (2, True)
+    assert (baselines / "h100-ndr.yaml").read_text() == before
+    accepted = fabric("baseline", "accept", candidate, "--simulated", "--yes", cwd=tmp_path)
+    assert accepted.returncode == 0, accepted.stderr
+    after = (baselines / "h100-ndr.yaml").read_text()
+    assert after.startswith(before)
+    assert "recorded:" in after
+    assert sorted(path.name for path in baselines.iterdir()) == sorted(
+        path.name for path in (ROOT / "inventory" / "baselines").iterdir()
+    )
+    own = fabric("analyze", good, "--baseline", baselines / "h100-ndr.yaml", cwd=tmp_path)
+    assert (own.returncode, "a run cannot be compared with itself" in own.stderr) == (2, True)
+    other = fabric("analyze", bad, "--baseline", baselines / "h100-ndr.yaml", "--json", cwd=tmp_path)
+    assert [suspect["component"] for suspect in json.loads(other.stdout)["suspects"]] == ["gpu002/mlx5_3"]
+    assert fabric("baseline", "diff", "h100-ndr", candidate, cwd=tmp_path).stdout == "no difference\n"
+    assert fabric("baseline", "check", "h100-ndr", cwd=tmp_path).returncode == 0
+    shown = json.loads(fabric("baseline", "show", "h100-ndr", "--json", cwd=tmp_path).stdout)
+    assert len(shown["recorded"]) == 9
+
+
+def test_a_run_that_did_not_pass_is_no_example(tmp_path: Path, bad: Path, good: Path) -> None:
+    """FAIL is refused, a run named twice too, and nothing is written."""
+    done = fabric("baseline", "record", bad, cwd=tmp_path)
+    assert (done.returncode, "did not pass (FAIL)" in done.stderr) == (2, True)
+    twice = fabric("baseline", "record", good, good, cwd=tmp_path)
+    assert (twice.returncode, "named twice" in twice.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_run_is_no_example(tmp_path: Path, good: Path) -> None:
+    """A history without its end."""
+    copy = tmp_path / good.readlink().name
+    shutil.copytree(good.parent / good.readlink(), copy)
+    events = copy / "events.jsonl"
+    lines = events.read_text().splitlines(keepends=True)
+    events.write_text("".join(line for line in lines if '"run_ended"' not in line))
+    done = fabric("baseline", "record", copy, cwd=tmp_path)
+    assert (done.returncode, "was interrupted" in done.stderr) == (2, True)
+
+
+def test_a_run_with_changes_is_no_example(tmp_path: Path) -> None:
+    """A fabric that was altered on purpose is not the plain one."""
+    ran = fabric("run", ROOT / "scenarios" / "flap-tolerance.yaml", "--json", cwd=tmp_path)
+    path = tmp_path / json.loads(ran.stdout)["path"]
+    done = fabric("baseline", "record", path, cwd=tmp_path)
+    assert (done.returncode, "changes were in force" in done.stderr) == (2, True)
+
+
+def test_a_baseline_does_not_sink_unseen(tmp_path: Path, good: Path, baselines: Path) -> None:
+    """A candidate whose medians are lower than those on record needs a word more."""
+    fabric("baseline", "record", good, cwd=tmp_path)
+    candidate = tmp_path / "h100-ndr.candidate.yaml"
+    fabric("baseline", "accept", candidate, "--simulated", "--yes", cwd=tmp_path)
+    text = candidate.read_text()
+    lower = text.replace("median_gbps: 39", "median_gbps: 35")
+    assert lower != text
+    candidate.write_text(lower)
+    sinking = fabric("baseline", "accept", candidate, "--simulated", "--yes", cwd=tmp_path)
+    assert (sinking.returncode, "the median would sink by" in sinking.stderr) == (2, True)
+    assert fabric("baseline", "accept", candidate, "--simulated", "--yes", "--lower", cwd=tmp_path).returncode == 0
+    wrong = fabric("baseline", "check", "h100-ndr", cwd=tmp_path)
+    assert (wrong.returncode, "above the recorded" in wrong.stdout) == (2, True)
+
+
+def test_compare_before_and_after(tmp_path: Path, good: Path, bad: Path) -> None:
+    """Worse is exit 1 and names the part, the repair is exit 0, and the same run is refused."""
+    worse = fabric("compare", good, bad, cwd=tmp_path)
+    assert worse.returncode == 1
+    assert worse.stdout.startswith("WORSE")
+    assert "gpu002/mlx5_3" in worse.stdout
+    better = fabric("compare", bad, good, "--json", cwd=tmp_path)
+    document = json.loads(better.stdout)
+    assert (better.returncode, document["exit_code"], document["change"]) == (0, 0, "better")
+    assert {row["component"] for row in document["rows"] if row["change"] == "better"} == {"gpu002/mlx5_3"}
+    same = fabric("compare", good, good, cwd=tmp_path)
+    assert (same.returncode, "the same run" in same.stderr) == (2, True)
+
+
+def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, good: Path) -> None:
+    """Other hosts, or another platform under the same names: said, exit 2."""
+    halls = ROOT / "inventory" / "hall-2048.yaml"
+    verdict("--inventory", halls, "--hosts", "gpu0001", "--results", tmp_path / "a", cwd=tmp_path)
+    hosts = fabric("compare", good, tmp_path / "a" / LATEST, cwd=tmp_path)
+    assert (hosts.returncode, "no host in common" in hosts.stderr) == (2, True)
+    other = tmp_path / "other.yaml"
+    other.write_text(HEALTHY.read_text().replace("dgx-h100", "hgx-h100"))
+    shutil.copytree(HEALTHY.parent / "baselines", tmp_path / "baselines")
+    verdict("--inventory", other, "--hosts", "gpu001", "--results", tmp_path / "b", cwd=tmp_path)
+    platform = fabric("compare", good, tmp_path / "b" / LATEST, cwd=tmp_path)
+    assert (platform.returncode, "of another platform: dgx-h100, then hgx-h100" in platform.stderr) == (2, True)

@@ -1,0 +1,96 @@
+"""The journal stays readable whatever the disk does to one of its lines, and says so when somebody else wrote there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fabric import app_restore
+from fabric.errors import MayBeLive, StoreError
+from fabric.store import journal as journal_module
+from fabric.store.journal import FILE, Journal, read_journal
+from fabric.store.left_open import refuse_while_open
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, *, at: str, call: int) -> None:
+    """The n-th write is cut in the middle, or the n-th fsync of a file fails; everything else is as always."""
+    calls = {"write": 0, "fsync": 0}
+
+    def write(fd: int, data: bytes) -> int:
+        calls["write"] += 1
+        if at == "write" and calls["write"] == call:
+            os.write(fd, bytes(data)[:20])
+            raise OSError(28, "No space left on device")
+        return os.write(fd, data)
+
+    def fsync(fd: int) -> None:
+        calls["fsync"] += not Path(f"/proc/self/fd/{fd}").readlink().is_dir()
+        if at == "fsync" and calls["fsync"] == call:
+            calls["fsync"] += 1
+            raise OSError(5, "Input/output error")
+
+    real = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
+    monkeypatch.setattr(journal_module, "os", SimpleNamespace(**real | {"write": write, "fsync": fsync}))
+
+
+@pytest.mark.parametrize("at", ["write", "fsync"])
+def test_a_line_that_could_not_be_written_spoils_no_later_one(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_disk(monkeypatch, at=at, call=2)
+    journal = Journal(tmp_path / FILE)
+    journal.record("a", "intent", {})
+    with pytest.raises(StoreError):
+        journal.record("a", "armed", {})
+    journal.record("a", "reverted", {})
+    journal.record("b", "intent", {})
+    journal.close()
+    assert [(one["change"], one["state"]) for one in read_journal(tmp_path / FILE)] == [
+        ("a", "intent"),
+        ("a", "reverted"),
+        ("b", "intent"),
+    ]
+
+
+def test_a_journal_that_another_process_writes_is_not_written_on_the_second_try_either(tmp_path: Path) -> None:
+    first, second = Journal(tmp_path / FILE), Journal(tmp_path / FILE)
+    first.record("a", "intent", {})
+    for _ in range(2):
+        with pytest.raises(StoreError, match="another process"):
+            second.record("a", "reverted", {})
+    first.close()
+    assert [one["state"] for one in read_journal(tmp_path / FILE)] == ["intent"]
+
+
+def damaged(results: Path, name: str) -> Path:
+    """The journal of a run, with a foreign line in the middle."""
+    path = results / name / "run" / FILE
+    path.parent.mkdir(parents=True)
+    journal = Journal(path)
+    journal.record("a", "intent", {})
+    journal.close()
+    path.write_bytes(b"somebody was here\n" + path.read_bytes())
+    return path
+
+
+def test_a_journal_that_cannot_be_read_counts_as_a_change_that_may_be_live(tmp_path: Path) -> None:
+    path = damaged(tmp_path, "s")
+    with pytest.raises(MayBeLive, match=str(path)):
+        refuse_while_open(tmp_path)
+
+
+def test_restore_goes_on_behind_a_journal_that_cannot_be_read(tmp_path: Path) -> None:
+    damaged(tmp_path, "first")
+    damaged(tmp_path, "second")
+    found = app_restore.restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
+    assert [(Path(one.run).parent.name, one.certain) for one in found] == [("first", False), ("second", False)]
+
+
+def test_a_checksum_of_five_thousand_digits_is_a_foreign_line(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_bytes(b'{"seq":1,"crc32":' + b"7" * 5000 + b"}\n{}\n")
+    with pytest.raises(StoreError, match="not an entry"):
+        read_journal(path)

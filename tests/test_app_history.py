@@ -1,0 +1,97 @@
+"""All runs as one history: trends of a component, repeat offenders, and directories that are not whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fabric.app_history import history
+from fabric.errors import ConfigError
+from fabric.report.history import lines, spark
+from tests.report.shown import run_of
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six runs of four hosts: gpu002/mlx5_3 slow in three of them, gpu003 out of one."""
+    folder = tmp_path_factory.mktemp("history")
+    good = run_of(folder)
+    bad = run_of(folder, faults=("gpu002/mlx5_3:slow=0.6",))
+    out = run_of(folder, faults=("gpu003:hanging",))
+    for number, source in enumerate((bad, bad, good)):
+        copied(source, folder / "self-check" / f"20990101-00000{number}")
+    assert out.is_dir()
+    return folder
+
+
+def copied(source: Path, target: Path) -> None:
+    """A run once more, under another id."""
+    shutil.copytree(source, target)
+    for name in ("run.json", "verdict.json"):
+        document = orjson.loads((target / name).read_bytes())
+        (target / name).write_bytes(orjson.dumps({**document, "run_id": target.name}))
+
+
+def test_every_run_is_there_once_and_in_order(results: Path) -> None:
+    found = history(results)
+    assert [run.outcome for run in found.runs] == ["pass", "fail", "error", "fail", "fail", "pass"]
+    assert found.total == 6
+
+
+def test_the_host_in_trouble_again_and_again_is_an_offender(results: Path) -> None:
+    signals = {one.host: one for one in history(results).signals}
+    assert [host for host, one in signals.items() if one.lemon] == ["gpu002"]
+    values = dict(zip(("tickets", "troubles", "out"), signals["gpu002"].values, strict=False))
+    assert values == {"tickets": 3.0, "troubles": 1.0, "out": 0.0}
+    assert signals["gpu003"].values[2] == 1.0
+    assert signals["gpu001"].troubled == 0
+
+
+def test_one_bad_run_is_no_pattern(results: Path) -> None:
+    assert not next(one for one in history(results).signals if one.host == "gpu003").lemon
+
+
+def test_a_component_has_its_share_in_every_run(results: Path) -> None:
+    shares = [run.share for run in history(results, component="gpu002/mlx5_3").runs]
+    assert [share is not None and share < 0.7 for share in shares] == [False, True, False, True, True, False]
+    healthy = [run.share for run in history(results, component="gpu002/mlx5_4").runs]
+    assert healthy[0] is not None
+    assert healthy[0] > 0.95
+
+
+def test_a_part_is_a_whole_word(results: Path) -> None:
+    found = history(results, component="gpu002/mlx5_30")
+    assert {run.share for run in found.runs} == {None}
+    assert all(not run.suspected for run in found.runs)
+
+
+def test_an_unknown_host_is_an_error_and_so_is_an_empty_folder(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        history(results, component="gpu999")
+    with pytest.raises(ConfigError):
+        history(tmp_path)
+
+
+def test_a_run_without_a_verdict_is_counted(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    for path in sorted((tmp_path / "copy" / "self-check").glob("2099*/verdict.json")):
+        path.unlink()
+    found = history(tmp_path / "copy")
+    assert (len(found.runs), found.unreadable) == (3, 3)
+    assert any("3 without a readable verdict.json" in line for line in lines(found))
+
+
+def test_names_that_look_like_patterns_are_names(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "a[b]*", symlinks=True)
+    assert len(history(tmp_path / "a[b]*").runs) == 6
+
+
+def test_old_runs_can_be_left_out(results: Path) -> None:
+    assert all(run.run_id >= "2026" for run in history(results, days=28).runs)
+
+
+def test_a_line_of_bars_falls_where_bandwidth_fell() -> None:
+    assert spark([1.0, 0.6, None]) == "█▂·"

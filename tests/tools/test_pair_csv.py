@@ -1,0 +1,68 @@
+"""Pair results as comma-separated values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.tools.pair_csv import parse
+
+
+def test_rows_with_the_unit_in_the_heading():
+    table = parse("a,b,value_gbps,kind,size,rail\n# a comment\ngpu1,gpu2,391.5,ib_write_bw,8M,3\n")
+    assert table.problems == ()
+    (row,) = table.rows
+    assert (row.a, row.b, row.gbps, row.line) == ("gpu1", "gpu2", 391.5, 3)
+    assert (row.kind, row.size_bytes, row.rail) == ("ib_write_bw", 8 << 20, "3")
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell", "gbps"),
+    [
+        ("a,b,value (GB/s)", "48.5", 388.0),
+        ("src,dst,bw[Gb/s]", "388", 388.0),
+        ("a,b,value", "48.5 GB/s", 388.0),
+        ("a,b,value", "388Gbps", 388.0),
+        ("client,server,value (MiB/s)", "1000", 8.388608),
+        ("a,b,gbps", "3.88e2", 388.0),
+    ],
+)
+def test_bits_and_bytes_are_told_apart(heading, cell, gbps):
+    assert parse(f"{heading}\nx,y,{cell}\n").rows[0].gbps == pytest.approx(gbps)
+
+
+def test_a_column_may_hold_the_unit():
+    assert parse("a,b,value,unit\nx,y,10,GB/s\nx,z,80,Gb/s\n").rows[0].gbps == 80.0
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("a,b,value\nx,y,391\n", 2, "expected a unit"),
+        ("a,b,value (furlongs)\nx,y,391\n", 1, "expected the unit"),
+        ("a,b,value_gbps\nx,x,391\n", 2, "two different hosts"),
+        ("a,b,value_gbps\n\nx,y,nan\n", 3, "expected a bandwidth"),
+        ("a,b,value_gbps\nx,y,-1\n", 2, "expected a bandwidth"),
+        ("a,b,value_gbps\nx,y\n", 2, "expected 3 cells"),
+        ("a,b,valeu\nx,y,1\n", 1, "did you mean 'value'"),
+        ("a,b,value_gbps,size\nx,y,1,big\n", 2, "expected a size"),
+        ("a,value_gbps\nx,1\n", 1, "no column b"),
+        ("a,b,value_gbps\n", 0, "no rows"),
+        ("", 0, "no rows"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_line(text, line, said):
+    table = parse(text)
+    assert table.problems[0][0] == line
+    assert said in table.problems[0][1]
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_rows_or_problems(text):
+    table = parse(text)
+    assert table.rows or table.problems
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
+def test_what_was_written_is_read(values):
+    text = "a,b,value_gbps\n" + "".join(f"h{n},k{n},{value!r}\n" for n, value in enumerate(values))
+    assert [row.gbps for row in parse(text).rows] == values

@@ -1,0 +1,162 @@
+"""Readers of other tools' pair results: layouts as those tools print them, numbers our own."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.tools import pair_clusterkit, pair_mpigraph, pair_nccl, pair_perftest, pair_superbench
+from fabric.tools.pair_formats import FORMATS, detect, read
+
+SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+
+CLUSTERKIT = """Bandwidth test
+Rank:               0        1        2
+   0 (gpu-17):     0.0 331928.0 332817.5
+   1 (gpu-8 ):331928.0      0.0299001.0
+   2 (gpu-9 ):332817.5299001.0      0.0
+
+Minimum bandwidth: 299001.0 MB/s between gpu-8 and gpu-9
+"""
+MPIGRAPH = (
+    "START mpiGraph v1.5\nMsgSize\t1048576\nTimes\t100\nWindow\t50\nProcs\t3\n\n1 of 3 (33.3%)\n\n"
+    "Send max\t23000.1\nSend avg\t22000.2\n\nSend\ta:0\tb:1\tc:2\t\n"
+    "a:0 to\t0.000\t23000.500\t22900.000\t\nb:1 to\t22800.000\t0.000\t22700.000\t\n"
+    "c:2 to\t11000.000\t11500.000\t0.000\t\n"
+    "\nRecv max\t1.0\n\nRecv\ta:0\tb:1\tc:2\t\na:0 from\t0.000\t1.0\t1.0\t\n\nEND mpiGraph\n"
+)
+PERFTEST = """---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF\t\tDevice         : mlx5_3
+ local address: LID 0x1c QPN 0x0b1 PSN 0x5d10a2
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      5000             391.31             391.27\t\t     0.746
+ 8388608    5000             392.31             392.27\t\t     0.005
+---------------------------------------------------------------------------------------
+"""
+
+
+def superbench(**metrics):
+    return json.dumps({"node": "vm1", "gpu-burn/abort": 0, **metrics}) + "\n"
+
+
+TRAFFIC = "ib-traffic:gpu/ib_write_bw_8388608_gpu-to-gpu_0_1:vm7_vm9:0"
+
+
+def test_clusterkit_numbers_that_run_into_each_other():
+    table = pair_clusterkit.parse(CLUSTERKIT)
+    assert table.problems == ()
+    assert {(row.b, row.a): round(row.gbps, 3) for row in table.rows} == {
+        ("gpu-17", "gpu-8"): 2655.424,
+        ("gpu-17", "gpu-9"): 2662.54,
+        ("gpu-8", "gpu-9"): 2392.008,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [("299001.0      0.0", "299001.0", 5), ("   2 (gpu-9 )", "   7 (gpu-9 )", 5), ("   1 (gpu-8 )", "oh dear", 4)],
+)
+def test_a_clusterkit_matrix_that_is_not_whole_is_refused(old, new, line):
+    table = pair_clusterkit.parse(CLUSTERKIT.replace(old, new))
+    assert table.rows == ()
+    assert table.problems[0][0] == line
+
+
+def test_mpigraph_sends_from_row_to_column_in_mebibytes():
+    table = pair_mpigraph.parse(MPIGRAPH)
+    assert table.problems == ()
+    assert len(table.rows) == 6
+    first = table.rows[0]
+    assert (first.a, first.b, first.directed, first.size_bytes) == ("a", "b", True, 1 << 20)
+    assert first.gbps == pytest.approx(23000.5 * 8 * 1048576 / 1e9)
+
+
+def test_an_mpigraph_table_that_was_cut_is_refused():
+    table = pair_mpigraph.parse(MPIGRAPH[: MPIGRAPH.index("c:2 to")])
+    assert "2 of 3 rows" in table.problems[0][1]
+
+
+def test_superbench_pairs_are_gigabytes_from_client_to_server():
+    table = pair_superbench.parse(superbench(**{TRAFFIC: 48.5}))
+    (row,) = table.rows
+    assert (row.a, row.b, row.gbps, row.size_bytes) == ("vm9", "vm7", 388.0, 8388608)
+    assert row.kind == "ib_write_bw gpu-to-gpu"
+
+
+def test_a_pair_that_superbench_could_not_measure_is_a_note():
+    table = pair_superbench.parse(superbench(**{TRAFFIC: -1, TRAFFIC.replace("vm9", "vm8"): 48.5}))
+    assert len(table.rows) == 1
+    assert "could not measure" in table.notes[0]
+
+
+def test_superbench_without_host_names_is_refused():
+    assert pair_superbench.parse(superbench(**{"ib-traffic/0-1,2": 48.5})).problems[0][0] == 1
+
+
+def test_perftest_hosts_come_from_the_file_name():
+    (row,) = pair_perftest.parse(PERFTEST, "gpu001--gpu002.txt").rows
+    assert (row.a, row.b, row.gbps, row.rail, row.directed) == ("gpu001", "gpu002", 392.27, "mlx5_3", True)
+    assert "perftest does not print" in pair_perftest.parse(PERFTEST, "run7.txt").problems[0][1]
+
+
+def test_who_reads_receives():
+    (row,) = pair_perftest.parse(PERFTEST.replace("Write", "Read"), "a--b--rail2.txt").rows
+    assert (row.a, row.b, row.rail) == ("b", "a", "rail2")
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captured outputs here")
+def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
+    folder = SAMPLES / "nccl-tests"
+    table = pair_nccl.parse((folder / "15-oci-h100-2node-16gpu.txt").read_text())
+    assert [(row.a, row.b, row.size_bytes >> 30) for row in table.rows] == [
+        ("h100-ord01-03-14", "h100-ord01-03-294", 16)
+    ]
+    assert table.rows[0].gbps == pytest.approx(471.22 * 8, rel=0.01)
+    two = pair_nccl.parse((folder / "17-h100-pair-g1-alltoall+sendrecv-2.17.6.txt").read_text())
+    assert [row.kind for row in two.rows] == ["alltoall", "sendrecv"]
+    many = pair_nccl.parse((folder / "21-h100-10node-80gpu-5ops-2.17.8.txt").read_text())
+    assert many.rows == ()
+    assert many.problems[0] == (6, many.problems[0][1])
+    failed = pair_nccl.parse((folder / "18-h100-pair-g8-FAILED-remote-process-exited.txt").read_text())
+    assert failed.rows == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (CLUSTERKIT, "clusterkit"),
+        (MPIGRAPH, "mpigraph"),
+        (PERFTEST, "perftest"),
+        (superbench(**{TRAFFIC: 48.5}), "superbench"),
+        ("# made by hand\na,b,value_gbps\nx,y,3\n", "csv"),
+        ("#  Rank  0 Group  0 Pid 1 on a device 0\n", "nccl-tests"),
+        ("hello\n", None),
+        ('{"bandwidth": [[0, 1], [1, 0]]}', None),
+    ],
+)
+def test_the_format_is_seen_from_the_text(text, name):
+    assert detect(text) == name
+
+
+def test_clusterkits_json_is_refused_by_name():
+    assert "bandwidth.txt" in read('{"bandwidth": []}', "auto", "bandwidth.json").problems[0][1]
+
+
+@given(st.text(max_size=200), st.sampled_from(FORMATS))
+def test_no_reader_ever_raises(text, name):
+    for whole in (text, CLUSTERKIT[:60] + text, MPIGRAPH[:180] + text, PERFTEST[:200] + text, superbench() + text):
+        table = read(whole, name, "a--b.txt")
+        assert table.rows or table.problems or table.notes
+
+
+@given(st.sampled_from([CLUSTERKIT, MPIGRAPH, superbench(**{TRAFFIC: 48.5})]), st.data())
+def test_a_file_that_was_cut_gives_no_number_that_is_not_in_it(text, data):
+    cut = text[: data.draw(st.integers(0, len(text)))]
+    whole = {(row.a, row.b, row.gbps) for row in read(text, detect(text) or "csv", "a--b.txt").rows}
+    table = read(cut, detect(text) or "csv", "a--b.txt")
+    if not table.problems:
+        assert {(row.a, row.b, row.gbps) for row in table.rows} <= whole
