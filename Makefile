@@ -26,7 +26,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 test: setup
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 3 --dist worksteal
 
 lab: setup
 	$(BIN)/pytest -q -m lab

@@ -1,5 +1,5 @@
 """
-How long ``fabric history`` takes over many runs: ``python benchmarks/history.py [RUNS] [HOSTS]`` (1,000 runs of 8 hosts).
+How long ``fabric history`` takes over many runs: ``python benchmarks/history.py [RUNS] [HOSTS]`` (1000 and 8).
 
 One self-check of the simulated rack is made and copied under other ids; what is measured is reading them all.
 """
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from report import run
+
 from fabric.app_history import history
 
 

@@ -1,5 +1,5 @@
 """
-How long the reports of a run take, how large the page is, and how both grow: ``python benchmarks/report.py [HOSTS...]``.
+How long reports take, how large the page is, and how both grow: ``python benchmarks/report.py [HOSTS...]``.
 
 Runs the self-check on the simulated hall for each number of hosts (8, 128, 512 when none is given), then makes each
 report from the judged run. With ``--paint`` also the time from opening the file to the first picture, by Chromium.
@@ -29,7 +29,8 @@ def main() -> None:
     words = sys.argv[1:]
     sizes = [int(word) for word in words if word.isdigit()] or [8, 128, 512]
     gc.set_threshold(500_000, 50, 1000)
-    print(f"{'hosts':>6} {'probes':>8} {'read back s':>12} {'report':>14} {'s':>7} {'KiB':>8} {'bytes/probe':>12}")
+    head = f"{'hosts':>6} {'probes':>8} {'read back s':>12} {'report':>14} {'s':>7} {'CPU s':>7}"
+    print(f"{head} {'KiB':>8} {'bytes/probe':>12}")
     for hosts in sizes:
         with tempfile.TemporaryDirectory() as folder:
             measure(hosts, Path(folder), paint="--paint" in words)
@@ -42,15 +43,17 @@ def measure(hosts: int, results: Path, *, paint: bool) -> None:
     shown = app.reopened(path)
     back_s = time.perf_counter() - start
     for name, make in derived.MAKERS.items():
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         text = make(shown)
-        took_s = time.perf_counter() - start
+        took_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
         size = len(text.encode())
         probes = len(shown.rows)
-        print(f"{hosts:>6} {probes:>8} {back_s:>12.2f} {name:>14} {took_s:>7.2f} {size >> 10:>8} {size / probes:>12.1f}")
+        said = f"{hosts:>6} {probes:>8} {back_s:>12.2f} {name:>14} {took_s:>7.2f} {cpu_s:>7.2f}"
+        print(f"{said} {size >> 10:>8} {size / probes:>12.1f}")
         derived.write_text(path / name, text)
     if paint:
-        print(f"{hosts:>6} {'':>8} {'':>12} {'drawn':>14} {painted(path / 'report.html', results):>7.2f}  (Chromium's own start included)")
+        drawn_s = painted(path / "report.html", results)
+        print(f"{hosts:>6} {'':>8} {'':>12} {'drawn':>14} {drawn_s:>7.2f}  (Chromium's own start included)")
 
 
 def run(hosts: int, results: Path) -> Path:

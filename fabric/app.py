@@ -19,7 +19,7 @@ from fabric.config import baseline_notes, from_resolved, load_baseline, load_bas
 from fabric.engine.held_changes import Changing
 from fabric.engine.phase import Observer
 from fabric.engine.run import run_plan
-from fabric.errors import ConfigError, FabricError, Interrupted, Problem, StoreError
+from fabric.errors import ConfigError, Interrupted, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
@@ -34,7 +34,7 @@ from fabric.store.change_results import change_results
 from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import Journal
-from fabric.store.left_open import refuse_while_open, say_what_is_open
+from fabric.store.left_open import refuse_while_open, say_what_is_open, settled
 from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
 from fabric.store.raw import raw_entries
@@ -106,7 +106,7 @@ def run(
         by_id, elapsed_s = _measure(asked, executor, directory, changing, judge=judge, observer=observer)
         history = directory.path / EVENTS
         verdict = _conclude(asked.plan, by_id, scenario, inventory, judge=judge, events=history)
-    except FabricError:
+    except Exception:
         changing.journal.close()
         say_what_is_open(directory.path)
         raise
@@ -284,7 +284,7 @@ def _conclude(
         notes=notes,
         phases=scenario.phases,
         expect=scenario.expect,
-        changes=change_results(read_events(events), planned) if planned else (),
+        changes=settled(change_results(read_events(events), planned), events.parent / JOURNAL) if planned else (),
     )
 
 

@@ -27,6 +27,9 @@ NOT_UP = 3
 
 _PRIOR = " PTER: "
 
+SPARE_S = 10.0
+"""The timer of a change with an end of its own is longer by so much, for reading back and undoing (choice)."""
+
 
 class Ber(Kind):
     """Kind ``ber``; params *errors*, *mantissa*, *exponent*, *direction*."""
@@ -98,12 +101,13 @@ def injection_s(change: Change, lease: Lease) -> float:
     For how long the device's own timer is set.
 
     Twice the lease and a little more: long enough to be set anew in time, short enough that a link heals soon when
-    everybody who knows of the change is gone. At most what the register holds; not longer than the change itself.
+    everybody who knows of the change is gone. At most what the register holds; not much longer than the change itself,
+    which is taken back before its timer ends.
     """
     most_s = mlxreg.TIME_MOST * mlxreg.TIME_UNIT_S
     wanted_s = min(most_s, 2 * lease.ttl_s + GRACE_S)
     for_s = change.when.for_s
-    return wanted_s if for_s is None else min(wanted_s, max(for_s, mlxreg.TIME_UNIT_S))
+    return wanted_s if for_s is None else min(wanted_s, for_s + SPARE_S)
 
 
 def _senders(change: Change, cable: Cable) -> tuple[End, ...]:

@@ -91,6 +91,7 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     out.print(Text(f"{'' if verdict.suspects else chr(10)}Judged  by {', '.join(judged.judged_by)}"))
     out.print(Text(f"Run     {judged.path}"))
     out.print(Text(f"Again   {judged.again}"))
+    out.print(Text(f"Look    fabric report {judged.path} --open"))
 
 
 def _hosts(scenario: Scenario) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fabric.errors import MayBeLive, StoreError
+from fabric.model.change import ChangeResult
 from fabric.store.journal import FILE, Entry, read_journal
 
 CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
@@ -86,3 +87,17 @@ def say_what_is_open(run: Path) -> None:
     if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
+
+
+def settled(results: tuple[ChangeResult, ...], journal: Path) -> tuple[ChangeResult, ...]:
+    """The results of a run, with what ``fabric restore`` took back since: no longer open, and still not as asked."""
+    if not journal.exists() or not any(result.state == "open" for result in results):
+        return results
+    still = {one.change_id for one in open_changes(journal)}
+    said = "taken back later by fabric restore"
+    return tuple(
+        replace(result, state="failed", reason=said)
+        if result.state == "open" and result.change.change_id not in still
+        else result
+        for result in results
+    )

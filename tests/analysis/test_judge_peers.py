@@ -36,6 +36,14 @@ def test_a_mildly_slow_rnic_is_named_though_every_limit_is_met(rack: Topology) -
     assert all("against the median of" in verdict.reason and "confirmed" in verdict.reason for verdict in bad)
 
 
+def test_a_loss_of_four_percent_is_told_from_its_healthy_neighbours(rack: Topology) -> None:
+    """With the tolerance for large losses (5 %) healthy probes would seem to carry no more, and clear nobody."""
+    pairs = measured(probes_of(rack), cv=0.002, seed=1, factor=slow_rnic("gpu002/mlx5_3", 0.952), host_spread=0.0)
+    found = suspects([probe for probe, _ in pairs], judged(pairs, rack), topology=rack, outcome=Outcome.FAIL)
+    assert [(suspect.component, suspect.ambiguous_with) for suspect in found] == [("gpu002/mlx5_3", ())]
+    assert found[0].confidence > 0.8
+
+
 def test_one_slow_number_is_marginal_and_asks_for_a_retest(rack: Topology) -> None:
     """A single path that nothing else shares: seen once, nobody is blamed."""
 

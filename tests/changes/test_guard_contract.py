@@ -23,6 +23,7 @@ class TestRealGuard(GuardContract):
         target.end()
 
 
+@pytest.mark.lab  # the same once more: not in every default run
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not here")
 class TestBusyboxGuard(GuardContract):
     """Another sh: busybox's."""

@@ -28,12 +28,11 @@ def target(tmp_path: Path) -> Iterator[RealTarget]:
 
 
 def test_an_undo_that_fails_is_tried_until_it_works(target: RealTarget) -> None:
-    """Twice no answer, then it works: the log tells, the state says stuck meanwhile."""
+    """Twice no answer, then it works: the log tells."""
     (target.here / "fails").write_text("2\n")
     target.arm(lease=Lease(TTL_S, 60.0))
     target.applied()
-    until(lambda: target.listed()[0].state == "stuck", "stuck", 5.0)
-    until(lambda: target.listed()[0].state == "reverted", "reverted", 15.0)
+    until(lambda: target.listed()[0].state == "reverted", "reverted", 60.0)
     assert not target.is_closed()
     log = target.guard.read_log(target.run(target.guard.log("one")))
     assert log.count("undo ended with 3: port set up") == 2

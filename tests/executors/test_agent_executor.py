@@ -16,6 +16,7 @@ import pytest
 
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors import agent_executor
+from fabric.executors.agent_host import Standing
 from fabric.executors.agent_session import GRACE_S
 from fabric.executors.once import run_once
 from fabric.executors.process import ProcessExecutor
@@ -138,6 +139,7 @@ def test_a_killed_agent_is_lost_and_replaced(make: Make) -> None:
     assert run_once(executor, Command("h", ("true",), 10)).exit_status == 0
 
 
+@pytest.mark.lab  # takes most of a minute
 def test_killed_orchestrators_leave_nothing_behind() -> None:
     """Twenty are killed at different moments: 0 processes are left each time."""
     left: list[str] = []
@@ -218,6 +220,8 @@ def test_a_connection_lost_between_commands_costs_nothing(make: Make) -> None:
         agent = int(end.stdout)
         os.kill(agent, signal.SIGKILL)
         assert until(lambda agent=agent: not Path(f"/proc/{agent}/exe").exists())
+        # A command that is sent before its death is noticed is lost with it: it may have begun.
+        assert until(lambda: executor._hosts["h"].standing is Standing.APART)
 
 
 def test_an_unreachable_host_is_tried_again_later(make: Make, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import statistics
 import subprocess
 import threading
 import time
@@ -65,7 +66,7 @@ class Victims:
     def __init__(self, rack: ChangeRack, *, seed: int) -> None:
         self._rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
         self._number = 0
-        self._life_s = 0.0  # of the longest run that ended by itself
+        self._lives_s: list[float] = []
 
     def live(self, host: str) -> None:
         """Let a run end by itself, to know how long one lives while this machine is as busy as it is."""
@@ -74,7 +75,7 @@ class Victims:
         began_s = time.monotonic()
         ended(self._rack.start(*self._rack.run_words(scenario, results)))
         with self._lock:
-            self._life_s = max(self._life_s, time.monotonic() - began_s)
+            self._lives_s.append(time.monotonic() - began_s)
 
     def kill(self, host: str) -> Death:
         """SIGKILL at an instant drawn over the whole life of a run."""
@@ -134,14 +135,13 @@ class Victims:
                 run.send_signal(what)
                 return time.monotonic() - began_s, run
             ended(run)
-            with self._lock:
-                self._life_s = max(self._life_s, time.monotonic() - began_s)
 
     def _drawn(self, host: str) -> tuple[str, float, Path]:
         with self._lock:
             self._number += 1
             results = self._rack.folder / f"results-{host}-{self._number}"
-            return self._random.choice((LINK_DOWN, FLAP)), self._random.uniform(0.0, self._life_s), results
+            life_s = statistics.median(self._lives_s or [0.0])
+            return self._random.choice((LINK_DOWN, FLAP)), self._random.uniform(0.0, life_s), results
 
 
 def on_all(hosts: Sequence[str], one: Callable[[str], T], wanted: int) -> list[T]:

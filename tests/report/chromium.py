@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over its debugging pipe (Chrome DevTools Protocol): no library, no port, no network."""
+"""A headless Chromium, spoken to over its debugging pipe (Chrome DevTools Protocol): no library, no port."""
 
 from __future__ import annotations
 

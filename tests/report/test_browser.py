@@ -67,7 +67,8 @@ def test_a_deep_link_opens_the_rows_of_that_part(browser: Chromium, bad_page: st
     expected = [
         row
         for row in bad_run.rows
-        if row.probe.hosts == ("gpu002",) and "mlx5_3" in (row.probe.params.get("rnic"), row.probe.params.get("peer_rnic"))
+        if row.probe.hosts == ("gpu002",)
+        and "mlx5_3" in (row.probe.params.get("rnic"), row.probe.params.get("peer_rnic"))
     ]
     assert len(rows) == len(expected) == 24
     assert {row[2] for row in rows} == {"gpu002"}
@@ -106,9 +107,8 @@ def test_injected_text_does_not_run(browser: Chromium, bad_run: ShownRun, tmp_pa
 def test_the_policy_would_stop_what_slips_through(browser: Chromium, bad_page: str) -> None:
     """The second line of defence holds alone: an element made by hand in the page runs nothing and loads nothing."""
     browser.open(bad_page)
-    browser.value(
-        "document.body.insertAdjacentHTML('beforeend', '<img src=\"https://example.invalid/x.png\" onerror=\"owned=1\">')"
-    )
+    image = '<img src="https://example.invalid/x.png" onerror="owned=1">'
+    browser.value(f"document.body.insertAdjacentHTML('beforeend', '{image}')")
     browser.until("document.images[0].complete")
     assert browser.value("typeof window.owned") == "undefined"
     assert any("Content Security Policy" in problem for problem in browser.problems)

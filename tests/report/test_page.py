@@ -29,13 +29,16 @@ class Seen(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note it."""
         self.tags.append((tag, dict(attrs)))
         self._silent = tag in ("script", "style")
 
     def handle_endtag(self, tag: str) -> None:
+        """What follows is read by people again."""
         self._silent = False
 
     def handle_data(self, data: str) -> None:
+        """Keep what is no script and no style."""
         if not self._silent:
             self.words.append(data)
 

@@ -22,14 +22,14 @@ def matrix_of(test: str, fitted: Fitted) -> PairMatrix:
     cell = place[samples.a[inside]] * len(hosts) + place[samples.b[inside]]
     total = np.bincount(cell, evidence.ratio[inside], minlength=len(hosts) ** 2).reshape(len(hosts), -1)
     count = np.bincount(cell, minlength=len(hosts) ** 2).reshape(len(hosts), -1)
-    if not samples.directed:
+    if not samples.both_ways:
         total, count = total + total.T, count + count.T
     ratios = tuple(
         tuple(float(t / n) if n else None for t, n in zip(*row, strict=True)) for row in zip(total, count, strict=True)
     )
     names = tuple(samples.hosts[host] for host in hosts)
     return PairMatrix(
-        test, samples.rail, names, ratios, samples.directed, 1 - max(evidence.least_loss, 3 * evidence.noise)
+        test, samples.rail, names, ratios, samples.both_ways, 1 - max(evidence.least_loss, 3 * evidence.noise)
     )
 
 

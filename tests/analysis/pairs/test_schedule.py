@@ -83,3 +83,14 @@ def test_many_bad_hosts_are_localised(bad):
     found = scored(Scene(0.10, 0.01, bad=bad, hosts_only=True), runs=4)
     assert found.precision >= 0.99
     assert found.recall >= 0.95
+
+
+def test_a_suspect_that_stays_open_gets_a_new_partner_every_round():
+    for seed in range(4):
+        fabric = Fabric(Scene(0.05, 0.03, bad=3, hosts_only=True), seed)
+        state, met = State(fabric.leaves, fabric.spines), []
+        while tests := next_round(state):
+            met += [frozenset((test.a, test.b)) for test in tests]
+            state = state.with_results(fabric.samples(tests))
+        assert state.rounds > 4
+        assert len(met) == len(set(met))
