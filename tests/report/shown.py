@@ -19,9 +19,10 @@ HOSTILE = (
     "\"><img src=x onerror='window.owned=1'>",
     "</script><script>window.owned=1</script>",
     "<!--<script>",
+    "<!-- <script ",
     "javascript:window.owned=1",
     "{{ 7*7 }}",
-    "\x1b[31mred\x1b[0m\u202egnp\x00\ud7ff",
+    "\x1b[31mred\x1b[0m\u202egnp\x00",
 )
 
 

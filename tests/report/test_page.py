@@ -10,12 +10,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import orjson
 import pytest
 
 from fabric import app
-from fabric.report.html.page import page
+from fabric.report.html.page import embedded, page
 from fabric.report.shown_run import ShownRun
-from tests.report.shown import hostile, run_of
+from tests.report.shown import HOSTILE, hostile, run_of
 
 
 class Seen(HTMLParser):
@@ -94,6 +95,12 @@ def test_hostile_text_makes_no_tag_and_no_handler(bad_run: ShownRun) -> None:
     assert "window.owned=1" in seen.text
     assert "49" not in [word for word in seen.text.split() if "{{" in word]
     assert not re.search("[\x00-\x08\x1b\u202e]", text)
+
+
+def test_embedded_data_cannot_end_or_nest_its_element() -> None:
+    text = embedded(list(HOSTILE))
+    assert not {"<", ">", "&"} & set(text)
+    assert orjson.loads(text) == list(HOSTILE)
 
 
 def test_hostile_text_is_bounded(bad_run: ShownRun) -> None:

@@ -82,7 +82,7 @@ def rendered(template: str, script: str, content: dict[str, Any]) -> str:
     digest = b64encode(sha256(script.encode()).digest()).decode()
     environment = Environment(
         loader=PackageLoader("fabric.report.html"),
-        autoescape=False,
+        autoescape=True,
         undefined=StrictUndefined,
         finalize=_harmless,
         trim_blocks=True,
