@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import orjson
@@ -37,7 +36,6 @@ from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open, settled
 from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
-from fabric.store.raw import raw_entries
 from fabric.store.results import from_events
 from fabric.store.run_directory import RunDirectory, write_durably
 from fabric.store.run_document import baselines_from, read_run, run_document
@@ -233,17 +231,6 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         again=again,
     )
     return ShownRun(judged, inventory, _all_probes(plan), by_id, document, complete)
-
-
-def raw_output(path: Path, probe_id: str) -> str:
-    """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
-    text = raw_entries(path, probe_id)
-    if not text:
-        known = from_events(read_events(path / EVENTS))
-        near = get_close_matches(probe_id, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError([Problem(str(path), 0, f"nothing was printed by a probe {probe_id!r}{hint}")])
-    return text
 
 
 def _named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:

@@ -73,11 +73,11 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _print_output(run: Path, probe: str) -> int:
-    from fabric import app
+    from fabric.app_raw import raw_output
     from fabric.report.output import say
     from fabric.report.visible import visible
 
-    say("\n".join(visible(line) for line in app.raw_output(run, probe).splitlines()))
+    say("\n".join(visible(line) for line in raw_output(run, probe).splitlines()))
     return 0
 
 

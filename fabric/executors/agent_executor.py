@@ -12,7 +12,7 @@ from functools import partial
 
 from fabric.agent.bundle import receiving_argv
 from fabric.errors import HostUnreachable
-from fabric.executors.agent_host import BLOCKED_TICK_S, IDLE_TICK_S, TICK_S, AgentHost, Standing
+from fabric.executors.agent_host import BLOCKED_TICK_S, HELLO_S, IDLE_TICK_S, TICK_S, AgentHost, Standing
 from fabric.executors.agent_session import GRACE_S, SILENCE_S, AgentSession, Order
 from fabric.executors.dispatcher import Dispatcher
 from fabric.executors.mailbox import Mailbox
@@ -23,8 +23,6 @@ from fabric.executors.workers import Workers
 from fabric.model.command import Command
 from fabric.ports import Ended, Happening, Lost, Sampled, Source, Ticket
 
-HELLO_S = 20.0
-"""A host has so long to start Python; choice: many times what a busy file server takes."""
 _WORKERS = 96  # at once being connected to; a host that is down takes one for the connect timeout (choice)
 _TRIES = 2
 
@@ -236,8 +234,7 @@ class AgentExecutor(ABC):
         host = self._open.get(ticket)
         if host is None:
             return
-        order = host.waiting.pop(ticket, None)
-        if order is not None:
+        if (order := host.waiting.pop(ticket, None)) is not None:
             error = HostUnreachable(host.name, f"starting {order.tool}", "cancelled before it began")
             self._tell(Lost(ticket, error, self.now()))
         elif host.session is not None and host.session.knows(ticket):
@@ -298,7 +295,6 @@ class AgentExecutor(ABC):
         self._dispatcher.post(partial(self._note_plain, happening))
 
     def _note_plain(self, happening: Happening) -> None:
-        host = self._open.get(happening.ticket)
-        if host is not None:
+        if (host := self._open.get(happening.ticket)) is not None:
             host.note_plain(happening)
         self._tell(happening)

@@ -9,6 +9,9 @@ from fabric.errors import HostUnreachable
 from fabric.executors.agent_session import AgentSession, Order
 from fabric.ports import Ended, Happening, Lost, Ticket
 
+HELLO_S = 20.0
+"""A host has so long to start Python; choice: many times what a busy file server takes."""
+
 TICK_S = 0.25
 """How late a deadline may be kept."""
 BLOCKED_TICK_S = 0.05

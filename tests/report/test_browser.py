@@ -61,6 +61,15 @@ def test_words_filter_rows(browser: Chromium, bad_page: str) -> None:
     assert clean(browser)
 
 
+def test_an_equals_sign_asks_for_a_whole_name(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    browser.value("words.value = 'mlx5'; words.dispatchEvent(new Event('input'))")
+    browser.until("!found.textContent.startsWith('0 of ')")
+    browser.value("words.value = '=mlx5'; words.dispatchEvent(new Event('input'))")
+    browser.until("found.textContent.startsWith('0 of ')")
+    assert clean(browser)
+
+
 def test_a_deep_link_opens_the_rows_of_that_part(browser: Chromium, bad_page: str, bad_run: ShownRun) -> None:
     browser.open(f"{bad_page}#gpu002/mlx5_3")
     rows = browser.value(ROWS)

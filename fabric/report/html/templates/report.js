@@ -66,7 +66,7 @@
     var exact = word.charAt(0) === "=", sought = exact ? word.slice(1) : word.toLowerCase();
     var found = new Uint8Array(texts.length);
     texts.forEach(function (text, index) {
-      if (false) {}
+      if (exact) found[index] = tokens(text).indexOf(sought) >= 0 ? 1 : 0;
       else found[index] = text.toLowerCase().indexOf(sought) >= 0 ? 1 : 0;
     });
     if (members) members.forEach(function (entry, index) {
