@@ -5,6 +5,7 @@ Every error this package raises on purpose.
   x ConfigError                   (exit 2: the operator's file or command line is wrong)
   x ExecutorError                 the transport failed, not the tool
     - HostUnreachable             no session, or it was lost; says at which step
+      . SessionLost               it was lost while a command ran; the host may be there all the same
     - CommandTimeout              the deadline passed; carries what was printed until then
   x ToolError                     the tool ran and we cannot use what it said
     - UnreadableOutput            text we do not understand, quoted
@@ -58,6 +59,10 @@ class HostUnreachable(ExecutorError):
     def __init__(self, host: str, step: str, cause: str) -> None:
         self.host, self.step, self.cause = host, step, cause
         super().__init__(f"{host}: {step}: {cause}")
+
+
+class SessionLost(HostUnreachable):
+    """The session was lost while a command ran in it; another may be had, so this one time proves little."""
 
 
 class CommandTimeout(ExecutorError):

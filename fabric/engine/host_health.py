@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fabric.errors import ExecutorError, HostUnreachable
+from fabric.errors import ExecutorError, HostUnreachable, SessionLost
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 
@@ -57,8 +57,14 @@ class HostHealth:
         """Why it is out."""
         return self._out[name]
 
-    def lost(self, error: ExecutorError) -> str | None:
-        """Note a transport error; an unreachable host is out at once. Returns the host if it went out just now."""
+    def lost(self, error: ExecutorError, *, final: bool) -> str | None:
+        """
+        Note a transport error; an unreachable host is out at once. Returns the host if it went out just now.
+
+        Unless this is *final*, a session that was lost is forgiven: what ran in it will be tried once more.
+        """
+        if isinstance(error, SessionLost) and not final:
+            return None
         if isinstance(error, HostUnreachable) and error.host not in self._out:
             self._out[error.host] = str(error)
             return error.host

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
+from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeCommands, ProbeResult, Reading
@@ -44,15 +44,19 @@ class ProbeRun:
         "_servers",
         "_started_s",
         "_topology",
+        "attempt",
         "component",
         "deadline_s",
         "probe",
         "tickets",
     )
 
-    def __init__(self, probe: Probe, topology: Topology, executor: Executor, *, component: int) -> None:
+    def __init__(
+        self, probe: Probe, topology: Topology, executor: Executor, *, component: int, attempt: int = 1
+    ) -> None:
         self.probe = probe
         self.component = component
+        self.attempt = attempt
         self.deadline_s: float | None = None
         self.tickets: list[Ticket] = []
         self._executor = executor
@@ -74,6 +78,11 @@ class ProbeRun:
     def done(self) -> bool:
         """Nothing of it is left running."""
         return not self._open
+
+    @property
+    def lost_midway(self) -> bool:
+        """A session was lost under it, and that is all that is known: no tool has answered."""
+        return isinstance(self._error, SessionLost) and self._client is None and not self._servers
 
     @property
     def outputs(self) -> tuple[CommandResult, ...]:
@@ -126,7 +135,7 @@ class ProbeRun:
         reading = self._reading()
         return ProbeResult(
             probe_id=self.probe.probe_id,
-            attempt=1,
+            attempt=self.attempt,
             measurements=reading.measurements,
             outcome=reading.outcome,
             reason=reading.reason,

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
+from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.executors.agent_messages import (
     Bye,
     Clock,
@@ -210,7 +210,7 @@ class AgentSession:
             if one.begins_at >= self._sent and not one.cancelled:
                 self.unsent.append(one.order)
             elif one.order.command is not None or not one.cancelled:
-                self._lose(one, HostUnreachable(self.host, f"waiting for {one.order.tool}", cause))
+                self._lose(one, SessionLost(self.host, f"waiting for {one.order.tool}", cause))
 
     def _lose(self, running: _Running, error: ExecutorError) -> None:
         self._tell(Lost(running.order.ticket, error, self._now()))

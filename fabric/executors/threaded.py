@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
+from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.executors.heard import Heard
 from fabric.executors.mailbox import Mailbox
 from fabric.executors.pipe import Pipe
@@ -207,7 +207,8 @@ def _raise_unless_ended(heard: Heard, command: Command, *, cancelled: bool, epit
     words, tool = heard.words, command.argv[0]
     if not heard.finished:
         said = "" if words else _first_line(heard.stderr or heard.stdout)
-        raise HostUnreachable(command.host, f"waiting for {tool}", epitaph() + (f"; it said: {said}" if said else ""))
+        lost = SessionLost if words else HostUnreachable  # without a word of the wrapper, nothing ever ran
+        raise lost(command.host, f"waiting for {tool}", epitaph() + (f"; it said: {said}" if said else ""))
     if "deadline" in words:
         raise CommandTimeout(command.host, command.timeout_s, heard.stdout, heard.stderr)
     if words[-1] == "stuck":

@@ -77,7 +77,7 @@ def draw(run: ShownRun) -> Markup | None:
     verdict = run.judged.verdict
     bands = _bands(verdict)
     top = _TOP + _BAND * min(len({name for name, *_ in bands}), _MOST_BANDS)
-    bottom = top + 190.0
+    bottom = top + 204.0
     x = Scale(
         0.0,
         max(max(level.ended_s for level in found), *(end for _, _, end, _ in bands), 1.0) * 1.01,
@@ -85,7 +85,7 @@ def draw(run: ShownRun) -> Markup | None:
         _WIDTH - 14,
     )
     highest = max((level.share for level in found if level.share is not None), default=1.0)
-    y = Scale(0.0, max(highest * 1.05, 1.1), bottom, top + 12)
+    y = Scale(0.0, max(highest * 1.05, 1.1), bottom, top + 24)
     parts = [*x_axis(x, _TOP - 6, bottom, "seconds"), *y_axis(y, _LEFT, _WIDTH - 14, "of normal")]
     parts += _phases(run, x, bottom)
     parts += _band_parts(bands, x, bottom)
