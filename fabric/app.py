@@ -36,7 +36,7 @@ from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open, settled
 from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
-from fabric.store.results import from_events
+from fabric.store.results import from_events, replanned
 from fabric.store.run_directory import RunDirectory, write_durably
 from fabric.store.run_document import baselines_from, read_run, run_document
 
@@ -103,7 +103,8 @@ def run(
     try:
         by_id, elapsed_s = _measure(asked, executor, directory, changing, judge=judge, observer=observer)
         history = directory.path / EVENTS
-        verdict = _conclude(asked.plan, by_id, scenario, inventory, judge=judge, events=history)
+        probes = [*_all_probes(asked.plan), *directory.added]
+        verdict = _conclude(asked.plan, probes, by_id, scenario, inventory, judge=judge, events=history)
     except Exception:
         changing.journal.close()
         say_what_is_open(directory.path)
@@ -118,7 +119,7 @@ def run(
         changing.journal.close()
         directory.close()
     judged = _judged(asked, verdict, directory, elapsed_s=elapsed_s, backend=backend)
-    _write_derived(ShownRun(judged, inventory, _all_probes(asked.plan), by_id, document), reports=reports)
+    _write_derived(ShownRun(judged, inventory, probes, by_id, document), reports=reports)
     return judged
 
 
@@ -135,7 +136,8 @@ def _measure(
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
-        return failed_hosts(_probes(phase_plan), by_id, judge=judge)
+        added = [probe for probe in directory.added if probe.phase == phase_plan.phase.name]
+        return failed_hosts([*_probes(phase_plan), *added], by_id, judge=judge)
 
     started_s = executor.now()
     directory.events.append("run_started", started_s, {"run_id": directory.path.name})
@@ -212,8 +214,9 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{history}: the history of another run ({events[0].get('run_id')})")
     by_id = from_events(events)
+    probes = [*_all_probes(plan), *replanned(events)]
     judge = _judge(scenario, inventory, baselines)
-    verdict = _conclude(plan, by_id, scenario, inventory, judge=judge, events=history)
+    verdict = _conclude(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
     complete = any(event["event"] == "run_ended" for event in events)
     if not complete:
         verdict = replace(
@@ -230,7 +233,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         judged_by=_named(baselines),
         again=again,
     )
-    return ShownRun(judged, inventory, _all_probes(plan), by_id, document, complete)
+    return ShownRun(judged, inventory, probes, by_id, document, complete)
 
 
 def _named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
@@ -252,6 +255,7 @@ def _all_probes(plan: Plan) -> list[Probe]:
 
 def _conclude(
     plan: Plan,
+    probes: Sequence[Probe],
     by_id: Mapping[str, ProbeResult],
     scenario: Scenario,
     inventory: Inventory,
@@ -260,7 +264,6 @@ def _conclude(
     events: Path,
 ) -> Verdict:
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
-    probes = _all_probes(plan)
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
     return conclude(

@@ -11,6 +11,8 @@ from fabric.engine.held_changes import ChangeObserver, HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import Interruption
 from fabric.engine.probe_run import ProbeRun
+from fabric.engine.replanning import Replanning
+from fabric.engine.welcome import Refusal, Welcome
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -62,8 +64,11 @@ class PhaseRun:
         self._heeded = 0
         self._interrupted = False
         self._topology, self._executor, self._directory = topology, executor, directory
-        self._observer, self._health, self._excluded = observer, health, excluded
+        self._observer, self._health, self._welcome = observer, health, Welcome(excluded, health)
         self._waiting: list[list[Probe]] = [[slot.probe for slot in slots] for slots in plan.schedule.components]
+        planned = (probe for waiting in self._waiting for probe in waiting)
+        self._replanning = Replanning(planned, topology, self._welcome)
+        self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
         self._held: set[str] = set()
         self._running: dict[Ticket, ProbeRun] = {}
         self._alive = 0
@@ -97,7 +102,7 @@ class PhaseRun:
 
     def _somebody_is_welcome(self) -> bool:
         """Nothing is altered for a phase in which nothing can be measured."""
-        return any(self._excluded.keys().isdisjoint(probe.hosts) for waiting in self._waiting for probe in waiting)
+        return any(self._welcome.refusal(probe) is None for waiting in self._waiting for probe in waiting)
 
     def _take_back(self) -> None:
         """Every change, whatever happened; ends only when each is back or is known to be open."""
@@ -153,7 +158,7 @@ class PhaseRun:
             if client is not None:
                 self._running[client] = run
             if isinstance(happening, Lost):
-                self._note_out(self._health.lost(happening.error))
+                self._note_out(self._health.lost(happening.error, final=not self._may_try_again(run)))
             self._arm(run)
             if run.done:
                 finished.append(run)
@@ -196,8 +201,19 @@ class PhaseRun:
         if self._interrupted:
             return  # not reached: that is neither the fabric's fault nor ours
         self._directory.finished(result, run.outputs)
+        refusal = self._welcome.refusal(run.probe)
+        if run.lost_midway and refusal is None and self._may_try_again(run):
+            self._first[run.probe.probe_id] = result
+            self._waiting[run.component].insert(0, run.probe)
+            return
         self._note(result)
         self._note_out(self._health.finished(run.probe, result))
+        if refusal is not None and result.outcome is Outcome.ERROR and not self._given_up:
+            self._replan(run.probe, refusal, run.component)
+
+    def _may_try_again(self, run: ProbeRun) -> bool:
+        """A lost session is forgiven once a probe, but not while a change may be in force on what was lost."""
+        return run.attempt == 1 and not self._given_up and not (self._changes is not None and self._changes.open)
 
     def _note(self, result: ProbeResult) -> None:
         self._results.append(result)
@@ -239,36 +255,45 @@ class PhaseRun:
         begun: list[ProbeRun] = []
         kept: list[Probe] = []
         held = self._held
-        all_welcome = not self._excluded and not self._health.any_out and not self._given_up
-        for probe in self._waiting[component]:
-            if not all_welcome and self._turned_away(probe):
+        all_welcome = self._welcome.to_all and not self._given_up
+        for probe in self._waiting[component]:  # which grows meanwhile, when a pair is re-planned
+            if not all_welcome and self._turned_away(probe, component):
                 continue
             if held.isdisjoint(probe.claims):
                 held.update(probe.claims)
-                begun.append(ProbeRun(probe, self._topology, self._executor, component=component))
+                attempt = 2 if probe.probe_id in self._first else 1
+                begun.append(ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt))
             else:
                 kept.append(probe)
         self._waiting[component] = kept
         return begun
 
-    def _turned_away(self, probe: Probe) -> bool:
+    def _turned_away(self, probe: Probe, component: int) -> bool:
         """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
         if self._given_up:
             if not self._interrupted:
                 self._answer(probe, Outcome.ERROR, self._given_up, None)
             return True
-        for host in probe.hosts:
-            if host in self._excluded:
-                self._answer(probe, Outcome.SKIPPED, f"{host}: {self._excluded[host]}", None)
-                return True
-        out = self._health.out(probe)
-        if out is None:
+        refusal = self._welcome.refusal(probe)
+        if refusal is None:
             return False
-        name, reason = out
-        self._answer(probe, Outcome.ERROR, f"not run: {name} is out of the run: {reason}", name.split("/")[0])
+        refusal = self._replan(probe, refusal, component)
+        self._answer(probe, refusal.outcome, refusal.reason, refusal.error_host)
         return True
 
+    def _replan(self, probe: Probe, refusal: Refusal, component: int) -> Refusal:
+        """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
+        instead = self._replanning.instead(probe, refusal)
+        if instead.probe is not None:
+            self._directory.replanned(instead.probe, probe.probe_id, self._executor.now())
+            self._waiting[component].append(instead.probe)
+        return instead.refusal
+
     def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:
+        first = self._first.get(probe.probe_id)
+        if first is not None:  # it was tried, and that is on disk already
+            self._note(first)
+            return
         now_s = self._executor.now()
         result = ProbeResult(probe.probe_id, 0, (), outcome, reason, now_s, now_s, error_host)
         self._directory.finished(result, ())

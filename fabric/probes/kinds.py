@@ -68,6 +68,9 @@ KINDS: Mapping[str, Kind] = {
 COLLECTIVES = frozenset({all_to_all.KIND, tor_all_reduce.KIND, group_all_reduce.KIND, concurrent_rings.KIND})
 """The kinds that run NCCL, and so are given the variables of their phase."""
 
+PAIRED = frozenset({tor_all_reduce.KIND})
+"""The kinds that measure neighbours of a ring, and so can be given another neighbour."""
+
 _OF_SPEC: Mapping[type, Kind] = {
     LoopbackSpec: loopback,
     RnicToRnicSpec: rnic_to_rnic,

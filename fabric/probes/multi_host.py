@@ -61,7 +61,7 @@ def probes(
             kind=kind,
             phase=phase,
             hosts=tuple(host.name for host in hosts),
-            claims=tuple(claim for host in hosts for claim in _claims(host)),
+            claims=claims(hosts),
             duration_s=LAUNCH_S
             + LAUNCH_MORE_S * (log2(len(hosts)) - 1)
             + expected_s(spec.sizes_bytes, spec.iterations),
@@ -76,6 +76,11 @@ def probes(
                 **params,
             },
         )
+
+
+def claims(hosts: Iterable[Host]) -> tuple[str, ...]:
+    """Every GPU and RNIC of these hosts."""
+    return tuple(claim for host in hosts for claim in _claims(host))
 
 
 def _claims(host: Host) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
 from fabric.plan.plan import plan_scenario
 from fabric.store.events import read_events
-from fabric.store.results import from_events
+from fabric.store.results import from_events, replanned
 from fabric.store.run_document import baselines_from, read_run
 
 EVENTS = "events.jsonl"
@@ -59,8 +59,9 @@ def read_past_run(path: Path) -> PastRun:
         scenario=scenario,
         inventory=inventory,
         baselines=baselines_from(document, path / "run.json"),
-        probes=tuple(
-            slot.probe for phase in plan.phases for component in phase.schedule.components for slot in component
+        probes=(
+            *(slot.probe for phase in plan.phases for component in phase.schedule.components for slot in component),
+            *replanned(events),
         ),
         notes=tuple(note for phase in plan.phases for note in phase.notes),
         changes=tuple(change for phase in plan.phases for change in phase.changes),

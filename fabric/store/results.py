@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, NamedPart, ProbeResult
+from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
 from fabric.store.events import Event
 
 
@@ -39,6 +39,38 @@ def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
             results.pop(result.probe_id, None)
             results[result.probe_id] = result
     return results
+
+
+def planned_fields(probe: Probe) -> Mapping[str, Any]:
+    """The fields of a ``replanned`` event: all of a probe that no plan made beforehand tells."""
+    return {
+        "probe": probe.probe_id,
+        "kind": probe.kind,
+        "phase": probe.phase,
+        "hosts": probe.hosts,
+        "claims": probe.claims,
+        "duration_s": probe.duration_s,
+        "params": probe.params,
+    }
+
+
+def replanned(events: Iterable[Event]) -> list[Probe]:
+    """The probes that were planned while the run went on, in that order."""
+    return [
+        Probe(
+            probe_id=event["probe"],
+            kind=event["kind"],
+            phase=event["phase"],
+            hosts=tuple(event["hosts"]),
+            claims=tuple(event["claims"]),
+            duration_s=event["duration_s"],
+            params={
+                name: tuple(value) if isinstance(value, list) else value for name, value in event["params"].items()
+            },
+        )
+        for event in events
+        if event["event"] == "replanned"
+    ]
 
 
 def _from_event(event: Event) -> ProbeResult:

@@ -20,7 +20,7 @@ from fabric.model.command import CommandResult
 from fabric.model.probe import Probe, ProbeResult
 from fabric.store.events import EventLog
 from fabric.store.raw import RawOutput
-from fabric.store.results import to_fields
+from fabric.store.results import planned_fields, to_fields
 
 RUN_FORMAT = 1
 """Version of run.json and events.jsonl; a reader refuses what it does not know."""
@@ -31,6 +31,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.added: list[Probe] = []  # planned while the run went on, in that order
         self.events = EventLog(path / "events.jsonl")
         self._raw = RawOutput(path / "raw")
 
@@ -52,6 +53,11 @@ class RunDirectory:
     def started(self, probes: Sequence[Probe], at_s: float) -> None:
         """Note which probes begin now."""
         self.events.append("started", at_s, {"probes": [probe.probe_id for probe in probes]})
+
+    def replanned(self, probe: Probe, instead_of: str, at_s: float) -> None:
+        """Note a probe that was not in the plan: it is measured instead of another, which lost a host."""
+        self.added.append(probe)
+        self.events.append("replanned", at_s, {"instead_of": instead_of, **planned_fields(probe)})
 
     def finished(self, result: ProbeResult, outputs: Sequence[CommandResult]) -> None:
         """Note how a probe ended and keep what its commands printed; durable after ``flush``."""

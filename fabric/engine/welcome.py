@@ -1,0 +1,52 @@
+"""Which probes may run now: those of hosts that passed what the phase needs, and that still answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fabric.engine.host_health import HostHealth
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a probe is not run: because of *host*; *reason* is its result's."""
+
+    host: str
+    outcome: Outcome
+    reason: str
+
+    @property
+    def error_host(self) -> str | None:
+        """The host that the error belongs to; a host that was left out in order is none."""
+        return self.host if self.outcome is Outcome.ERROR else None
+
+
+class Welcome:
+    """Asks who was excluded (host to reason) and who went out of the run meanwhile."""
+
+    def __init__(self, excluded: Mapping[str, str], health: HostHealth) -> None:
+        self._excluded, self._health = excluded, health
+
+    @property
+    def to_all(self) -> bool:
+        """Nobody is refused."""
+        return not self._excluded and not self._health.any_out
+
+    def refusal(self, probe: Probe) -> Refusal | None:
+        """Why this probe may not run; None when it may."""
+        for host in probe.hosts:
+            if host in self._excluded:
+                return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
+        out = self._health.out(probe)
+        if out is None:
+            return None
+        name, reason = out
+        return Refusal(name.split("/")[0], Outcome.ERROR, f"not run: {name} is out of the run: {reason}")
+
+    def admits(self, host: str, probe: Probe) -> bool:
+        """Whether this host's part of a probe could run, whoever the others are."""
+        claims = tuple(claim for claim in probe.claims if claim.startswith(f"{host}/"))
+        return self.refusal(replace(probe, hosts=(host,), claims=claims)) is None
