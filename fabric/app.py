@@ -24,6 +24,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
+from fabric.plan.hold_limit import hold_problems
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.report.derived import write_reports
@@ -68,6 +69,7 @@ def prepare(scenario_path: Path, *, inventory_path: Path | None, hosts: str | No
     plan = plan_scenario(scenario, inventory)
     changes = [change for phase_plan in plan.phases for change in phase_plan.changes]
     too_much = blast_problems(changes, inventory.topology, inventory.changes, scenario.allow)
+    too_much += hold_problems(plan, inventory.changes.lease)
     if too_much:
         raise ConfigError(Problem(str(scenario_path), 0, text) for text in too_much)
     return Asked(scenario, inventory, baselines, plan, notes)

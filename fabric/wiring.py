@@ -28,6 +28,7 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
         shield=mock.shield,
         sm_reroute_s=mock.sm_reroute_s,
         ufm_isolates=mock.ufm_isolates,
+        ufm=inventory.changes.ufm_url is not None,
         subnet_managers=inventory.changes.subnet_managers,
         life=life,
     )

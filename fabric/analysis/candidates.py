@@ -53,9 +53,14 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
     """
     What a probe says of its RNICs being there at all: the one that the tool named, or all when none was named.
 
+    Of several hosts that measured together, the one that did not answer.
+
     A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
     """
     host = probe.hosts[0]
+    if verdict.named is not None and verdict.named.condition == "silent":
+        yield Component(verdict.named.component, "host", "the host does not answer")
+        return
     if probe.kind not in ("loopback", "rnic_to_rnic"):
         return
     used = {str(probe.params[key]) for key in ("rnic", "peer_rnic") if key in probe.params}

@@ -36,7 +36,7 @@ def expand_changes(
     names: set[str] = set()
     found = []
     for spec in phase.changes:
-        for kind, component, scope, params in _wanted(spec, settings, hosts):
+        for kind, component, scope, params in _wanted(spec, topology, settings, hosts):
             name = change_id = f"{phase.name}/{kind}.{component}"
             number = 1
             while change_id in names:
@@ -55,7 +55,7 @@ _Wanted = tuple[str, str, str, Mapping[str, ParamValue]]
 """Kind, component, scope, params."""
 
 
-def _wanted(spec: ChangeSpec, settings: ChangeSettings, hosts: Sequence[str]) -> Iterator[_Wanted]:
+def _wanted(spec: ChangeSpec, topology: Topology, settings: ChangeSettings, hosts: Sequence[str]) -> Iterator[_Wanted]:
     if isinstance(spec, AdaptiveRoutingSpec | ShieldSpec):
         kind = "adaptive_routing" if isinstance(spec, AdaptiveRoutingSpec) else "shield"
         if spec.scope == "fabric":
@@ -68,9 +68,9 @@ def _wanted(spec: ChangeSpec, settings: ChangeSettings, hosts: Sequence[str]) ->
         if isinstance(spec, BerSpec):
             yield "ber", link, "port", _ber_params(spec)
         elif isinstance(spec, LinkDownSpec):
-            yield "link_down", link, "port", {"by": spec.by or settings.port_state}
+            yield "link_down", link, "port", {"by": spec.by or _usual(link, topology, settings)}
         else:
-            yield "port_flap", link, "port", _flap_params(spec, link, settings)
+            yield "port_flap", link, "port", _flap_params(spec, link, topology, settings)
 
 
 def _ber_params(spec: BerSpec) -> dict[str, ParamValue]:
@@ -82,10 +82,17 @@ def _ber_params(spec: BerSpec) -> dict[str, ParamValue]:
     }
 
 
-def _flap_params(spec: PortFlapSpec, link: str, settings: ChangeSettings) -> dict[str, ParamValue]:
+def _usual(link: str, topology: Topology, settings: ChangeSettings) -> str:
+    """What closes a port where the scenario does not say: ``ibportstate`` knows nothing of Ethernet, mlxlink does."""
+    host = topology.hosts.get(link.partition("/")[0])
+    ethernet = host is not None and host.platform.link_layer == "ethernet"
+    return "mlxlink" if ethernet and settings.port_state == "ibportstate" else settings.port_state
+
+
+def _flap_params(spec: PortFlapSpec, link: str, topology: Topology, settings: ChangeSettings) -> dict[str, ParamValue]:
     """``jitter_<n>_s``: by how much the n-th period is longer, drawn from the seed and the link's name."""
     params: dict[str, ParamValue] = {
-        "by": spec.by or settings.port_state,
+        "by": spec.by or _usual(link, topology, settings),
         "down_s": spec.down_s,
         "count": spec.count,
         "period_s": spec.period_s,

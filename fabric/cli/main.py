@@ -102,6 +102,9 @@ def _explain(exc: BaseException) -> int:
     if isinstance(exc, ConfigError):
         code, problems = 2, [str(problem) for problem in exc.problems]
         text = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+    elif isinstance(exc, click.exceptions.NoArgsIsHelpError):
+        warn(exc.ctx.get_help() if exc.ctx is not None else "see 'fabric --help'")
+        return 2
     elif isinstance(exc, click.ClickException):
         code, text = 2, f"{exc.format_message()} (see 'fabric --help')"
     elif isinstance(exc, click.Abort | KeyboardInterrupt):

@@ -32,11 +32,15 @@ def command(
         raise click.UsageError("--all-hosts and --inventory belong together")
     if all_hosts and run is not None:
         raise click.UsageError("give either a run or --all-hosts")
+    where = f"in {run}" if run is not None else f"under {results.absolute()}"
+    if inventory is None and run is None and not results.is_dir():
+        raise click.UsageError(f"{results.absolute()} is no folder of runs: give a run, or --results")
     if inventory is not None:
+        where = f"on the hosts of {inventory}"
         found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
     else:
         found = app_restore.restore(run, results=results, make_executor=_executor)
-    return _show(found, as_json=as_json)
+    return _show(found, where=where, as_json=as_json)
 
 
 def _executor(backend: str, inventory: Inventory) -> Executor:
@@ -48,7 +52,7 @@ def _executor(backend: str, inventory: Inventory) -> Executor:
     return BACKENDS[backend](inventory, 0)
 
 
-def _show(found: list[Restored], *, as_json: bool) -> int:
+def _show(found: list[Restored], *, where: str, as_json: bool) -> int:
     """Exit 0 when nothing is left, 4 when something may be."""
     from fabric.report.output import say
     from fabric.report.visible import visible
@@ -61,7 +65,7 @@ def _show(found: list[Restored], *, as_json: bool) -> int:
     for one in found:
         say(visible(f"{'ok  ' if one.certain else 'LIVE'}  {one.text}"))
     if not found:
-        say("no change is open")
+        say(f"no change is open {where}")
     elif code:
         say("A change may still be live: see above; run it again, or undo it by hand.")
     return code

@@ -10,6 +10,7 @@ from fabric.model.names import fold
 from fabric.model.scenario import (
     AllToAllSpec,
     ConcurrentRingsSpec,
+    ExpectedRatio,
     GroupAllReduceSpec,
     LoopbackSpec,
     ProbeSpec,
@@ -99,12 +100,23 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
     """What is asked for and has no limit that matches."""
     listed = tuple(limits)
     kinds = {limit.kind for limit in listed}
-    for spec in (spec for phase in scenario.phases for spec in phase.probes):
+    for spec in (
+        spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
+    ):
         for asked in _asked(platform, spec, hosts=len(scenario.hosts)):
             if any(_matches(limit, asked) for limit in listed):
                 continue
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
             yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
+
+
+def _expected(scenario: Scenario) -> frozenset[str]:
+    """The written names of the phases that an expectation judges: they need no limit."""
+    found: set[str] = set()
+    for one in scenario.expect:
+        refs = (one.of, one.over) if isinstance(one, ExpectedRatio) else (one.phase,)
+        found.update(ref.label for ref in refs)
+    return frozenset(found)
 
 
 def _asked(platform: Platform, spec: ProbeSpec, *, hosts: int) -> Iterator[_Asked]:

@@ -41,6 +41,8 @@ class Links:
     def named(self, text: str, path: KeyPath, problems: Problems) -> str | None:
         """The link as the model writes it: the lower switch first, no ``#0``; None when there is no such link."""
         name, said = (text, self._rnic_problem(text)) if "/" in text else self._between(text)
+        if not said and self.hosts and name not in self._serving_names:
+            said = f"no traffic between the hosts of this run can take {quoted(name)}: nothing would show"
         if said:
             problems.add(path, said)
         return None if said else name
@@ -141,6 +143,10 @@ class Links:
                 for other in uplinks.upper:
                     found[(one, other) if rank[one] < rank[other] else (other, one)] += uplinks.count
         return found
+
+    @cached_property
+    def _serving_names(self) -> frozenset[str]:
+        return frozenset(cable.name for cable in self._serving)
 
     @cached_property
     def _serving(self) -> tuple[Cable, ...]:

@@ -89,7 +89,7 @@ def nearest(word: str, candidates: Collection[str]) -> str:
     if meant is not None and meant in candidates:
         return f"; {quoted(word)} is written {quoted(meant)} here"
     alike = (name for name in candidates if 2 * min(len(name), len(word)) >= _NEAR * (len(name) + len(word)))
-    by_lower = {name.lower(): name for name in islice(alike, CANDIDATES_MOST)}
+    by_lower = {name.lower(): name for name in islice(alike, CANDIDATES_MOST) if name != word}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR) if len(word) <= 100 else []
     return f"; did you mean {quoted(by_lower[found[0]])}?" if found else ""
 

@@ -70,6 +70,13 @@ class HostHealth:
             return error.host
         return None
 
+    def silent(self, host: str, why: str) -> str | None:
+        """A host did not answer the simplest question: it is out. Returns it if it went out just now."""
+        if host in self._out:
+            return None
+        self._out[host] = why
+        return host
+
     def finished(self, probe: Probe, result: ProbeResult) -> str | None:
         """Note how a probe ended; returns the host or claim that went out just now."""
         if result.outcome is not Outcome.ERROR:
@@ -77,8 +84,8 @@ class HostHealth:
                 if host in self._rows:
                     self._rows[host].worked(probe.claims)
             return None
-        host_blamed = result.error_host
-        if host_blamed is None or self.out(probe):
+        host_blamed = result.error_host or probe.hosts[0]  # where nobody knows, a bound needs somebody all the same
+        if self.out(probe):
             return None
         row = self._rows.setdefault(host_blamed, _Row())
         row.error(probe.claims)

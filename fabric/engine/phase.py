@@ -154,9 +154,7 @@ class PhaseRun:
                 if self._changes is not None:
                     self._changes.take(happening)
                 continue
-            client = run.take(happening)
-            if client is not None:
-                self._running[client] = run
+            self._running.update(dict.fromkeys(run.take(happening), run))
             if isinstance(happening, Lost):
                 self._note_out(self._health.lost(happening.error, final=not self._may_try_again(run)))
             self._arm(run)
@@ -201,14 +199,16 @@ class PhaseRun:
         if self._interrupted:
             return  # not reached: that is neither the fabric's fault nor ours
         self._directory.finished(result, run.outputs)
-        refusal = self._welcome.refusal(run.probe)
-        if run.lost_midway and refusal is None and self._may_try_again(run):
+        if run.lost_midway and self._may_try_again(run) and self._welcome.refusal(run.probe) is None:
             self._first[run.probe.probe_id] = result
             self._waiting[run.component].insert(0, run.probe)
             return
         self._note(result)
+        if run.missing is not None:
+            self._note_out(self._health.silent(*run.missing))
         self._note_out(self._health.finished(run.probe, result))
-        if refusal is not None and result.outcome is Outcome.ERROR and not self._given_up:
+        refusal = self._welcome.refusal(run.probe) if result.outcome is Outcome.ERROR else None
+        if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal, run.component)
 
     def _may_try_again(self, run: ProbeRun) -> bool:
@@ -244,8 +244,7 @@ class PhaseRun:
         self._directory.flush()
         for run in begun:
             self._alive += 1
-            for ticket in run.begin():
-                self._running[ticket] = run
+            self._running.update(dict.fromkeys(run.begin(), run))
             self._arm(run)
             if run.done:
                 self._unstarted.append(run)

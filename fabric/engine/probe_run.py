@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from fabric.engine.roll_call import RollCall
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeCommands, ProbeResult, Reading
+from fabric.model.probe import NamedPart, Probe, ProbeCommands, ProbeResult, Reading
 from fabric.model.topology import Topology
 from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
 from fabric.probes.kinds import KINDS
@@ -41,6 +42,7 @@ class ProbeRun:
         "_open",
         "_outputs",
         "_ready",
+        "_roll_call",
         "_servers",
         "_started_s",
         "_topology",
@@ -72,6 +74,7 @@ class ProbeRun:
         self._cancelled: set[Ticket] = set()
         self._error: ExecutorError | None = None
         self._late = self._late_host = ""
+        self._roll_call: RollCall | None = None
         self._started_s = executor.now()
 
     @property
@@ -83,6 +86,11 @@ class ProbeRun:
     def lost_midway(self) -> bool:
         """A session was lost under it, and that is all that is known: no tool has answered."""
         return isinstance(self._error, SessionLost) and self._client is None and not self._servers
+
+    @property
+    def missing(self) -> tuple[str, str] | None:
+        """A host that did not answer when it was asked afterwards, and what it did instead."""
+        return None if self._roll_call is None else self._roll_call.missing
 
     @property
     def outputs(self) -> tuple[CommandResult, ...]:
@@ -102,18 +110,41 @@ class ProbeRun:
         self.deadline_s = self._started_s + SERVER_READY_S
         return [self._start(command) for command in self._commands.servers]
 
-    def take(self, happening: Happening) -> Ticket | None:
-        """Move on by one happening; returns the client's ticket when that made the client start."""
+    def take(self, happening: Happening) -> list[Ticket]:
+        """Move on by one happening; returns the tickets of what that made start: the client, or the roll call."""
         if isinstance(happening, Ready):
             self._ready += 1
             if self._ready == len(self._commands.servers) and self._may_start_client():
                 self.deadline_s = None
-                return self._start_client()
+                return [self._start_client()]
+            return []
+        if self._roll_call is not None:
+            self._answered(happening, self._roll_call)
         elif isinstance(happening, Ended):
             self._ended(happening.ticket, happening.result)
         else:
             self._lost(happening)
-        return None
+        return self._call_the_roll() if self._is_doubtful() else []
+
+    def _is_doubtful(self) -> bool:
+        """It ended badly on several hosts, and it is not known yet whether they are all there."""
+        if self._open or self._roll_call is not None or self._late or len(self.probe.hosts) < 2:
+            return False
+        return not isinstance(self._error, HostUnreachable) and self._reading().outcome is not None
+
+    def _call_the_roll(self) -> list[Ticket]:
+        self._roll_call = RollCall(self.probe.hosts)
+        return [self._start(command) for command in self._roll_call.commands()]
+
+    def _answered(self, happening: Ended | Lost, roll_call: RollCall) -> None:
+        command = self._open.pop(happening.ticket)
+        if happening.ticket in self._cancelled:
+            return
+        if isinstance(happening, Ended):
+            self._outputs.append(happening.result)
+            roll_call.ended(happening.result)
+        else:
+            roll_call.lost(command, happening.error)
 
     def overdue(self) -> None:
         """The deadline passed: end what is still running."""
@@ -142,10 +173,12 @@ class ProbeRun:
             started_s=self._started_s,
             ended_s=self._executor.now(),
             error_host=self._error_host() if reading.outcome is Outcome.ERROR else None,
-            named=reading.named,
+            named=reading.named or self._silent(),
         )
 
     def _reading(self) -> Reading:
+        if self.missing is not None:
+            return Reading((), Outcome.ERROR, f"asked after it ended badly: {self.missing[1]}")
         if self._error is not None:
             return Reading((), Outcome.ERROR, str(self._error))
         if self._late:
@@ -155,10 +188,21 @@ class ProbeRun:
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
             return Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
 
-    def _error_host(self) -> str:
+    def _error_host(self) -> str | None:
+        """Whose the error is; of several hosts that all answered afterwards, nobody knows."""
+        if self._roll_call is not None:
+            return None if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host
         return self._late_host or self.probe.hosts[0]
+
+    def _silent(self) -> NamedPart | None:
+        """Of several hosts the one that is known not to answer."""
+        if self.missing is not None:
+            return NamedPart(self.missing[0], "silent")
+        if isinstance(self._error, HostUnreachable) and len(self.probe.hosts) > 1:
+            return NamedPart(self._error.host, "silent")
+        return None
 
     def _may_start_client(self) -> bool:
         return self._error is None and not self._servers and not self._cancelled

@@ -50,7 +50,11 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class NamedPart:
-    """A part that a tool itself calls bad: *component* ``gpu002/mlx5_3``; *condition* ``down`` or ``absent``."""
+    """
+    A part that is known to be bad, not inferred: *component* ``gpu002/mlx5_3``; *condition* ``down`` or ``absent``.
+
+    Those a tool itself said. Of a probe on several hosts also ``gpu002``, ``silent``: a host that does not answer.
+    """
 
     component: str
     condition: str

@@ -44,6 +44,14 @@ _MEANING = {
 _MOST_SUSPECTS = 20
 
 
+def meaning(verdict: Verdict) -> str:
+    """The outcome in words; a missed expectation alone is no bad part."""
+    missed = sum(found.outcome is Outcome.FAIL for found in verdict.expectations)
+    if missed and not any(probe.outcome is Outcome.FAIL for probe in verdict.probes):
+        return f"{missed} of {len(verdict.expectations)} expectations not met"
+    return _MEANING[verdict.outcome]
+
+
 def print_verdict(judged: JudgedRun) -> None:
     """Print it; colour only on a terminal."""
     console, buffer = _console()
@@ -74,7 +82,7 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     out.print(
         Text.assemble(
             (verdict.outcome.name, _STYLE[verdict.outcome]),
-            f"  {scenario.name} on {_hosts(scenario)}: {_MEANING[verdict.outcome]}",
+            f"  {scenario.name} on {_hosts(scenario)}: {meaning(verdict)}",
         )
     )
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())

@@ -44,7 +44,7 @@ class Rack:
         self.timeline = Timeline()
         self.ports = Ports(self)
         self.rerouting = Rerouting(self, faults, routing, settings)
-        self.ufm = Ufm(self, isolates=settings.ufm_isolates)
+        self.ufm = Ufm(self, there=settings.ufm, isolates=settings.ufm_isolates)
         self.seed_hash = mix64(seed)
         self.noise_cv = noise_cv
         self._faults = faults_by_host(topology, faults)

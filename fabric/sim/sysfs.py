@@ -93,8 +93,10 @@ def _files(asked: Asked, rnic: Rnic) -> dict[str, str]:
     }
     state |= {f"counters/{name}": str(value) for name, value in _counters(asked, port).items()}
     state |= {f"hw_counters/{name}": str(value) for name, value in _hardware(asked, port).items()}
-    files |= {f"ports/{rnic.port}/{name}": text for name, text in state.items()}
     number = asked.site.layout.platform.rnics.index(rnic)
+    if ethernet:
+        state["gid_attrs/ndevs/0"] = f"eth{number + 1}"  # as ip_link names them
+    files |= {f"ports/{rnic.port}/{name}": text for name, text in state.items()}
     sensors = hwmon_files(asked.site, rnic.device, number, asked.at_s)
     files |= {f"device/{name}": text for name, text in sensors.items()}
     return {f"{rnic.device}/{name}": text for name, text in files.items()}

@@ -43,10 +43,11 @@ class World:
         shield: bool = False,
         sm_reroute_s: float = 15.0,
         ufm_isolates: bool = False,
+        ufm: bool = False,
         subnet_managers: tuple[SubnetManager, ...] = (),
         life: Life = QUIET,
     ) -> None:
-        settings = FabricSettings(shield, sm_reroute_s, ufm_isolates, subnet_managers)
+        settings = FabricSettings(shield, sm_reroute_s, ufm_isolates, subnet_managers, ufm)
         standing = tuple(fault for fault in faults if fault.kind not in LIVELY)
         self._rack = Rack(topology, standing, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
         self._timeline = self._rack.timeline

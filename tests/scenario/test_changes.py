@@ -164,6 +164,17 @@ def test_more_than_the_blast_radius_is_refused_before_anything_is_planned(tmp_pa
         prepared(tmp_path, links)
 
 
+def test_a_link_that_no_traffic_of_the_run_takes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no traffic between the hosts of this run can take"):
+        prepared(tmp_path, "{ber: {links: su3-leaf3--spine02, effective: 1e-4}}")
+
+
+def test_a_phase_that_takes_longer_than_a_change_is_held_is_refused(tmp_path: Path) -> None:
+    long = LONG.replace("iterations: 2000", "iterations: 10000").replace("repeat: 3", "repeat: 9")
+    with pytest.raises(ConfigError, match=r"long takes about .* max_hold"):
+        prepared(tmp_path, BER, long)
+
+
 def test_the_run_can_be_judged_again_from_its_directory(tmp_path: Path) -> None:
     judged, _ = run(tmp_path, more="expect: [{compare: during/before, at_least: 0.1}]")
     again = app.analyze(Path(judged.path), baseline_path=None, rewrite=False)

@@ -16,14 +16,15 @@ class FabricSettings:
     """
     *shield*: switches reroute around dead ports by themselves. *sm_reroute_s*: from an event to new routes.
 
-    *ufm_isolates*: a UFM isolates ports with many bit errors. *subnet_managers*: in the order in which they prevail
-    at equal priority; none: one that nobody can reach.
+    *ufm*: there is one to be asked; *ufm_isolates*: it isolates ports with many bit errors. *subnet_managers*: in the
+    order in which they prevail at equal priority; none: one that nobody can reach.
     """
 
     shield: bool = False
     sm_reroute_s: float = 15.0
     ufm_isolates: bool = False
     subnet_managers: tuple[SubnetManager, ...] = ()
+    ufm: bool = False
 
 
 BY_ITSELF = FabricSettings()

@@ -36,17 +36,17 @@ class Unhealthy:
 
 
 class Ufm:
-    """What UFM knows; with *isolates* off it is not there at all."""
+    """What UFM knows; *there*: it can be asked; one that *isolates* is there."""
 
-    def __init__(self, rack: Rack, *, isolates: bool) -> None:
-        self._rack = rack
-        self.there = isolates
+    def __init__(self, rack: Rack, *, there: bool, isolates: bool) -> None:
+        self._rack, self._isolates = rack, isolates
+        self.there = there or isolates
         self._listed: dict[End, Unhealthy] = {}
         self._noticed: dict[End, float] = {}
 
     def look_at(self, sender: Port, at_s: float) -> None:
         """What a port between switches sends has changed: in a while its partner may be isolated for it."""
-        receiver = self._rack.ports.peer(sender) if self.there else None
+        receiver = self._rack.ports.peer(sender) if self._isolates else None
         if receiver is None or receiver.site is not None or sender.site is not None:
             return
         if not _is_high(sender):
