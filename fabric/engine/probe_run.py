@@ -85,7 +85,8 @@ class ProbeRun:
     @property
     def lost_midway(self) -> bool:
         """A session was lost under it, and that is all that is known: no tool has answered."""
-        return isinstance(self._error, SessionLost) and self._client is None and not self._servers
+        client_answered = self._client is not None and self._client_ticket not in self._cancelled
+        return isinstance(self._error, SessionLost) and not client_answered and not self._servers
 
     @property
     def missing(self) -> tuple[str, str] | None:

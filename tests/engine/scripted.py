@@ -11,7 +11,11 @@ from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Ticket
 
 Script = Callable[[Command], tuple[float, str | ExecutorError | None]]
-"""For a command: seconds until it ends, and its output (None: it never ends by itself; an error: it is lost)."""
+"""
+For a command: seconds until it ends, and its output, with exit status 1 if that begins with "fatal".
+
+Instead of the output None: it never ends by itself; an error: it is lost.
+"""
 
 
 class ScriptedExecutor:
@@ -46,7 +50,7 @@ class ScriptedExecutor:
             timeout = CommandTimeout(command.host, command.timeout_s)
             self._push(self._now_s + command.timeout_s, Lost(ticket, timeout, self._now_s + command.timeout_s))
         else:
-            self._end(ticket, self._now_s + after_s, 0, answer)
+            self._end(ticket, self._now_s + after_s, int(answer.startswith("fatal")), answer)
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:

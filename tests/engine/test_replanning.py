@@ -58,6 +58,7 @@ def test_a_host_between_two_that_are_left_out_gets_one_other_partner_of_its_own(
     results, _, _ = run(tmp_path, rack_topology(8), PHASES, script, gate=gate)
     made = {name for name in results if name.startswith("b/") and "re-planned" not in results[name].reason}
     added = made - {pair(n, n % 8 + 1, f"tor_all_reduce.r{r}") for n in range(1, 9) for r in (1, 2)}
+    assert ["re-planned" in results[pair(a, a + 1, "tor_all_reduce.r1")].reason for a in (3, 4)] == [True, False]
     assert added == {pair(a, b, f"tor_all_reduce.r{r}") for a, b in ((2, 4), (4, 6)) for r in (1, 2)}
 
 
@@ -87,6 +88,8 @@ def test_a_host_that_goes_in_the_middle_leaves_its_neighbours_to_each_other(tmp_
     results, _, watcher = run(tmp_path, rack_topology(5), [TOR], gone)
     assert watcher.out == ["gpu003"]
     assert results[pair(2, 4)].attempt == 1
+    events = read_events(tmp_path / "t" / "latest" / "events.jsonl")
+    assert [event["instead_of"] for event in events if event["event"] == "replanned"] == [pair(3, 4)]
     blamed = {result.error_host for result in results.values() if result.error_host is not None}
     assert blamed == {"gpu003"}
 
