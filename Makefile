@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 
-.PHONY: setup format check lint types layers test lab install
+.PHONY: setup format check lint types layers test slow lab install
 
 setup: .venv/.done
 
@@ -27,6 +27,9 @@ layers: setup
 
 test: setup
 	$(BIN)/pytest -q -n 3 --dist worksteal
+
+slow: setup
+	$(BIN)/pytest -q -n 3 --dist worksteal -m slow
 
 lab: setup
 	$(BIN)/pytest -q -m lab

@@ -18,6 +18,8 @@ from fabric.model.change import Lease
 from fabric.model.command import Command
 from tests.changes.guard_target import HOST, PEER, RealTarget, until
 
+pytestmark = pytest.mark.slow
+
 TTL_S = 1.5
 LATE_S = 3.0
 

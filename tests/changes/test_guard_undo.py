@@ -16,6 +16,8 @@ from fabric.changes.guard import GuardCannotWrite, GuardMissingTool, NotUndone
 from fabric.model.change import Check, Lease
 from tests.changes.guard_target import RealTarget, until
 
+pytestmark = pytest.mark.slow
+
 TTL_S = 0.5
 
 

@@ -24,6 +24,8 @@ from fabric.model.command import Command
 from fabric.ports import Ended, Lost, Sampled, Source
 from tests.executors.observing import TOKEN_NAME, collected, processes_with, running_with, until
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., ProcessExecutor]
 _TOOLS = ("sh", "cat", "env", "grep", "sed", "setsid", "sleep", "timeout", "echo", "true")
 

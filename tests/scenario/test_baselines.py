@@ -10,6 +10,8 @@ import pytest
 
 from tests.scenario.test_self_check import HEALTHY, ROOT, fabric, verdict
 
+pytestmark = pytest.mark.slow
+
 LATEST = "self-check/latest"
 
 

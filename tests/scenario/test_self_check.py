@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios" / "self-check.yaml"
 HEALTHY = ROOT / "inventory" / "demo-rack-healthy.yaml"
