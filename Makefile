@@ -26,15 +26,15 @@ layers: setup
 	$(BIN)/lint-imports
 
 test: setup
-	$(BIN)/pytest -q -n 3 --dist worksteal
+	$(BIN)/pytest -q
 
 slow: setup
-	$(BIN)/pytest -q -n 3 --dist worksteal -m slow
+	$(BIN)/pytest -q -m slow
 
 lab: setup
-	$(BIN)/pytest -q -m lab
+	$(BIN)/pytest -q -n0 -m lab
 
 install: setup
-	$(BIN)/pytest -q -m install --timeout 900
+	$(BIN)/pytest -q -n0 -m install --timeout 900
 
 check: lint types layers test
