@@ -1,9 +1,10 @@
-"""Adaptive routing switched on or off: for the whole fabric by its subnet managers, or in the RNICs of hosts (RoCE)."""
+"""Adaptive routing switched on or off: for the whole fabric by subnet managers or switches, or in the RNICs of hosts."""
 
 from __future__ import annotations
 
 from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.look import look, program
+from fabric.changes.nvue import SwitchRouting
 from fabric.changes.procedure import Procedure
 from fabric.changes.subnet_manager import SubnetManagerKeys
 from fabric.errors import NotInForce, Refused
@@ -16,21 +17,29 @@ SELECT = "adaptive_routing_forced_en_field_select"
 
 
 class AdaptiveRouting(Kind):
-    """Kind ``adaptive_routing``; param *on*. Scope ``job`` is no change: the probes ask for it themselves."""
+    """
+    Kind ``adaptive_routing``; param *on*. Scope ``job`` is no change: the probes ask for it themselves.
+
+    Of the fabric: InfiniBand by its subnet managers, RoCE by each of its switches.
+    """
 
     def __init__(self) -> None:
-        self._fabric = SubnetManagerKeys(_keys)
+        self._managers = SubnetManagerKeys(_keys)
+        self._switches = SwitchRouting()
+
+    def _fabric(self, context: Context) -> Kind:
+        return self._switches if context.topology.ethernet else self._managers
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
-        """One Alteration for each subnet manager, or one for the host; none when all is so already."""
+        """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
         if change.scope == "fabric":
-            return (yield from self._fabric.prepare(change, context))
+            return (yield from self._fabric(context).prepare(change, context))
         return (yield from _of_host(change, context))
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
-        """The managers' files and a master, or the register of every RNIC."""
+        """The managers' files and a master, every switch, or the register of every RNIC."""
         if change.scope == "fabric":
-            yield from self._fabric.confirm(change, alterations, context)
+            yield from self._fabric(context).confirm(change, alterations, context)
             return
         for alteration in alterations:
             for check in alteration.checks:
@@ -49,7 +58,7 @@ class AdaptiveRouting(Kind):
     ) -> Procedure[float]:
         """Of the fabric: wait until a master is at work again."""
         if change.scope == "fabric":
-            return (yield from self._fabric.recovered(change, alterations, context, until_s))
+            return (yield from self._fabric(context).recovered(change, alterations, context, until_s))
         return (yield from super().recovered(change, alterations, context, until_s))
 
 

@@ -19,15 +19,29 @@ def blast_problems(
     changes: Sequence[Change], topology: Topology, settings: ChangeSettings, allow: Collection[str]
 ) -> list[str]:
     """Everything that is too much, in words; each says what would allow it, or that nothing does."""
-    found = list(_single(changes, settings))
+    found = list(_single(changes, topology, settings))
     total = sum(1 for _ in topology.links())
     for together in at_once(changes):
-        found += _pairs(together)
-        if ALLOW not in allow:
-            found += [f"{text}{_unless(ALLOW)}" for text in _counted(together, total, settings.blast_radius)]
-        if ISOLATE not in allow:
-            found += [f"{text}{_unless(ISOLATE)}" for text in _cut_off(together, topology)]
+        found += _together(together, total, topology, settings, allow)
     return list(dict.fromkeys(found))
+
+
+def together_problems(
+    together: tuple[Change, ...], topology: Topology, settings: ChangeSettings, allow: Collection[str]
+) -> list[str]:
+    """What is too much of changes that are in force at the same time, in the same words."""
+    return list(_together(together, sum(1 for _ in topology.links()), topology, settings, allow))
+
+
+def _together(
+    together: tuple[Change, ...], total: int, topology: Topology, settings: ChangeSettings, allow: Collection[str]
+) -> Iterator[str]:
+    yield from _pairs(together)
+    yield from _same_keys(together, settings)
+    if ALLOW not in allow:
+        yield from (f"{text}{_unless(ALLOW)}" for text in _counted(together, total, settings.blast_radius))
+    if ISOLATE not in allow:
+        yield from (f"{text}{_unless(ISOLATE)}" for text in _cut_off(together, topology))
 
 
 def _unless(word: str) -> str:
@@ -53,13 +67,14 @@ def at_once(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
         yield tuple(change for change, from_s, until_s in spans if change.phase == phase and from_s <= now_s < until_s)
 
 
-def _single(changes: Sequence[Change], settings: ChangeSettings) -> Iterator[str]:
+def _single(changes: Sequence[Change], topology: Topology, settings: ChangeSettings) -> Iterator[str]:
     """What no company makes better or worse."""
     for change in changes:
         name = managed(change, (), settings)
+        by_switches = topology.ethernet and change.kind == "adaptive_routing"
         if name is not None:
             yield f"{change.change_id}: {name} is for management and never touched; {_NEVER}"
-        if change.scope == "fabric" and not settings.subnet_managers:
+        if change.scope == "fabric" and not by_switches and not settings.subnet_managers:
             yield f"{change.change_id}: the inventory names no subnet managers (changes: subnet_managers); {_NEVER}"
         if settings.via is None and _needs_via(change):
             yield f"{change.change_id}: switch ports are reached through a host (changes: via); {_NEVER}"
@@ -81,6 +96,22 @@ def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
         first = seen.setdefault(key, change)
         if first is not change:
             yield f"{change.change_id}: {first.change_id} alters {change.component} at the same time; {_NEVER}"
+
+
+def _same_keys(together: tuple[Change, ...], settings: ChangeSettings) -> Iterator[str]:
+    """Two changes that give one key of the subnet managers' file a value: the undo of one would undo the other."""
+    keys = {
+        "adaptive_routing": (settings.adaptive_on, settings.adaptive_off),
+        "shield": (settings.shield_on, settings.shield_off),
+    }
+    seen: dict[str, Change] = {}
+    for change in together:
+        if change.scope != "fabric" or change.kind not in keys:
+            continue
+        for key, _ in keys[change.kind][0 if change.params["on"] else 1]:
+            first = seen.setdefault(key, change)
+            if first.kind != change.kind:
+                yield f"{change.change_id}: {first.change_id} sets {key} of the same file; {_NEVER}"
 
 
 def _cable(component: str) -> tuple[str, ...]:

@@ -13,13 +13,20 @@ from hashlib import sha256
 from fabric.model.change import Argv
 from fabric.tools import opensm_conf
 
-NOTHING = "nothing to restore"
-"""What ``restore`` says when there is no backup: the file is what it was."""
+ABSENT = "absent"
+"""What ``absent`` says when none of the keys is there."""
 
 _TEXT = r"""
 LC_ALL=C; export LC_ALL; umask 077; set -f;
 fail() { printf 'fabric-conf: %s\n' "$1" >&2; exit 1; };
 synced() { sync -- "$1" 2>/dev/null || sync; };
+ended() { [ -s "$1" ] && [ "$(tail -c 1 -- "$1" | wc -l)" -eq 0 ] && echo 0 || echo 1; };
+lines_of() {
+    only=$1; shift;
+    awk -v only="$only" '
+        BEGIN { for (i = 1; i < ARGC; i++) { key = ARGV[i]; sub(/=.*/, "", key); wanted[key] = 1; } ARGC = 1; }
+        ($1 in wanted) == only { print; }' "$@";
+};
 verb=$1 config=$2 backup=$3; shift 3;
 folder=${config%/*}; [ "$folder" = "$config" ] && folder=.;
 new=$config.fabric-new;
@@ -36,7 +43,8 @@ set)
         synced "$folder";
     fi;
     cp -p -- "$config" "$new" || fail "$new: cannot be written";
-    awk '
+    awk -v ended="$(ended "$config")" '
+        function out(line) { printf "%s%s", (lines++ ? "\n" : ""), line; }
         BEGIN {
             for (i = 1; i < ARGC; i++) {
                 at = index(ARGV[i], "="); key = substr(ARGV[i], 1, at - 1);
@@ -44,12 +52,13 @@ set)
             }
             count = ARGC; ARGC = 1;
         }
-        $1 in wanted { print $1 " " wanted[$1]; done[$1] = 1; next; }
-        { print; }
+        $1 in wanted { out($1 " " wanted[$1]); done[$1] = 1; next; }
+        { out($0); }
         END {
             for (i = 1; i < count; i++) if (!(order[i] in done)) {
-                print order[i] " " wanted[order[i]]; done[order[i]] = 1;
+                out(order[i] " " wanted[order[i]]); done[order[i]] = 1;
             }
+            if (lines && ended) printf "\n";
         }
     ' "$@" <"$config" >"$new" || fail "$new: cannot be written";
     was=$(awk 'END { print NR; }' <"$config"); is=$(awk 'END { print NR; }' <"$new");
@@ -64,11 +73,55 @@ set)
     mv -f -- "$new" "$config" || fail "$config: cannot be replaced";
     synced "$folder";
     printf 'set %s\n' "$config" ;;
-restore)
-    [ -e "$backup" ] || { printf 'nothing to restore: %s\n' "$config"; exit 0; };
-    mv -f -- "$backup" "$config" || fail "$config: cannot be replaced";
+undo)
+    [ -L "$config" ] && fail "$config: a symbolic link; name the file itself";
+    [ -f "$config" ] || fail "$config: no such file";
+    trap 'rm -f -- "$new"' EXIT;
+    kept=; [ ! -e "$backup" ] || kept=$backup;
+    cp -p -- "$config" "$new" || fail "$new: cannot be written";
+    awk -v ended="$(ended "$config")" '
+        function out(line) { printf "%s%s", (lines++ ? "\n" : ""), line; }
+        function key_of(line) { sub(/^[ \t]+/, "", line); sub(/[ \t].*/, "", line); return line; }
+        function value_of(line) { sub(/^[ \t]*[^ \t]+[ \t]*/, "", line); sub(/[ \t]+$/, "", line); return line; }
+        BEGIN {
+            kept = ARGV[1];
+            for (i = 2; i < ARGC; i++) {
+                at = index(ARGV[i], "="); key = at ? substr(ARGV[i], 1, at - 1) : ARGV[i];
+                order[i] = key; had[key] = 0;
+                if (at && kept == "") { had[key] = 1; was[key, 1] = key " " substr(ARGV[i], at + 1); }
+            }
+            count = ARGC; ARGC = 1;
+            while (kept != "" && (getline line < kept) > 0) {
+                key = key_of(line); if (key in had) was[key, ++had[key]] = line;
+            }
+        }
+        $1 in had {
+            nth = ++seen[$1];
+            if (nth > had[$1]) next;
+            out(kept == "" && value_of($0) == value_of(was[$1, nth]) ? $0 : was[$1, nth]); next;
+        }
+        { out($0); }
+        END {
+            for (i = 2; i < count; i++) {
+                key = order[i];
+                for (nth = seen[key] + 1; nth <= had[key]; nth++) out(was[key, nth]);
+                seen[key] = had[key];
+            }
+            if (lines && ended) printf "\n";
+        }
+    ' "$kept" "$@" <"$config" >"$new" || fail "$new: cannot be written";
+    [ "$(lines_of 0 "$@" <"$config" | cksum)" = "$(lines_of 0 "$@" <"$new" | cksum)" ] || fail "$new: is not whole";
+    [ -z "$kept" ] || [ "$(lines_of 1 "$@" <"$kept" | cksum)" = "$(lines_of 1 "$@" <"$new" | cksum)" ] ||
+        fail "$new: is not whole";
+    if cmp -s -- "$config" "$new"; then printf 'nothing to undo: %s\n' "$config"; exit 0; fi;
+    synced "$new";
+    mv -f -- "$new" "$config" || fail "$config: cannot be replaced";
     synced "$folder";
-    printf 'restored %s\n' "$config" ;;
+    printf 'undone %s\n' "$config" ;;
+absent)
+    [ -f "$config" ] || fail "$config: no such file";
+    [ -z "$(lines_of 1 "$@" <"$config")" ] || fail "$config: has a key that was not there before";
+    printf 'absent %s\n' "$config" ;;
 drop)
     rm -f -- "$backup" "$backup.new" "$new" || fail "$backup: cannot be removed";
     printf 'dropped %s\n' "$backup" ;;
@@ -84,8 +137,11 @@ CONF_SH = " ".join(line.strip() for line in _TEXT.strip().splitlines())
 Says one line on stdout, or exits 1 with a reason on stderr.
 
 ``set`` copies CONFIG to BACKUP if there is none yet and gives each key its value (mode and owner stay; a key that is
-missing gets a line). ``restore`` puts BACKUP back over CONFIG. ``drop`` removes BACKUP. Each may be run twice; two
-that run at the same time in one folder wait for each other.
+missing gets a line). ``undo`` gives the lines of the keys back as they are in BACKUP, byte for byte, and touches no
+others: changes of other keys may come and go meanwhile, in any order. Without a BACKUP ``key=value`` says what was
+there, ``key`` that nothing was. ``absent`` succeeds when no line has one of the keys. ``drop`` removes BACKUP. Each may
+be run twice; two that run at the same time in one folder wait for each other. Whether the last line ends with a line
+break stays as it was.
 """
 
 
@@ -94,9 +150,23 @@ def edit(config: str, backup: str, values: Mapping[str, str]) -> Argv:
     return ("sh", "-c", CONF_SH, "fabric-conf", "set", config, backup, *opensm_conf.settings(values))
 
 
-def restore(config: str, backup: str) -> Argv:
-    """Put back what was there before the first ``edit``."""
-    return ("sh", "-c", CONF_SH, "fabric-conf", "restore", config, backup)
+def undo(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
+    """Give keys the lines that they had before the first ``edit``; None: there was none. ValueError as ``edit``."""
+    return ("sh", "-c", CONF_SH, "fabric-conf", "undo", config, backup, *_words(before))
+
+
+def absent(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
+    """See that the keys which were not there before are not there."""
+    gone = {key: None for key, value in before.items() if value is None}
+    return ("sh", "-c", CONF_SH, "fabric-conf", "absent", config, backup, *_words(gone))
+
+
+def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
+    """``key=value`` for what was there, ``key`` for what was not."""
+    words = opensm_conf.settings({key: "none" if value is None else value for key, value in before.items()})
+    return tuple(
+        word.partition("=")[0] if value is None else word for word, value in zip(words, before.values(), strict=True)
+    )
 
 
 def drop(config: str, backup: str) -> Argv:

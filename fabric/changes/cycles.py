@@ -43,3 +43,10 @@ def cycles(change: Change, *, now_s: float) -> Iterator[Cycle]:
     for number in range(int(params["count"])):
         yield Cycle(from_s, down_s)
         from_s += max(down_s, period_s) + float(params.get(f"jitter_{number}_s", 0.0))
+
+
+def cut_off(change: Change, *, after: int) -> str:
+    """What to say of a flap that ends after so many whole cycles; empty when those were all, or it is no flap."""
+    if change.kind != "port_flap" or after >= int(change.params["count"]):
+        return ""
+    return f"cut off after {after} of {int(change.params['count'])} cycles"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fabric.changes.closing import Seen, closing, seen_closed, seen_end
+from fabric.changes.kept_up import refuse_kept_up
 from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, adapter_end, cable_of, end_named, ethernet
 from fabric.changes.procedure import Procedure, pause
@@ -20,9 +21,14 @@ class LinkDown(Kind):
     """Kinds ``link_down`` and ``port_flap``; param *by*, one of fabric.changes.closing.WAYS."""
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
-        """One Alteration, at the end that can be opened again; never at both."""
+        """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
         cable = yield from self._cable(change, context)
-        return ((yield from closing(str(change.params["by"]), cable, context)),)
+        by = str(change.params["by"])
+        alteration = yield from closing(by, cable, context)
+        end, _ = _ends(alteration)
+        if isinstance(end, AdapterEnd):
+            yield from refuse_kept_up(by, end, context)
+        return (alteration,)
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The closed end says so, and the other end has no link."""

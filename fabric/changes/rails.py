@@ -7,6 +7,7 @@ the session itself does not go through what is closed, by the guard on the targe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from fabric.changes.kind import Context
@@ -23,24 +24,35 @@ BUSY, ISOLATE = "busy_hosts", "isolate"
 
 _NOT_FOUND = 127
 
+OURS = re.compile(r"(^|/)([a-z_]+_perf(_mpi)?|ib_(write|read|send)_(bw|lat))$")
+"""Programs that the probes put on GPUs: NCCL's tests and perftest. A job under such a name is taken for ours."""
+
 
 def check_rails(
-    change: Change, alterations: tuple[Alteration, ...], context: Context, allow: Collection[str]
-) -> Procedure[None]:
+    change: Change,
+    alterations: tuple[Alteration, ...],
+    context: Context,
+    allow: Collection[str],
+    *,
+    ours_run: bool = False,
+) -> Procedure[frozenset[str] | None]:
     """
     Nothing that must not be touched is touched, nobody works on the hosts, and none loses its last path.
 
-    Raises Refused with the word that would allow it, where one does. What cannot be looked at is refused.
+    With *ours_run* our own probes may be on the GPUs. Returns the other RNICs of its host that are active, None where
+    it needs none. Raises Refused with the word that would allow it, where one does. What cannot be looked at is
+    refused.
     """
     if not alterations:
-        return
+        return None
     untouchable = managed(change, alterations, context.settings)
     if untouchable:
         raise Refused(f"{change.component}: {untouchable} is for management (changes: management in the inventory)")
     for host in change.hosts if BUSY not in allow else ():
-        yield from _need_idle(host, context)
+        yield from _need_idle(host, context, ours_run=ours_run)
     if change.is_fault and "/" in change.component and ISOLATE not in allow:
-        yield from _need_other_path(change, context)
+        return (yield from _other_paths(change, context))
+    return None
 
 
 def managed(change: Change, alterations: tuple[Alteration, ...], settings: ChangeSettings) -> str | None:
@@ -59,16 +71,13 @@ def managed(change: Change, alterations: tuple[Alteration, ...], settings: Chang
     return next((name for name in settings.management if name.casefold() in folded), None)
 
 
-def _need_idle(host: str, context: Context) -> Procedure[None]:
+def _need_idle(host: str, context: Context, *, ours_run: bool) -> Procedure[None]:
     """No process on its GPUs, and no job of the batch system; a tool that is not there has nothing to say."""
-    smi = (program(context, host, "nvidia-smi"), "--query-compute-apps=pid", "--format=csv,noheader")
-    stdout, stderr, status = yield from plainly(host, smi)
-    if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
-        said = complaint(stdout, stderr)
-        raise Refused(f"{host}: whether its GPUs are in use cannot be seen (nvidia-smi: {said})", allow=BUSY)
-    pids = [line for line in stdout.split() if line.isdigit()] if status == 0 else []
-    if pids:
-        raise Refused(f"{host}: its GPUs are in use (processes {', '.join(pids[:8])})", allow=BUSY)
+    found = yield from _on_gpus(host, context, but_ours=ours_run)
+    if found and ours_run:  # one of ours that ends just now has lost its name already: who works stays
+        found &= yield from _on_gpus(host, context, but_ours=True)
+    if found:
+        raise Refused(f"{host}: its GPUs are in use (processes {', '.join(sorted(found)[:8])})", allow=BUSY)
     squeue = (program(context, host, "squeue"), "-h", "-w", word(host, "host"), "-o", "%i")
     stdout, stderr, status = yield from plainly(host, squeue)
     if status not in (0, _NOT_FOUND):
@@ -79,14 +88,32 @@ def _need_idle(host: str, context: Context) -> Procedure[None]:
         raise Refused(f"{host}: jobs run there ({', '.join(jobs[:8])})", allow=BUSY)
 
 
-def _need_other_path(change: Change, context: Context) -> Procedure[None]:
-    """Some other RNIC of the host is Active."""
+def _on_gpus(host: str, context: Context, *, but_ours: bool) -> Procedure[set[str]]:
+    """The processes on its GPUs; *but_ours*: without those that are called as the probes' programs are."""
+    asked = "pid,process_name" if but_ours else "pid"
+    smi = (program(context, host, "nvidia-smi"), f"--query-compute-apps={asked}", "--format=csv,noheader")
+    stdout, stderr, status = yield from plainly(host, smi)
+    if status not in (0, _NOT_FOUND) and "No devices were found" not in stdout:
+        said = complaint(stdout, stderr)
+        raise Refused(f"{host}: whether its GPUs are in use cannot be seen (nvidia-smi: {said})", allow=BUSY)
+    rows = [line.partition(",") for line in stdout.splitlines()] if status == 0 else []
+    return {pid.strip() for pid, _, name in rows if pid.strip().isdigit() and not OURS.search(name.strip())}
+
+
+def _other_paths(change: Change, context: Context) -> Procedure[frozenset[str]]:
+    """The other RNICs of the host that are Active; Refused when there is none."""
     name, _, device = change.component.partition("/")
     host = context.topology.hosts.get(name)
     others = [] if host is None else [rnic for rnic in host.platform.rnics if rnic.device != device]
-    if others:
-        asked = sysfs.states([(rnic.device, rnic.port) for rnic in others])
-        states = sysfs.read_states(*(yield from plainly(name, asked)))
-        if "ACTIVE" in states:
-            return
-    raise Refused(f"{change.component}: {name} has no other active RNIC: it would be cut off", allow=ISOLATE)
+    asked = [others] if others else []
+    active: set[str] = set()
+    while asked:
+        rnics = asked.pop()
+        states = sysfs.read_states(*(yield from plainly(name, sysfs.states([(one.device, one.port) for one in rnics]))))
+        if len(states) == len(rnics):
+            active |= {rnic.device for rnic, state in zip(rnics, states, strict=True) if state == "ACTIVE"}
+        elif len(rnics) > 1:  # some are not there, and which is not said: one by one
+            asked += [[rnic] for rnic in rnics]
+    if not active:
+        raise Refused(f"{change.component}: {name} has no other active RNIC: it would be cut off", allow=ISOLATE)
+    return frozenset(active)

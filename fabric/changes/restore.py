@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.changes.guard import Guard, Listed, UnknownChange
+from fabric.changes.isolation import Unhealthy, give_back
 from fabric.changes.procedure import Procedure, ask
 from fabric.changes.undo import undo_unguarded
-from fabric.errors import ExecutorError, FabricError
+from fabric.errors import FabricError
 from fabric.model.change import Alteration, Check
 
 TRIES = 3
 
-Report = Callable[[str, bool], None]
-"""Is told in words what became of one alteration, and whether it is certain that nothing of it is left."""
+Report = Callable[[str, str, bool], None]
+"""Is told the host, in words what became of one alteration there, and whether it is certain that nothing is left."""
+
+MOST_WORDS = 100
+"""A prior state of more characters is cut (choice: a line on a terminal)."""
+
+_PTER = " PTER: "
+_NO_ERRORS = "error_type_admin 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,31 @@ def take_back(left: Left, report: Report) -> Procedure[None]:
             said, certain = f"not seen undone: {exc}", False
         if certain:
             break
-    report(f"{host}: {left.alteration.prior}: {said}", certain)
+    report(host, f"{in_words(left.alteration.prior)}: {said}", certain)
+
+
+def in_words(prior: str) -> str:
+    """What was seen before a change, short enough for one line."""
+    port, register, fields = prior.partition(_PTER)
+    if register:
+        prior = f"{port}: no bit errors" if _NO_ERRORS in fields.split(", ") else f"{port}: bit errors of before"
+    return prior if len(prior) <= MOST_WORDS else f"{prior[: MOST_WORDS - 1]}…"
+
+
+def take_off_list(list_was: Unhealthy | None, report: Report) -> Procedure[None]:
+    """Return the ports that our own fault has put on UFM's list; says nothing where there are none."""
+    if list_was is None:
+        return
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            ours = yield from give_back(list_was)
+        except FabricError as exc:
+            if not left:
+                report(list_was.via, f"ports of {', '.join(list_was.ends)} may be isolated still: {exc}", False)
+            continue
+        if ours:
+            report(list_was.via, f"{', '.join(ours)}: taken off UFM's list of unhealthy ports", True)
+        return
 
 
 def _without_guard(left: Left) -> Procedure[tuple[str, bool]]:
@@ -78,14 +109,11 @@ def take_back_all(host: str, guard: Guard, report: Report) -> Procedure[None]:
     try:
         answer = yield from ask(host, guard.list())
         listed = guard.read_list(answer)
-    except ExecutorError as exc:
-        report(str(exc), False)
-        return
     except FabricError as exc:
-        report(f"{host}: {exc}", False)
+        report(host, str(exc).removeprefix(f"{host}: "), False)
         return
     if not listed:
-        report(f"{host}: no change is held here", True)
+        report(host, "no change is held here", True)
     for one in listed:
         yield from _revert_listed(host, guard, one, report)
 
@@ -95,6 +123,6 @@ def _revert_listed(host: str, guard: Guard, one: Listed, report: Report) -> Proc
         answer = yield from ask(host, guard.revert(one.guard_id), timeout_s=90.0)
         guard.read_reverted(answer)
     except FabricError as exc:
-        report(f"{host}: {one.guard_id} of {one.owner}: not seen undone: {exc}", False)
+        report(host, f"{one.guard_id} of {one.owner}: not seen undone: {exc}", False)
     else:
-        report(f"{host}: {one.guard_id} of {one.owner}: taken back", True)
+        report(host, f"{one.guard_id} of {one.owner}: taken back", True)

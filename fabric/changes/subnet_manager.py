@@ -7,6 +7,7 @@ asked for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from shlex import join, quote
 
@@ -22,6 +23,9 @@ from fabric.tools import opensm_conf, sminfo
 MASTER_S = 60.0
 """A restarted manager must be seen as master within so much (seconds; choice: a first sweep takes 10 to 20)."""
 POLL_S = 1.0
+
+_SPECIAL, _ESCAPED = re.compile(r"[\\/&]"), r"\\\g<0>"
+"""What sed would not take literally in a replacement."""
 
 SETTLE_S = 20.0
 """
@@ -99,31 +103,41 @@ def _alteration(
         raise Refused(
             f"{manager.host}: {backup} is there: an earlier change of this file was not taken back (fabric restore)"
         )
-    undo, checks = _way_back(manager.config, backup, {key: before.get(key) for key in wanted})
+    was = {key: before.get(key) for key in wanted}
+    undo, checks = _way_back(manager.config, backup, was)
     seen = ", ".join(f"{key} {before.get(key, '(not there)')}" for key in wanted)
     return Alteration(
         host=manager.host,
         apply=(conf_shell.edit(manager.config, backup, wanted), manager.reload),
-        undo=(*undo, conf_shell.drop(manager.config, backup), manager.reload),
+        undo=(undo, conf_shell.drop(manager.config, backup), manager.reload),
         checks=checks,
         prior=f"{manager.host}:{manager.config}: {seen}",
-        manual=f"mv {quote(backup)} {quote(manager.config)} && {join(manager.reload)}",
+        manual=_by_hand(manager, backup, was),
     )
 
 
-def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tuple[tuple[Argv, ...], tuple[Check, ...]]:
+def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tuple[Argv, tuple[Check, ...]]:
     """
-    How the keys get the values they had, and how to see it.
+    How the keys get back the lines that they had, and how to see it.
 
-    They are set one by one, so that changes of other keys of the same file may come and go meanwhile. Where a key was
-    not there at all, the whole file is put back; that nothing is left to put back then shows it.
+    Only their own lines, so that changes of other keys of the same file may come and go meanwhile, in any order.
     """
     there = {key: value for key, value in before.items() if value is not None}
     seen = Check(("cat", config), tuple(opensm_conf.equals(key, value) for key, value in there.items()))
-    if len(there) == len(before):
-        return (conf_shell.edit(config, backup, there),), (seen,)
-    back = conf_shell.restore(config, backup)
-    return (back,), (seen, Check(back, (f"^{conf_shell.NOTHING}",)))
+    gone = Check(conf_shell.absent(config, backup, before), (f"^{conf_shell.ABSENT}",))
+    return conf_shell.undo(config, backup, before), (seen,) if len(there) == len(before) else (seen, gone)
+
+
+def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | None]) -> str:
+    """What a person would type: the keys' lines as they were, and nothing else of the file."""
+    edits = (
+        f"/^[[:space:]]*{key}[[:space:]]/d"
+        if value is None
+        else f"s/^[[:space:]]*{key}[[:space:]].*/{key} {_SPECIAL.sub(_ESCAPED, value)}/"
+        for key, value in before.items()
+    )
+    script = "; ".join(edits)
+    return f"sed -i {quote(script)} {quote(manager.config)} && rm -f {quote(backup)} && {join(manager.reload)}"
 
 
 def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:

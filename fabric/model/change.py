@@ -14,11 +14,13 @@ class When:
     When a change is in force.
 
     *at_s*: seconds after the phase's first probe began; None: before the first probe begins. *for_s*: how long; None:
-    until the last probe of the phase has ended.
+    until the last probe of the phase has ended. *stop_above*: by counter, the most that a receiver of its cable may
+    count meanwhile; beyond it every change of the phase is taken back, and the phase was not measured as asked.
     """
 
     at_s: float | None = None
     for_s: float | None = None
+    stop_above: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +227,9 @@ class ChangeResult:
     How one change ended.
 
     *state*: ``reverted`` (as asked, and read back), ``refused`` (a guard rail; nothing was altered), ``failed`` (could
-    not be made, or was not seen in force; taken back), ``lost`` (its guard took it back before its time), ``open`` (it
-    may still be live). *counters*: by how much the receivers' counters grew from just before it was applied until just
-    after it was taken back.
+    not be made, was not seen in force, or had to stop; taken back), ``lost`` (its guard took it back before its time),
+    ``open`` (it may still be live). *counters*: by how much the receivers' counters grew from just before it was
+    applied until just after it was taken back.
     """
 
     change: Change

@@ -53,7 +53,8 @@ class NamedPart:
     """
     A part that is known to be bad, not inferred: *component* ``gpu002/mlx5_3``; *condition* ``down`` or ``absent``.
 
-    Those a tool itself said. Of a probe on several hosts also ``gpu002``, ``silent``: a host that does not answer.
+    Those a tool itself said. Of a probe on several hosts also ``gpu002``, ``silent``: a host that does not answer, or
+    ``garbled``: its tools print what cannot be read.
     """
 
     component: str

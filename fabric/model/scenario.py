@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.model.change import ChangeSpec
+from fabric.model.sampling import SampleSettings
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -106,8 +107,47 @@ class ConcurrentRingsSpec:
     repeat: int = 1
 
 
-ProbeSpec = LoopbackSpec | RnicToRnicSpec | AllToAllSpec | TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec
+@dataclass(frozen=True, slots=True)
+class PairwiseSpec:
+    """
+    RNIC to RNIC of another host on the same rail, with ib_write_bw, in *rounds* in which each host is measured once.
+
+    The first round stays under the leaves, the others cross them. *size_bytes* and *queue_pairs* as in the published
+    limit (oci-hpc).
+    """
+
+    name: str = "pairwise"
+    rounds: int = 3
+    size_bytes: int = 64 << 10
+    duration_s: int = 3
+    queue_pairs: int = 2
+    repeat: int = 1
+
+
+ProbeSpec = (
+    LoopbackSpec
+    | RnicToRnicSpec
+    | AllToAllSpec
+    | TorAllReduceSpec
+    | GroupAllReduceSpec
+    | ConcurrentRingsSpec
+    | PairwiseSpec
+)
 """What one entry of a phase's ``probes:`` asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocaliseSettings:
+    """
+    Further rounds of pair tests after the planned ones: at most *rounds* in all, begun within *budget_s* seconds.
+
+    *paths* ``static``: the switches' tables say which uplinks a pair crosses, and they are read; ``unknown``: adaptive
+    routing or ECMP decides, and uplinks and spines cannot be told apart.
+    """
+
+    rounds: int = 10
+    budget_s: float = 1200.0
+    paths: str = "unknown"  # "unknown" | "static"
 
 
 Where = tuple[tuple[str, str], ...]
@@ -120,7 +160,8 @@ class Phase:
     A part of a scenario; runs only for hosts that passed every phase in *needs*.
 
     *changes* are in force while it runs; *env* is given to every collective. A matrix makes several phases of one that
-    is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition.
+    is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. With
+    *localise* further rounds of its pairwise probes find the bad part.
     """
 
     name: str
@@ -131,6 +172,7 @@ class Phase:
     label: str = ""
     where: Where = ()
     round: int = 1
+    localise: LocaliseSettings | None = None
 
     @property
     def written(self) -> str:
@@ -186,10 +228,15 @@ Expectation = ExpectedRatio | ExpectedEnd | ExpectedRecovery
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """*baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it."""
+    """
+    *baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it.
+
+    *samples* ``auto``: as many of each probe as it takes to tell; ``as_written``: as ``repeat`` says.
+    """
 
     baseline: str | None = None
     marginal: float = 0.005
+    samples: str = "as_written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +252,4 @@ class Scenario:
     judge: JudgeSettings
     expect: tuple[Expectation, ...] = ()
     allow: tuple[str, ...] = ()  # guard rails that are lifted, by the name of the override
+    sample: SampleSettings | None = None  # what is read on the hosts meanwhile; None: nothing

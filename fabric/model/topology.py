@@ -122,11 +122,26 @@ class Uplinks:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """
+    How a switch itself is reached; *user* and *port* None: as hosts are.
+
+    *management* is what its system is configured with (``nvue``); None: it is not configured by us.
+    """
+
+    address: str
+    management: str | None = None
+    user: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch; *tier* is ``leaf``, ``spine`` or ``core``."""
+    """One switch; *tier* is ``leaf``, ``spine`` or ``core``; it is never a host under test. *login* None: unreached."""
 
     name: str
     tier: str
+    login: Login | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +170,16 @@ class Topology:
             if host.leaves:
                 groups.setdefault(host.leaves, []).append(host.name)
         return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def logins(self) -> Mapping[str, Login]:
+        """The switches that can be reached themselves, in inventory order."""
+        return {switch.name: switch.login for switch in self.switches.values() if switch.login is not None}
+
+    @cached_property
+    def ethernet(self) -> bool:
+        """Whether every host is on Ethernet (RoCE), so that the switches decide how to route, each for itself."""
+        return bool(self.hosts) and all(host.platform.link_layer == "ethernet" for host in self.hosts.values())
 
     def links(self) -> Iterator[Link]:
         """Every cable: host to leaf first, then switch to switch."""

@@ -31,7 +31,7 @@ def _statistics(asked: Asked, port: Port) -> str:
     counts = asked.ports.counts(port, asked.at_s, view="ethtool")
     by_lane = lanes(counts)
     received, sent = int(counts.received_gb * 1e9 / 8), int(counts.sent_gb * 1e9 / 8)
-    lost = int(counts.effective)
+    lost = counts.effective_errors
     rows = {
         "rx_packets": 0,
         "rx_bytes": 0,
@@ -52,7 +52,7 @@ def _statistics(asked: Asked, port: Port) -> str:
         "rx_discards_phy": 0,
         "tx_discards_phy": 0,
         "rx_pcs_symbol_err_phy": lost,
-        "rx_corrected_bits_phy": sum(by_lane),
+        "rx_corrected_bits_phy": counts.corrected_errors,
         **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(by_lane)},
     }
     return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())

@@ -14,9 +14,13 @@ _KINDS = {
     "rnic": ("slow", "broken", "hanging", "absent", "hot", "bit_errors"),
     "gpu": ("slow", "broken", "hanging", "absent", "hot"),
     "part": ("slow", "broken", "hanging", "absent"),  # a part or path that is not there carries nothing: broken
+    "cable of an RNIC": ("slow",),
     "leaf": ("slow", "broken", "hanging", "absent"),
     "switch or cable above the leaves": ("slow", "broken"),
 }
+
+PORT = ":port"
+"""Behind the name of an RNIC: its cable, which a loopback inside the host does not use."""
 
 
 @dataclass(slots=True)
@@ -70,7 +74,9 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
             raise ValueError(f"{fault.component}: there is no such host or switch")
         _require(fault, _what(host.platform, part, fault))
         held = found.setdefault(name, HostFaults())
-        if part or fault.kind == "slow":
+        if part.endswith(PORT):
+            held.add(f"{part.removesuffix(PORT)}:leaf", fault.kind, factor=fault.factor)
+        elif part or fault.kind == "slow":
             held.add(part, fault.kind, factor=fault.factor)
         else:
             held.host_kind = fault.kind
@@ -101,6 +107,8 @@ def _what(platform: Platform, part: str, fault: Fault) -> str:
         return "host"
     if part in platform.rnic_by_device:
         return "rnic"
+    if part.endswith(PORT) and part.removesuffix(PORT) in platform.rnic_by_device:
+        return "cable of an RNIC"
     if part in platform.gpu_by_name:
         return "gpu"
     if part in _other_parts(platform):

@@ -2,15 +2,16 @@
 The guard of a change in the simulated rack: the words of the real one, simulated time.
 
 ``sh -c TEXT fabric-guard DIRECTORY VERB ARGS...``: the text is not read, only the words after it. Guards are kept per
-host and directory; a host that hangs does not undo until it hangs no more.
+host and directory (``guard_folder``, ``guard_process``); what can happen to them is in ``guard_mishaps``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import partial
 
+from fabric.sim.guard_folder import Held
+from fabric.sim.guard_process import GuardProcess
 from fabric.sim.guard_steps import Meaning, Steps
 from fabric.sim.hashing import mix64
 from fabric.sim.ip_link import MANAGEMENT, interfaces
@@ -19,30 +20,12 @@ from fabric.sim.process import Process
 from fabric.sim.rack import Rack
 
 NAME = "fabric-guard"
-LOOK_S = 0.2  # the real one looks at its lease every 0.25 s
-MOST_BACKOFF_S = 30.0
+LOCK_S = 10.0
+"""A call waits so long for the lock of its change (as the real one)."""
+
+_LOCK_LOOK_S = 0.05
 
 _ID = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
-
-
-@dataclass(slots=True)
-class Held:
-    """One change that a host knows of; times are simulated seconds."""
-
-    guard_id: str
-    owner: str
-    devices: tuple[str, ...]
-    undo: str
-    checks: str
-    term_s: float
-    lease_s: float
-    state: str = "armed"
-    alive: bool = True
-    log: list[str] = field(default_factory=list)
-
-    def gone(self, now_s: float) -> bool:
-        """Nothing may be applied under it any more."""
-        return self.state not in ("armed", "applied") or not self.alive or now_s >= self.lease_s
 
 
 class Wrong(Exception):
@@ -61,14 +44,15 @@ class GuardCall:
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Start it, unless it is killed before."""
-        call = _Call(rack, process, self._words, self._meaning)
+        call = _Call(rack, process, self._words, self._meaning, at_s)
         rack.timeline.at(at_s + ANSWER_S, call.act)
 
 
 class _Call:
     """A call under way on one host."""
 
-    def __init__(self, rack: Rack, process: Process, words: tuple[str, ...], meaning: Meaning) -> None:
+    def __init__(self, rack: Rack, process: Process, words: tuple[str, ...], meaning: Meaning, began_s: float) -> None:
+        self._began_s = began_s
         self._rack, self._process, self._site = rack, process, process.site
         self._directory, self._verb, self._args = (words[0], words[1], words[2:]) if len(words) > 1 else ("", "", ())
         self._steps = Steps(rack, process.site, meaning, process.pid)
@@ -84,12 +68,26 @@ class _Call:
                 raise Wrong(64, f"usage no verb {self._verb}")
             if self._args and not _ID.fullmatch(self._args[0]):
                 raise Wrong(64, f"usage bad id {self._args[0]}")
+            if self._verb in _LOCKING and self._must_wait(now_s):
+                self._rack.timeline.at(now_s + _LOCK_LOOK_S, self.act)
+                return
             answer = verb[0](self, now_s)
         except Wrong as wrong:
             self._end(now_s, f"{wrong}\n", stderr=wrong.stderr, status=wrong.status)
         else:
             if answer is not None:
                 self._end(now_s, answer)
+
+    def _must_wait(self, now_s: float) -> bool:
+        """Another call acts on this change; after LOCK_S nobody waits any longer."""
+        held = self._known()
+        if not held.locked(now_s, self._rack.timeline.alive, by=self._process.pid):
+            return False
+        if now_s < self._began_s + LOCK_S:
+            return True
+        if self._verb != "revert":
+            raise Wrong(73, f"busy {held.guard_id} owner {held.owner}")
+        raise self._not_undone(held, "another call holds this change\n", now_s)
 
     def _end(self, now_s: float, stdout: str, *, stderr: str = "", status: int = 0) -> None:
         self._rack.timeline.exit(self._process, now_s, status=status, stdout=stdout, stderr=stderr)
@@ -102,7 +100,7 @@ class _Call:
 
     def _live(self, now_s: float) -> Held:
         held = self._known()
-        if held.gone(now_s):
+        if held.gone(now_s, self._boot):
             raise Wrong(75, f"gone {held.guard_id}")
         return held
 
@@ -113,18 +111,20 @@ class _Call:
             missing = self._steps.known(line)
             if missing is not None:
                 raise Wrong(78, f"missing {missing}")
-        self._sweep(guard_id, owner)
+        self._sweep(guard_id, owner, now_s)
         named = tuple(device for device in devices.split(",") if device)
         self._allow(named, now_s)
         term_s = now_s + hold_s
-        held = Held(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s))
+        held = Held(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
+        held.process = GuardProcess(self._rack, self._held, held, self._steps)
         self._held[guard_id] = held
-        self._watch(held, held.lease_s)
+        held.process.watch(held.process.end_of_lease())
         return f"armed {guard_id} ttl {ttl} boot {self._boot_id()}\n"
 
-    def _sweep(self, guard_id: str, owner: str) -> None:
+    def _sweep(self, guard_id: str, owner: str, now_s: float) -> None:
         for other in list(self._held.values()):
-            if other.state == "reverted":
+            free = not other.locked(now_s, self._rack.timeline.alive)
+            if other.state == "reverted" or (free and other.abandoned(now_s, self._boot)):
                 del self._held[other.guard_id]
             elif other.owner != owner or other.guard_id == guard_id:
                 raise Wrong(73, f"busy {other.guard_id} owner {other.owner}")
@@ -137,96 +137,91 @@ class _Call:
             if device not in interfaces(asked) and asked.local_port(device) is None:
                 raise Wrong(77, f"forbidden {device} unknown device")
 
+    @property
+    def _boot(self) -> int:
+        return self._rack.boots.get(self._site.host.name, 0)
+
     def _boot_id(self) -> str:
-        name_hash = self._site.name_hash
+        name_hash = self._site.name_hash + 2 * self._boot
         bits = f"{mix64(name_hash):016x}{mix64(name_hash + 1):016x}"
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 
     def _apply(self, now_s: float) -> None:
         held = self._live(now_s)
         self._allow(held.devices, now_s)
-        held.state = "applied"
+        if held.applying(now_s):
+            raise Wrong(73, f"busy {held.guard_id} owner {held.owner}")
+        held.lock_pid = self._process.pid
+        held.becomes("applied")
         self._step(held, self._args[1].splitlines(), "", now_s)
 
     def _step(self, held: Held, lines: list[str], printed: str, now_s: float) -> None:
-        """One step of an apply, and the next one a moment later; each is fenced by the lease."""
+        """Begin the next step of an apply; each is fenced by the lease."""
         if self._process.pid not in self._rack.timeline.alive:
             return
-        if held.gone(now_s) or self._held.get(held.guard_id) is not held:
+        if held.gone(now_s, self._boot) or self._held.get(held.guard_id) is not held:
             self._end(now_s, f"{printed}\ngone {held.guard_id}\n", status=75)
-            return
-        if not lines:
+        elif not lines:
             self._end(now_s, f"{printed}\napplied {held.guard_id}\n")
+        else:
+            held.step_until_s = now_s + ANSWER_S
+            self._rack.timeline.at(now_s + ANSWER_S, partial(self._carry_out, held, lines, printed))
+
+    def _carry_out(self, held: Held, lines: list[str], printed: str, now_s: float) -> None:
+        """A step that has begun is carried out also when its caller is gone, unless the whole host is."""
+        if held.boot != self._boot:
             return
         said = self._steps.run(lines[0], now_s)
         printed += said.stdout
         if said.status != 0:
-            answer = f"{printed}\nfailed {said.status} {lines[0]}\n"
-            self._end(now_s, answer, stderr=said.stderr, status=71)
+            self._end(now_s, f"{printed}\nfailed {said.status} {lines[0]}\n", stderr=said.stderr, status=71)
             return
-        self._rack.timeline.at(now_s + ANSWER_S, partial(self._step, held, lines[1:], printed))
+        self._step(held, lines[1:], printed, now_s)
 
     def _renew(self, now_s: float) -> str:
         held = self._live(now_s)
         held.lease_s = min(now_s + _seconds(self._args[1]), held.term_s)
-        self._watch(held, held.lease_s)
         return f"renewed {held.guard_id} left {held.lease_s - now_s:.2f}\n"
 
     def _lift(self, now_s: float) -> str:
         held = self._live(now_s)
-        wrong = self._steps.undone(held.undo, held.checks, now_s)
+        wrong = self._undone(held, now_s)
         if wrong:
             raise Wrong(76, f"not-undone {held.guard_id}", wrong)
-        held.state = "armed"
+        held.becomes("armed")
         return f"lifted {held.guard_id}\n"
 
     def _revert(self, now_s: float) -> str:
         held = self._known()
         how = " by-guard" if held.state == "reverted" else ""
-        wrong = self._steps.undone(held.undo, held.checks, now_s)
+        wrong = self._undone(held, now_s)
         if wrong:
-            held.lease_s = min(held.lease_s, now_s)
-            held.state = "stuck" if held.state == "reverted" else held.state
-            self._watch(held, now_s)
-            raise Wrong(76, f"not-undone {held.guard_id}", f"{wrong}not undone: {held.guard_id}\n")
+            raise self._not_undone(held, f"{wrong}not undone: {held.guard_id}\n", now_s)
         del self._held[held.guard_id]
         return f"reverted {held.guard_id}{how}\n"
 
+    def _undone(self, held: Held, now_s: float) -> str:
+        """What is wrong after an undo by what the folder says."""
+        if held.undo is None or held.checks is None:
+            return f"undo or checks are missing in {self._directory}/{held.guard_id}\n"
+        wrong = self._steps.undone(held.undo, held.checks, now_s)
+        return wrong or ("a step of an apply still runs\n" if held.applying(now_s) else "")
+
+    def _not_undone(self, held: Held, why: str, now_s: float) -> Wrong:
+        """The lease is over: the guard, if it lives, goes on trying."""
+        held.lease_s = None
+        if held.state == "reverted":
+            held.becomes("stuck")
+        if held.alive and held.process is not None:
+            held.process.watch(now_s)
+        return Wrong(76, f"not-undone {held.guard_id}", why)
+
     def _list(self, now_s: float) -> str:
-        return "".join(_listed(self._held[guard_id], now_s) for guard_id in sorted(self._held))
+        return "".join(self._held[guard_id].listed(now_s, self._boot) for guard_id in sorted(self._held))
 
     def _log(self, now_s: float) -> str:
         del now_s
         return "".join(f"{line}\n" for line in self._known().log)
-
-    def _watch(self, held: Held, lease_s: float) -> None:
-        """Look again when the lease must have run out."""
-        self._rack.timeline.at(lease_s + LOOK_S, partial(self._look, held, 1.0))
-
-    def _look(self, held: Held, backoff_s: float, now_s: float) -> None:
-        """The guard: undo when the lease has run out; if that fails, again after a while, for ever."""
-        due = held.alive and self._held.get(held.guard_id) is held and now_s >= held.lease_s
-        if not due or (backoff_s == 1.0 and held.state not in ("armed", "applied")):
-            return
-        wrong = "the host hangs\n"
-        if self._rack.host_kind(self._site.host.name) != "hanging":
-            held.log.append(f"{now_s:.2f} the lease has run out: undo")
-            wrong = self._steps.undone(held.undo, held.checks, now_s)
-        if not wrong:
-            held.state, held.alive = "reverted", False
-            held.log.append(f"{now_s:.2f} undone")
-            return
-        held.state = "stuck"
-        held.log += [f"{now_s:.2f} {line}" for line in wrong.splitlines()]
-        later_s = now_s + backoff_s
-        self._rack.timeline.at(later_s, partial(self._look, held, min(2 * backoff_s, MOST_BACKOFF_S)))
-
-
-def _listed(held: Held, now_s: float) -> str:
-    left_s = max(0.0, held.lease_s - now_s) if held.state in ("armed", "applied") else 0.0
-    life = "alive" if held.alive else "dead"
-    who = f"change {held.guard_id} owner {held.owner} state {held.state}"
-    return f"{who} left {left_s:.2f} guard {life} boot same\n"
 
 
 def _seconds(text: str) -> float:
@@ -245,3 +240,4 @@ _VERBS = {
     "list": (_Call._list, 0),
     "log": (_Call._log, 1),
 }
+_LOCKING = frozenset({"apply", "renew", "lift", "revert"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fabric.sim.line_kinds import LineKind
@@ -40,14 +40,19 @@ UNWORN = Wear()
 
 @lru_cache(maxsize=1024)
 def quality_of(line: LineKind, rate_gbps: float, injection: Injection | None, wear: Wear) -> LinkQuality:
-    """What a healthy line's own errors, injected ones and wear make of one direction."""
+    """
+    What a healthy line's own errors, injected ones and wear make of one direction.
+
+    Bits that are wrong behind the FEC were wrong before it as well: counters must add up, so the raw ratio has both.
+    """
     ber = 0.0 if injection is None else injection.ber
     raw = line.raw_ber + wear.raw + (ber if injection is not None and injection.kind == RAW else 0.0)
     effective = wear.effective + (ber if injection is not None and injection.kind == EFFECTIVE else 0.0)
-    return link_quality(
+    quality = link_quality(
         raw_ber=min(0.5, raw),
         effective_ber=min(0.5, effective) or None,
         fec=line.fec,
         plr=line.retries,
         line_rate_gbps=rate_gbps,
     )
+    return replace(quality, raw_ber=min(0.5, raw + effective))

@@ -150,7 +150,7 @@ def _counters(asked: Asked, port: Port) -> dict[str, str]:
         "Time Since Last Clear [Min]": f"{counts.age_s / 60:.1f}",
         "Symbol Errors": str(int(counts.symbol)),
         "Symbol BER": ber_text(counts.symbol_ber),
-        "Effective Physical Errors": str(int(counts.effective)),
+        "Effective Physical Errors": str(counts.effective_errors),
         "Effective Physical BER": ber_text(counts.effective_ber),
         "Raw Physical Errors Per Lane": ",".join(str(errors) for errors in lanes(counts)),
         "Link Down Counter": str(capped(counts.downed, 32 if port.node.ethernet else 8)),

@@ -154,7 +154,7 @@ def _physical(counts: Counts) -> dict[str, float]:
     return {
         **_halves("time_since_last_clear", counts.age_s * 1e3),
         **_halves("symbol_errors", counts.symbol),
-        **_halves("rs_fec_corrected_symbols_total", max(0.0, counts.raw - counts.effective)),
+        **_halves("rs_fec_corrected_symbols_total", counts.corrected_errors),
         "link_down_events": counts.downed,
         "successful_recovery_events": counts.recovered,
         "unintentional_link_down_events": counts.downed,
@@ -170,7 +170,7 @@ def _ber(name: str, ber: float) -> dict[str, float]:
 
 def lanes(counts: Counts, *, count: int = 4) -> tuple[int, ...]:
     """Raw errors lane by lane, which add up to the whole."""
-    whole = int(counts.raw)
+    whole = counts.raw_errors
     return tuple(whole // count + (lane < whole % count) for lane in range(count))
 
 
@@ -179,8 +179,8 @@ def _statistical(counts: Counts) -> dict[str, float]:
         **_halves("time_since_last_clear", counts.age_s * 1e3),
         **_halves("phy_received_bits", counts.bits),
         **_halves("phy_symbol_errors", counts.symbol),
-        **_halves("phy_corrected_bits", max(0.0, counts.raw - counts.effective)),
-        **_halves("phy_effective_errors", counts.effective),
+        **_halves("phy_corrected_bits", counts.corrected_errors),
+        **_halves("phy_effective_errors", counts.effective_errors),
         **_ber("raw_ber", counts.raw_ber),
         **_ber("effective_ber", counts.effective_ber),
         **_ber("symbol_ber", counts.symbol_ber),

@@ -64,7 +64,7 @@ class Network:
     ) -> None:
         self.net, self._link_layer = net, link_layer
         self._ports = PortEffects()
-        self._paths: dict[tuple[tuple[str, ...], tuple[int, ...], bool], Paths] = {}
+        self._paths: dict[tuple[tuple[str, ...], tuple[int, ...], bool, bool], Paths] = {}
         self._running: dict[Flow, _Running] = {}
         self._traffic = LinkTraffic(net.clos)
         self._faults, self._routing = tuple(faults), routing
@@ -134,9 +134,10 @@ class Network:
         bus_ratio: float,
         adaptive: bool = True,
         service_level: int = 0,
+        one_way: bool = False,
     ) -> Ring:
-        """A ring over some of its hosts."""
-        return Ring(hosts, rails, bus_ratio, adaptive, service_level)
+        """A ring over some of its hosts; *one_way*: a transfer from the first to the second."""
+        return Ring(hosts, rails, bus_ratio, adaptive, service_level, one_way)
 
     def is_cut(self, ring: Ring) -> bool:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
@@ -242,7 +243,7 @@ class Network:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
-        key = (ring.hosts, ring.rails, adaptive)
+        key = (ring.hosts, ring.rails, ring.one_way, adaptive)
         found = self._paths.get(key)
         if found is None:
             src, dst = ends_of(self.net, ring)

@@ -62,6 +62,21 @@ class Counts:
         return self.lost_gb * 1e9 / 8 / PACKET_BYTES
 
     @property
+    def effective_errors(self) -> int:
+        """Whole wrong bits after the FEC."""
+        return int(self.effective)
+
+    @property
+    def corrected_errors(self) -> int:
+        """Whole wrong bits that the FEC put right."""
+        return int(max(0.0, self.raw - self.effective))
+
+    @property
+    def raw_errors(self) -> int:
+        """Whole wrong bits before the FEC: those put right and those left, so that any two readings add up."""
+        return self.corrected_errors + self.effective_errors
+
+    @property
     def raw_ber(self) -> float:
         """Wrong bits before the FEC over all bits; 0 when none was wrong."""
         return self.raw / self.bits if self.raw >= 1.0 else 0.0

@@ -16,6 +16,7 @@ from fabric.sim.ip_link import ip
 from fabric.sim.mlxlink import mlxlink
 from fabric.sim.mlxreg import mlxreg
 from fabric.sim.nvidia_smi import nvidia_smi
+from fabric.sim.nvue import nv
 from fabric.sim.perfquery import perfquery
 from fabric.sim.port_tool import Tool
 from fabric.sim.sm_conf import kill, pidof, pkill, shell_tool, systemctl
@@ -40,6 +41,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
         "mlxreg": mlxreg,
         "mstlink": mlxlink,
         "mstreg": mlxreg,
+        "nv": nv,
         "nvidia-smi": nvidia_smi,
         "perfquery": perfquery,
         "pgrep": pidof,

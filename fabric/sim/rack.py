@@ -14,6 +14,7 @@ from fabric.sim.ports import Ports
 from fabric.sim.process import Process
 from fabric.sim.routing import BY_DEFAULT, Routing
 from fabric.sim.site import Site
+from fabric.sim.subnet.nvue_switches import NvueSwitches, switch_host
 from fabric.sim.subnet.rerouting import Rerouting
 from fabric.sim.subnet.settings import BY_ITSELF, FabricSettings
 from fabric.sim.subnet.subnet_managers import SubnetManagers
@@ -21,7 +22,7 @@ from fabric.sim.subnet.ufm import Ufm
 from fabric.sim.timeline import Timeline
 
 if TYPE_CHECKING:
-    from fabric.sim.guard import Held
+    from fabric.sim.guard_folder import Held
     from fabric.sim.network import Network, Ring
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "localhost.localdomain"})
@@ -48,14 +49,17 @@ class Rack:
         self.seed_hash = mix64(seed)
         self.noise_cv = noise_cv
         self._faults = faults_by_host(topology, faults)
+        self._dead_switches = {fault.component for fault in faults if fault.kind == "broken"} & topology.logins.keys()
         self._passing = Passing(self, faults)
         self.silent: dict[int, Process] = {}  # of hosts that hung or went away: they never answer
         self.guards: dict[tuple[str, str], dict[str, Held]] = {}  # by host and directory, then by id
+        self.boots: dict[str, int] = {}  # how often a host has started anew
         self._sites: dict[str, Site] = {}
         self._layouts: dict[int, Layout] = {}  # by identity: the topology keeps its platforms alive
         self._names = {host.address: name for name, host in topology.hosts.items()} | {
             name: name for name in topology.hosts
         }
+        self.nvue = NvueSwitches(topology, self.timeline, self.rerouting.turn, adaptive=routing.engine == "ar")
         there = tuple(one for one in settings.subnet_managers if self.unreachable(one.host) is None)
         self.managers = SubnetManagers(
             there,
@@ -66,7 +70,9 @@ class Rack:
         )
 
     def unreachable(self, host: str) -> str | None:
-        """Why no session with the host can be had, None when it can."""
+        """Why no session with the host, or with a switch that has an address, can be had; None when it can."""
+        if host in self.topology.logins:
+            return "No route to host" if host in self._dead_switches else None
         faults = self._faults.get(host)
         kind = None if faults is None else faults.host_kind
         if host not in self.topology.hosts or kind == "absent":
@@ -94,10 +100,11 @@ class Rack:
         self._passing.set(component, fault, at_s)
 
     def site(self, name: str) -> Site:
-        """The state of a host that is there; KeyError for any other."""
+        """The state of a host, or of a switch with an address, that is there; KeyError for any other."""
         site = self._sites.get(name)
         if site is None:
-            host = self.topology.hosts[name]
+            login = self.topology.logins.get(name)
+            host = self.topology.hosts[name] if login is None else switch_host(name, login)
             site = self._sites[name] = Site(host, self._layout(host.platform), self._faults.get(name))
         return site
 
@@ -123,12 +130,15 @@ class Rack:
         bus_ratio: float,
         adaptive: bool = True,
         service_level: int = 0,
+        one_way: bool = False,
     ) -> Ring | None:
         """A ring over these hosts; None where nothing between them is modelled."""
         network = self.network()
         if network is None or not rails:
             return None
-        return network.ring(hosts, rails, bus_ratio=bus_ratio, adaptive=adaptive, service_level=service_level)
+        return network.ring(
+            hosts, rails, bus_ratio=bus_ratio, adaptive=adaptive, service_level=service_level, one_way=one_way
+        )
 
     def reached(self, site: Site, peer: str) -> Site | None:
         """The host that a program on *site* means by *peer*; None when no such host answers."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fabric.sim.hashing import text_hash
+from fabric.sim.nvue import SHELL_NAME, nvue_shell
 from fabric.sim.port_tool import Asked, Said, whole_number
-from fabric.sim.subnet.opensm_conf import with_settings
+from fabric.sim.subnet.opensm_conf import settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.subnet_managers import SubnetManagers
 
 CONF_NAME = "fabric-conf"
@@ -15,8 +16,10 @@ _HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
 
 
 def shell_tool(asked: Asked) -> Said:
-    """``sh -c TEXT fabric-conf VERB CONFIG BACKUP [KEY=VALUE...]``; a text under another name is not known here."""
+    """``sh -c TEXT NAME VERB ...`` of fabric-conf or fabric-nvue; a text under another name is not known here."""
     words = asked.words
+    if len(words) > 3 and words[0] == "-c" and words[2] == SHELL_NAME:
+        return nvue_shell(asked, words[3:])
     if len(words) < 3 or words[0] != "-c" or words[2] != CONF_NAME:
         return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
     return fabric_conf(asked, words[3:])
@@ -24,26 +27,28 @@ def shell_tool(asked: Asked) -> Said:
 
 def fabric_conf(asked: Asked, words: tuple[str, ...]) -> Said:
     """
-    ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``restore`` moves it back; ``drop`` removes it.
+    ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` gives their lines back as they are there;
+    ``absent`` says whether keys are not there; ``drop`` removes BACKUP.
 
     All may be run twice. One line on stdout and 0, or a reason on stderr and 1.
     """
-    if len(words) < 3 or words[0] not in ("set", "restore", "drop"):
-        return _refused(f"expected set, restore or drop, a file and its copy, got {' '.join(words) or 'nothing'}")
+    if len(words) < 3 or words[0] not in ("set", "undo", "absent", "drop"):
+        return _refused(f"expected set, undo, absent or drop, a file and its copy, got {' '.join(words) or 'nothing'}")
     verb, config, backup = words[:3]
     host, files = asked.site.host.name, asked.rack.managers
     text, kept = files.read(host, config), files.read(host, backup)
     if verb == "drop":
         files.write(host, backup, None)
         return Said(f"dropped {backup}\n")
-    if verb == "restore" and kept is not None:
-        files.write(host, config, kept)
-        files.write(host, backup, None)
-        return Said(f"restored {config}\n")
     if text is None:
         return _refused(f"{config}: no such file")
-    if verb == "restore":
-        return Said(f"nothing to restore: {config}\n")
+    if verb == "absent":
+        there = sorted(settings_of(text).keys() & set(words[3:]))
+        return _refused(f"{config}: has a key that was not there before") if there else Said(f"absent {config}\n")
+    if verb == "undo":
+        was = with_lines_of(text, kept, words[3:])
+        files.write(host, config, was)
+        return Said(f"{'nothing to undo:' if was == text else 'undone'} {config}\n")
     return _set(files, host, (config, backup), (text, kept), words[3:])
 
 

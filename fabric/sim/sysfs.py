@@ -54,7 +54,7 @@ def _found(asked: Asked, path: str) -> list[str]:
     rnics = [rnic for rnic in asked.rnics if fnmatchcase(rnic.device, device)]
     texts = []
     for rnic in rnics:
-        files = _files(asked, rnic)
+        files = _files(asked, rnic, managed=fnmatchcase("sm_lid", pattern.rpartition("/")[2]))
         # A shell's star does not reach across a slash.
         texts += [
             files[name]
@@ -74,11 +74,11 @@ def port_states(port: Port) -> dict[str, str]:
     }
 
 
-def _files(asked: Asked, rnic: Rnic) -> dict[str, str]:
-    """Every file of one RNIC, by its path below the root."""
+def _files(asked: Asked, rnic: Rnic, *, managed: bool) -> dict[str, str]:
+    """Every file of one RNIC, by its path below the root; who manages it takes a walk, made only if *managed*."""
     port = asked.port_of(rnic.device)
     ethernet = port.node.ethernet
-    manager = subnet_manager(asked, port) if port.kernel_up and not ethernet else None
+    manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
     guid = f"{port.node.guid:016x}"
     files = {
         "board_id": "MT_0000000838",

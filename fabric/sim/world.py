@@ -13,6 +13,7 @@ from fabric.sim.happenings import Exited, Listening
 from fabric.sim.hashing import text_hash
 from fabric.sim.job import Job
 from fabric.sim.life.course import LIVELY, QUIET, Course, Life
+from fabric.sim.life.readings import Readings
 from fabric.sim.process import Process
 from fabric.sim.programs import SAY_S, garbage
 from fabric.sim.rack import Rack
@@ -101,6 +102,10 @@ class World:
         if process.work is not None:
             process.work.abandon(process, timeline.now_s)
         timeline.exit(process, timeline.now_s, status=_KILLED, stdout=process.printed)
+
+    def readings(self, host: str, paths: Sequence[str]) -> Readings:
+        """Files of a reachable host that will be read again and again."""
+        return Readings(self._rack, host, paths)
 
     def next_s(self) -> float | None:
         """The simulated time of the next thing to happen, None if nothing will."""

@@ -165,3 +165,80 @@ class GuardContract:
             with pytest.raises(Refused, match=f"{device} {why}"):
                 target.guard.read_armed(target.arm())
         assert target.listed() == ()
+
+    def test_a_killed_guard_is_seen_and_a_revert_heals(self, target: Target) -> None:
+        """It is listed as dead, nothing may be applied or renewed under it, and nothing undoes by itself."""
+        target.arm(lease=SHORT)
+        target.applied()
+        target.kill_guard()
+        assert [(one.state, one.alive) for one in target.listed()] == [("applied", False)]
+        with pytest.raises(LeaseGone):
+            target.applied()
+        with pytest.raises(LeaseGone):
+            target.guard.read_renewed(target.run(target.guard.renew("one", 5.0)))
+        target.pass_time(SHORT.ttl_s + LATE_S)
+        assert target.is_closed()
+        assert target.guard.read_reverted(target.run(target.guard.revert("one"))) is False
+        assert not target.is_closed()
+
+    def test_a_lost_lease_has_run_out(self, target: Target) -> None:
+        """Nothing is guessed: the guard undoes at once, and nobody can apply."""
+        target.arm()
+        target.applied()
+        target.lose("lease")
+        with pytest.raises(LeaseGone):
+            target.guard.read_renewed(target.run(target.guard.renew("one", 5.0)))
+        target.pass_time(LATE_S)
+        assert not target.is_closed()
+        assert target.listed()[0].state == "reverted"
+
+    def test_a_lost_state_is_torn_and_a_revert_heals(self, target: Target) -> None:
+        """What is not known is not applied."""
+        target.arm()
+        target.applied()
+        target.lose("state")
+        assert target.listed()[0].state == "torn"
+        with pytest.raises(LeaseGone):
+            target.applied()
+        target.guard.read_reverted(target.run(target.guard.revert("one")))
+        assert not target.is_closed()
+        assert target.listed() == ()
+
+    @pytest.mark.parametrize("name", ["undo", "checks"])
+    def test_a_folder_without_its_undo_is_never_called_reverted(self, target: Target, name: str) -> None:
+        """A caller cannot undo it; the guard, which has read it, does."""
+        target.arm()
+        target.applied()
+        target.lose(name)
+        with pytest.raises(NotUndone, match="missing"):
+            target.guard.read_reverted(target.run(target.guard.revert("one")))
+        target.pass_time(LATE_S)
+        assert not target.is_closed()
+
+    def test_a_dead_guard_under_which_nothing_was_applied_keeps_nobody_out(self, target: Target) -> None:
+        """Once its lease is over it is swept; before that it is not."""
+        target.arm(lease=SHORT)
+        target.kill_guard()
+        with pytest.raises(Refused, match="one owner run-1"):
+            target.guard.read_armed(target.arm("two", owner="run-2"))
+        target.pass_time(SHORT.ttl_s + 0.1)
+        target.guard.read_armed(target.arm("two", owner="run-2"))
+        assert [one.guard_id for one in target.listed()] == ["two"]
+
+    def test_a_dead_guard_of_an_applied_change_keeps_others_out(self, target: Target) -> None:
+        """Nobody has undone it."""
+        target.arm(lease=SHORT)
+        target.applied()
+        target.kill_guard()
+        target.pass_time(SHORT.ttl_s + LATE_S)
+        with pytest.raises(Refused, match="one owner run-1"):
+            target.guard.read_armed(target.arm("two", owner="run-2"))
+
+    def test_a_forgotten_change_is_unknown(self, target: Target) -> None:
+        """As after a restart of the target: its folder is gone, and nobody undoes."""
+        target.arm()
+        target.applied()
+        target.forget()
+        with pytest.raises(UnknownChange):
+            target.guard.read_reverted(target.run(target.guard.revert("one")))
+        assert target.is_closed()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -13,6 +15,7 @@ from fabric.changes.guard import Guard, Listed
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Fault
+from fabric.sim import guard_mishaps
 from fabric.sim.happenings import Exited
 from fabric.sim.world import World
 from tests.sim.conftest import platform_like, topology_of
@@ -73,6 +76,18 @@ class Target(ABC):
     @abstractmethod
     def is_closed(self) -> bool:
         """The port is closed now."""
+
+    @abstractmethod
+    def kill_guard(self) -> None:
+        """SIGKILL of the guard of ``one``."""
+
+    @abstractmethod
+    def lose(self, name: str) -> None:
+        """A file of the folder of ``one`` is lost: ``lease``, ``state``, ``undo`` or ``checks``."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """All folders are lost and their guards dead, as after a restart; what was closed stays closed."""
 
     def arm(self, guard_id: str = "one", *, owner: str = "run-1", lease: Lease | None = None) -> CommandResult:
         """Arm the alteration."""
@@ -173,6 +188,23 @@ class RealTarget(Target):
         """The process of a guard."""
         return int(Path(self.guard.directory, guard_id, "pid").read_text())
 
+    def kill_guard(self) -> None:
+        """By its number."""
+        pid = self.guard_pid()
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not self.is_guard(pid), "the guard is gone")
+
+    def lose(self, name: str) -> None:
+        """The state is the name of a file."""
+        folder = Path(self.guard.directory, "one")
+        for file in folder.glob("is-*") if name == "state" else [folder / name]:
+            file.unlink()
+
+    def forget(self) -> None:
+        """Guard first, else it would end by itself and not be dead."""
+        self.kill_guard()
+        shutil.rmtree(self.guard.directory)
+
     def end(self) -> None:
         """Every guard ends by itself when its folder is gone."""
         pids = [int(file.read_text() or 0) for file in Path(self.guard.directory).glob("*/pid")]
@@ -191,10 +223,10 @@ class RealTarget(Target):
 class SimulatedTarget(Target):
     """The first host of a simulated rack; its port is the interface of its first RNIC."""
 
-    def __init__(self, faults: tuple[Fault, ...] = ()) -> None:
+    def __init__(self, faults: tuple[Fault, ...] = (), *, directory: str = "/run/fabric-guard") -> None:
         self.world = World(topology_of(2, platform_like()), faults=faults, seed=1, noise_cv=0.0)
         self.now_s = 0.0
-        self.guard = Guard()
+        self.guard = Guard(directory)
         self.close = (("ip", "link", "set", "ib0", "down"),)
         undo, show = ("ip", "link", "set", "ib0", "up"), ("ip", "link", "show", "ib0")
         self.alteration = Alteration(
@@ -223,3 +255,19 @@ class SimulatedTarget(Target):
     def is_closed(self) -> bool:
         """The kernel's switch of the interface is off."""
         return "UP" not in self.run(("ip", "link", "show", "ib0")).stdout.partition(">")[0]
+
+    def kill_guard(self) -> None:
+        """In the simulated rack."""
+        guard_mishaps.kill_guard(self.world._rack, HOST, "one")
+
+    def lose(self, name: str) -> None:
+        """In the simulated rack."""
+        guard_mishaps.lose_file(self.world._rack, HOST, "one", name, self.now_s)
+
+    def forget(self) -> None:
+        """In the simulated rack."""
+        self.world._rack.guards.clear()
+
+    def reboot(self) -> None:
+        """The host starts anew."""
+        guard_mishaps.reboot(self.world._rack, HOST, self.now_s)

@@ -43,6 +43,7 @@ class Played:
         self._world = World(self.topology, faults=(), seed=1, noise_cv=0.0, subnet_managers=managers, **more)
         self.now_s = 0.0
         self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.entries: list[tuple[str, dict]] = []  # what changes wrote into the journal
         self.answers: dict[str, Answer | Callable[[tuple[str, ...]], Answer | None]] = {}
 
     def ask(self, host: str, argv: tuple[str, ...]) -> CommandResult:

@@ -45,23 +45,24 @@ def test_keys_get_their_values_and_the_rest_stays(place):
 
 
 def test_the_first_copy_is_kept(place):
-    """A second edit does not copy what the first one made; restore puts back what was there before both."""
+    """A second edit does not copy what the first one made; undo puts back what was there before both."""
     config, backup = place
     for value in ("ar_updn", "ar_ftree"):
         assert run(conf_shell.edit(str(config), str(backup), {"routing_engine": value}))[0] == 0
     assert opensm_conf.parse(config.read_text())["routing_engine"] == "ar_ftree"
-    assert run(conf_shell.restore(str(config), str(backup))) == (0, f"restored {config}\n")
-    assert (config.read_text(), backup.exists()) == (TEXT, False)
+    undo = conf_shell.undo(str(config), str(backup), {"routing_engine": "updn"})
+    assert run(undo) == (0, f"undone {config}\n")
+    assert config.read_text() == TEXT
 
 
 def test_everything_may_be_run_twice(place):
-    """The second restore has nothing to do, and says so; the second drop as well."""
+    """The second undo has nothing to do, and says so; the second drop as well."""
     config, backup = place
     edit = conf_shell.edit(str(config), str(backup), {"shield_mode": "0"})
     assert run(edit)[0] == run(edit)[0] == 0
-    assert run(conf_shell.restore(str(config), str(backup)))[0] == 0
-    status, said = run(conf_shell.restore(str(config), str(backup)))
-    assert (status, said.startswith(conf_shell.NOTHING)) == (0, True)
+    undo = conf_shell.undo(str(config), str(backup), {"shield_mode": "1"})
+    assert run(undo)[0] == 0
+    assert run(undo) == (0, f"nothing to undo: {config}\n")
     drop = conf_shell.drop(str(config), str(backup))
     assert run(drop)[0] == run(drop)[0] == 0
     assert config.read_text() == TEXT
@@ -100,7 +101,7 @@ def test_a_full_disk_leaves_the_file_whole(place):
     assert (status, "fabric-conf: " in said) == (1, True)
     assert config.read_text() == long
     assert {path.name for path in config.parent.iterdir()} <= {config.name, backup.name}
-    assert run(conf_shell.restore(str(config), str(backup)))[0] == 0
+    assert run(conf_shell.undo(str(config), str(backup), {"routing_engine": "updn", "new_key": None}))[0] == 0
     assert config.read_text() == long
 
 
@@ -148,7 +149,7 @@ def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
     found = opensm_conf.parse(config.read_text())
     assert (found["routing_engine"], found["fresh"], found["ar_sl_mask"]) == (value, value, "0xFFFF")
     assert run(("grep", "-E", opensm_conf.equals("fresh", value), str(config)))[0] == 0
-    assert run(conf_shell.restore(str(config), str(backup)))[0] == 0
+    assert run(conf_shell.undo(str(config), str(backup), {"routing_engine": "updn", "fresh": None}))[0] == 0
     assert config.read_text() == TEXT
 
 
@@ -168,7 +169,8 @@ def test_hostile_file_names_are_only_names(tmp_path):
     assert run(conf_shell.edit(str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
     assert run(conf_shell.edit("-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
     assert opensm_conf.parse(config.read_text())["shield_mode"] == "2"
-    assert run(conf_shell.restore(str(config), f"{config}.old"))[0] == 0
+    assert run(conf_shell.undo("-conf", "-conf.old", {"shield_mode": "1"}), cwd=folder)[0] == 0
+    assert run(conf_shell.drop("-conf", "-conf.old"), cwd=folder)[0] == 0
     assert [path.name for path in folder.iterdir()] == ["-conf"]
     assert config.read_text() == TEXT
 
@@ -201,7 +203,11 @@ def test_the_copy_is_named_by_the_change():
 
 def test_it_fits_on_one_line_of_a_guard():
     """A guard keeps one command a line and refuses line breaks."""
-    steps = [conf_shell.edit("/c", "/b", {"key": "it's"}), conf_shell.restore("/c", "/b"), conf_shell.drop("/c", "/b")]
+    steps = [
+        conf_shell.edit("/c", "/b", {"key": "it's"}),
+        conf_shell.undo("/c", "/b", {"key": "x"}),
+        conf_shell.drop("/c", "/b"),
+    ]
     assert len(guard.steps_text(steps).splitlines()) == 3
 
 
@@ -211,8 +217,46 @@ def test_a_guard_gets_the_same_command_back_from_its_line(place):
     value = """it's "$HOME" \\ `x`"""
     for argv, wanted in (
         (conf_shell.edit(str(config), str(backup), {"routing_engine": value}), value),
-        (conf_shell.restore(str(config), str(backup)), "updn"),
+        (conf_shell.undo(str(config), str(backup), {"routing_engine": "updn"}), "updn"),
     ):
         line = guard.steps_text([argv])
         status, said = run(("sh", "-c", 'eval "set -- $1"; "$@"', "guard", line))
         assert (status, opensm_conf.parse(config.read_text())["routing_engine"]) == (0, wanted), said
+
+
+TWO = {"a": {"ar_key": "1", "routing_engine": "ar_updn"}, "b": {"shield_key": "2", "shield_mode": "0"}}
+
+
+@pytest.mark.parametrize("text", [TEXT, TEXT.rstrip("\n"), "", "shield_mode 1", "shield_mode 1\nshield_mode\t2\n\n"])
+@pytest.mark.parametrize("order", ["ab", "ba"])
+@pytest.mark.parametrize("backups", ["kept", "lost"])
+def test_two_overlapping_changes_are_undone_in_either_order_and_the_file_is_as_it_was(place, text, order, backups):
+    """Byte for byte while the copies are there; each leaves the other's keys alone. Without them, by their values."""
+    config, _ = place
+    config.write_text(text)
+    before = {}
+    for name in "ab":
+        there = opensm_conf.parse(config.read_text())
+        before[name] = {key: there.get(key) for key in TWO[name]}
+        assert run(conf_shell.edit(str(config), f"{config}.{name}", TWO[name]))[0] == 0
+    for name, other in zip(order, reversed(order), strict=True):
+        if backups == "lost":
+            Path(f"{config}.{name}").unlink()
+        argv = conf_shell.undo(str(config), f"{config}.{name}", before[name])
+        assert run(argv) == (0, f"undone {config}\n")
+        assert run(conf_shell.absent(str(config), f"{config}.{name}", before[name]))[0] == 0
+        there = opensm_conf.parse(config.read_text())
+        if name == order[0]:
+            assert TWO[other].items() <= there.items()
+    if backups == "kept":
+        assert config.read_text() == text
+    else:
+        assert opensm_conf.parse(config.read_text()) == opensm_conf.parse(text)
+
+
+def test_a_key_that_is_still_there_is_not_called_absent(place):
+    """The check of an undo that removes a line can fail."""
+    config, backup = place
+    assert run(conf_shell.edit(str(config), str(backup), {"fresh": "1"}))[0] == 0
+    status, said = run(conf_shell.absent(str(config), str(backup), {"fresh": None, "shield_mode": "1"}))
+    assert (status, "was not there before" in said) == (1, True)

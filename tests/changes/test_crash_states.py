@@ -30,6 +30,7 @@ from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
+from fabric.sim import guard_mishaps
 from fabric.sim.world import World
 from fabric.store import journal as journal_module
 from fabric.store.journal import Journal
@@ -231,12 +232,31 @@ def bad_states(tmp_path: Path, trace: Trace, asked: list[Ask | float]) -> tuple[
         steps = trace.steps[:cut]
         count = sum(what == "ask" for what, _ in steps)
         for disk in set(disks(steps)):
-            for memory in ("guard lives", "guard forgotten"):
+            for memory in MEMORIES:
                 seen += 1
                 wrong = after_crash(tmp_path, rebuilt(asked, count), disk, memory)
                 if wrong:
                     bad.append(f"after {cut} of {len(trace.steps)} steps, {memory}: {wrong}")
     return seen, bad
+
+
+MEMORIES = ("guard lives", "guard forgotten", "guard killed", "lease torn", "state torn", "host restarted")
+
+
+def mishap(target: Target, memory: str) -> None:
+    """What became of the guard; forgotten: process and folder are gone, and the fault is still there."""
+    rack, now_s = target.world._rack, target.executor.now()
+    names = [guard_id for folder in rack.guards.values() for guard_id in folder]
+    if memory == "guard forgotten":
+        rack.guards.clear()
+    elif memory == "host restarted":
+        guard_mishaps.reboot(rack, HOST, now_s)
+    elif memory == "guard killed":
+        for name in names:
+            guard_mishaps.kill_guard(rack, HOST, name)
+    elif memory.endswith(" torn"):
+        for name in names:
+            guard_mishaps.lose_file(rack, HOST, name, memory.removesuffix(" torn"), now_s)
 
 
 def after_crash(tmp_path: Path, target: Target, disk: bytes | None, memory: str) -> str:
@@ -246,18 +266,17 @@ def after_crash(tmp_path: Path, target: Target, disk: bytes | None, memory: str)
     if disk is not None:
         path.write_bytes(disk)
     was_live = target.fault_is_live
-    if memory == "guard forgotten":  # its process is gone and so is its folder, and the fault is still there
-        target.world._rack.guards.clear()
+    mishap(target, memory)
     known = open_changes(path) if path.exists() else ()
     if was_live and not known:
         return "a fault is live, and the journal does not know of it"
-    told: list[tuple[str, bool]] = []
+    told: list[tuple[Any, ...]] = []
     for change in known:
         lefts = left_by(change.intent)
         carry_out((take_back(left, lambda *said: told.append(said)) for left in lefts), target.executor)
     if target.fault_is_live:
         return f"a fault is live after restore: {told}"
-    if not all(certain for _, certain in told):
+    if not all(said[-1] for said in told):
         return f"restore is not certain: {told}"
     return ""
 

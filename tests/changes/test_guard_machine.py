@@ -1,4 +1,4 @@
-"""Any order of calls and waits against a simulated guard: it never lets a change outlive its lease."""
+"""Any order of calls, waits and mishaps: no change outlives its lease while its simulated guard lives."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.target = SimulatedTarget()
         self.armed = False
+        self.guarded = False
         self.closed = False
         self.term_s = self.end_s = 0.0
 
     @property
     def _sure_live(self) -> bool:
-        return self.armed and self.target.now_s < self.end_s - LATE_S
+        return self.armed and self.guarded and self.target.now_s < self.end_s - LATE_S
 
     @property
     def _sure_gone(self) -> bool:
-        return self.armed and self.target.now_s > self.end_s + LATE_S
+        return self.armed and self.guarded and self.target.now_s > self.end_s + LATE_S
 
     @precondition(lambda self: not self.armed)
     @rule()
     def arm(self) -> None:
         """A new change."""
         self.target.guard.read_armed(self.target.arm(lease=Lease(TTL_S, HOLD_S)))
-        self.armed, self.closed = True, False
+        self.armed, self.guarded, self.closed = True, True, False
         self.end_s, self.term_s = self.target.now_s + TTL_S, self.target.now_s + HOLD_S
 
     @precondition(lambda self: self.armed)
@@ -46,7 +47,7 @@ class AnyOrder(RuleBasedStateMachine):
     def arm_another(self) -> None:
         """Somebody else is kept out while it is live."""
         answer = self.target.arm("two", owner="run-2")
-        if self._sure_live:
+        if self._sure_live or (self.closed and not self.guarded):
             try:
                 self.target.guard.read_armed(answer)
             except Refused:
@@ -63,6 +64,7 @@ class AnyOrder(RuleBasedStateMachine):
         live, gone = self._sure_live, self._sure_gone
         try:
             self.target.applied()
+            assert self.guarded
             assert not gone
             self.closed = True
         except LeaseGone:
@@ -78,6 +80,7 @@ class AnyOrder(RuleBasedStateMachine):
         except LeaseGone:
             assert not live
             return
+        assert self.guarded
         assert not gone
         self.end_s = self.target.now_s + left_s
         assert self.end_s <= self.term_s + 0.1
@@ -89,6 +92,7 @@ class AnyOrder(RuleBasedStateMachine):
         live, gone = self._sure_live, self._sure_gone
         try:
             self.target.guard.read_lifted(self.target.run(self.target.guard.lift("one")))
+            assert self.guarded
             assert not gone
             self.closed = False
         except LeaseGone:
@@ -100,7 +104,29 @@ class AnyOrder(RuleBasedStateMachine):
         """Opens the port for good, whoever was first."""
         live, gone = self._sure_live, self._sure_gone
         by_guard = self.target.guard.read_reverted(self.target.run(self.target.guard.revert("one")))
-        assert by_guard if gone else not (by_guard and live)
+        assert by_guard if gone else not (by_guard and (live or not self.guarded))
+        self.armed = self.closed = False
+        assert self.target.listed() == ()
+
+    @precondition(lambda self: self._sure_live)
+    @rule()
+    def kill_guard(self) -> None:
+        """From now on only a revert opens the port."""
+        self.target.kill_guard()
+        self.guarded = False
+
+    @precondition(lambda self: self._sure_live)
+    @rule()
+    def lose_lease(self) -> None:
+        """What cannot be read has run out."""
+        self.target.lose("lease")
+        self.end_s = self.target.now_s
+
+    @precondition(lambda self: self.armed)
+    @rule()
+    def reboot(self) -> None:
+        """/run is empty, the port is open."""
+        self.target.reboot()
         self.armed = self.closed = False
         assert self.target.listed() == ()
 
@@ -116,7 +142,7 @@ class AnyOrder(RuleBasedStateMachine):
         closed = self.target.is_closed()
         if not self.armed or gone:
             assert not closed
-        elif live:
+        elif live or not self.guarded:
             assert closed == self.closed
 
 

@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
+import orjson
 import pytest
 
+from fabric.changes.company import Company
 from fabric.changes.hold import Hold
 from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Ask, Pause
 from fabric.changes.rails import managed
+from fabric.errors import CommandTimeout, ExecutorError
 from fabric.model.change import Change, Lease, When
 from tests.changes.played import MANAGED, VIA, Played, change
 
 
-def held(rack: Played, asked: Change, *, on_pause: Callable[[Hold, Pause], float] | None = None) -> Hold:
-    """Live a change through; *on_pause* says at what time a pause ends, instead of when it should."""
-    states: list[str] = []
-    hold = Hold(
+def held(
+    rack: Played,
+    asked: Change,
+    *,
+    on_pause: Callable[[Hold, Pause], float] | None = None,
+    on_ask: Callable[[Hold, Ask], ExecutorError | None] = lambda hold, step: None,
+    due_s: float | None = None,
+) -> Hold:
+    """
+    Live a change through.
+
+    *on_pause* says at what time a pause ends, instead of when it should; *on_ask* may say how a command is lost.
+    """
+    hold = begun(rack, asked)
+    hold.due_s = due_s
+    procedure, answer, error = hold.procedure(), None, None
+    for _ in range(5000):
+        try:
+            step = procedure.send(answer) if error is None else procedure.throw(error)
+        except StopIteration:
+            return hold
+        error = on_ask(hold, step) if isinstance(step, Ask) else None
+        if isinstance(step, Pause):
+            answer = rack.wait(step.until_s if on_pause is None else on_pause(hold, step))
+        elif error is None:
+            answer = rack.ask(step.host, step.argv)
+    raise AssertionError("it goes on for ever")
+
+
+def begun(rack: Played, asked: Change, *, company: Company | None = None, number: int = 0) -> Hold:
+    """A change of which nothing is done yet; what it records is in ``rack.entries``."""
+    return Hold(
         asked,
         KINDS[asked.kind],
         rack.context,
         owner="test/1",
-        guard_id="t.0",
+        guard_id=f"t.{number}",
         allow=(),
-        record=lambda state, fields: states.append(state),
+        record=lambda state, fields: rack.entries.append((state, orjson.loads(orjson.dumps(fields)))),
         clock=lambda: rack.now_s,
+        company=company,
     )
-    procedure, answer = hold.procedure(), None
-    for _ in range(5000):
-        try:
-            step = procedure.send(answer)
-        except StopIteration:
-            return hold
-        if isinstance(step, Ask):
-            answer = rack.ask(step.host, step.argv)
-        else:
-            answer = rack.wait(step.until_s if on_pause is None else on_pause(hold, step))
-    raise AssertionError("it goes on for ever")
+
+
+def verb(step: Ask) -> str:
+    """What a guard is told; empty for any other command."""
+    return step.argv[5] if step.argv[3:4] == ("fabric-guard",) else ""
 
 
 BER = {"errors": "effective", "mantissa": 1, "exponent": 6, "direction": "up"}
@@ -96,3 +123,107 @@ def test_the_cable_through_which_switches_are_reached_is_refused(asked: tuple[st
 def test_a_name_for_management_protects_however_it_is_written(name: str) -> None:
     asked = change("link_down", "leaf1--spine0", by="ibportstate", switches=("leaf1", "spine0"))
     assert managed(asked, (), replace(VIA, management=(name,))) == name
+
+
+LONG_BER = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=When(None, 400.0), **BER)
+
+
+@pytest.mark.parametrize(("losses", "state"), [(1, "reverted"), (2, "failed")])
+def test_a_lost_setting_anew_of_the_devices_timer_is_tried_once_more(losses: int, state: str) -> None:
+    rack = Played(replace(VIA, lease=Lease(60.0, 600.0)))
+    lost: list[float] = []
+
+    def lose(hold: Hold, step: Ask) -> ExecutorError | None:
+        if verb(step) == "apply" and hold.state == "in_force" and len(lost) < losses:
+            lost.append(rack.now_s)
+            rack.wait(rack.now_s + step.timeout_s)
+            return CommandTimeout(step.host, step.timeout_s)
+        return None
+
+    hold = held(rack, LONG_BER, on_ask=lose)
+    assert (hold.state, len(lost)) == (state, losses), hold.reason
+    assert rack._world._rack.ports.of_adapter("gpu001", "mlx5_0").injection is None
+
+
+def test_a_setting_anew_that_comes_after_the_devices_own_end_fails() -> None:
+    rack = Played(replace(VIA, lease=Lease(300.0, 600.0)))
+
+    def late(hold: Hold, step: Ask) -> ExecutorError | None:
+        if verb(step) == "apply" and hold.state == "in_force":
+            rack.wait(rack.now_s + 500.0)
+            return CommandTimeout(step.host, step.timeout_s)
+        return None
+
+    assert held(rack, LONG_BER, on_ask=late).state in ("failed", "lost")
+
+
+@pytest.mark.parametrize(
+    ("stop_s", "said"), [(3.0, "cut off after 0 of 3"), (30.0, "cut off after 1 of 3"), (999.0, "")]
+)
+def test_a_flap_that_is_cut_off_says_after_how_many_cycles(stop_s: float, said: str) -> None:
+    rack = Played(VIA)
+    flap = change("port_flap", "leaf1--spine0", by="ibportstate", down_s=8.0, count=3, period_s=40.0)
+
+    def stop(hold: Hold, step: Pause) -> float:
+        hold.signal.stop = hold.signal.stop or rack.now_s >= stop_s
+        return min(step.until_s, rack.now_s + 1.0)
+
+    hold = held(rack, flap, on_pause=stop)
+    assert (hold.state, hold.reason) == ("reverted", f"{said} cycles" if said else "")
+
+
+AT = change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), when=When(30.0, 10.0), by="mlxlink")
+
+
+def used_by_somebody(rack: Played) -> None:
+    """A training job on its GPUs."""
+    rack.answers["gpu001 nvidia-smi"] = ("4711, /usr/bin/python3\n", "", 0)
+
+
+def scheduled(rack: Played) -> None:
+    """A job of the batch system."""
+    rack.answers["gpu001 squeue"] = ("1201\n", "", 0)
+
+
+def closed_by_somebody(*numbers: int) -> Callable[[Played], None]:
+    """RNICs of its host."""
+
+    def close(rack: Played) -> None:
+        ports = rack._world._rack.ports
+        for number in numbers:
+            ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), rack.now_s)
+
+    return close
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "reason"),
+    [
+        (used_by_somebody, r"GPUs are in use \(processes 4711\)"),
+        (scheduled, "jobs run there"),
+        (closed_by_somebody(1, 2, 3, 4, 5, 6, 7), "no other active RNIC"),
+        (closed_by_somebody(0), "is not in the fabric|down already"),
+    ],
+)
+def test_a_change_of_the_time_line_is_looked_at_again_when_it_is_due(
+    meanwhile: Callable[[Played], None], reason: str
+) -> None:
+    rack = Played(VIA)
+    rack.answers["gpu001 nvidia-smi"] = ("", "", 0)
+
+    def later(hold: Hold, step: Pause) -> float:
+        meanwhile(rack)
+        return step.until_s
+
+    hold = held(rack, AT, on_pause=later, due_s=30.0)
+    assert hold.state == "refused", hold.reason
+    assert re.search(reason, hold.reason), hold.reason
+    assert not any(argv[5:6] == ("arm",) for _, argv in rack.asked)
+
+
+def test_our_own_probes_on_the_gpus_keep_no_change_of_the_time_line_out() -> None:
+    rack = Played(VIA)
+    rack.answers["gpu001 nvidia-smi"] = lambda words: (
+        ("9, /opt/nccl-tests/all_reduce_perf\n", "", 0) if "process_name" in words[1] else ("", "", 0)
+    )
+    assert held(rack, AT, due_s=30.0).state == "reverted"

@@ -1,4 +1,4 @@
-"""The edits of a manager's file: kept once, set, put back, and all of it twice."""
+"""The edits of a manager's file: kept once, set, undone, and all of it twice."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def text_of(kit, world, at_s, path=CONFIG):
     return kit.ask(world, "gpu001", f"cat {path}", at_s).stdout
 
 
-def test_set_keeps_the_first_file_and_restore_brings_it_back(kit):
-    """Twice set is once kept; restored, there is nothing left to restore; what is not there is dropped as well."""
+def test_set_keeps_the_first_file_and_undo_brings_its_lines_back(kit):
+    """Twice set is once kept; undone, there is nothing left to undo; what is not there is dropped as well."""
     world = managed(kit)
     before = text_of(kit, world, 0.0)
     for at_s, value in ((1.0, "ar_updn"), (2.0, "ar_ftree")):
@@ -41,8 +41,9 @@ def test_set_keeps_the_first_file_and_restore_brings_it_back(kit):
         assert (status, said.count("\n")) == (0, 1)
     assert text_of(kit, world, 3.0, BACKUP) == before
     assert {"routing_engine ar_ftree", "new_key a=b"} <= set(text_of(kit, world, 4.0).splitlines())
-    for at_s, said in ((5.0, f"restored {CONFIG}\n"), (6.0, f"nothing to restore: {CONFIG}\n")):
-        assert edit(kit, world, "restore", CONFIG, BACKUP, at_s=at_s) == (0, said, "")
+    assert edit(kit, world, "absent", CONFIG, BACKUP, "new_key", at_s=4.5)[0] == 1
+    for at_s, said in ((5.0, f"undone {CONFIG}\n"), (6.0, f"nothing to undo: {CONFIG}\n")):
+        assert edit(kit, world, "undo", CONFIG, BACKUP, "routing_engine=x", "new_key", at_s=at_s) == (0, said, "")
         assert text_of(kit, world, at_s + 0.5) == before
     for at_s in (7.0, 8.0):
         assert edit(kit, world, "drop", CONFIG, BACKUP, at_s=at_s)[0] == 0
@@ -51,7 +52,7 @@ def test_set_keeps_the_first_file_and_restore_brings_it_back(kit):
 def test_a_host_without_the_file_says_so(kit):
     """With 1 and the file's name."""
     world = managed(kit)
-    for at_s, verb in ((1.0, "set"), (2.0, "restore")):
+    for at_s, verb in ((1.0, "set"), (2.0, "undo")):
         status, said, why = edit(kit, world, verb, CONFIG, BACKUP, "a=b", host="gpu002", at_s=at_s)
         assert (status, said, CONFIG in why) == (1, "", True)
 

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fabric.model.topology import Gpu
-from fabric.sim.life.temperature import GPU, GPU_MEMORY, loaded, temperature_c
+from fabric.sim.life.temperature import GPU, GPU_MEMORY, Warmth
 from fabric.sim.nvidia import gpu_model
 from fabric.sim.port_tool import Asked, Said, gpu_pci_address
 
 _POWER_W = {"a100": (60.0, 400.0), "h100": (75.0, 700.0), "b200": (140.0, 1000.0)}  # idle: choice; most: data sheets
 _MEMORY_MIB = {"a100": 81920, "h100": 81559, "b200": 183359}
+_CLOCKS_MHZ = {"a100": (210, 1410), "h100": (345, 1980), "b200": (120, 1965)}  # idle: choice; most: data sheets
+_BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
+THROTTLED = 0.8
+"""Of its clock a GPU keeps when it runs hot; choice, the same as of its bandwidth (``passing.THROTTLED``)."""
 _THERMAL_SLOWDOWN = 0x20  # SW thermal slowdown, by NVML's bits
 _IDLE = 0x1
 
@@ -25,18 +29,30 @@ class Seen:
     number: int
     gpu: Gpu
     uuid: str
+    warmth: Warmth
 
     @property
     def _load(self) -> float:
-        return loaded(self.asked.site, self.gpu.name, self.asked.at_s, constant_s=GPU.constant_s)
+        return self.warmth.loaded(self.gpu.name, GPU.constant_s)
+
+    @property
+    def _hot(self) -> bool:
+        heat = self.asked.site.heat.get(self.gpu.name)
+        return heat is not None and heat.target > 0.0
+
+    def megahertz(self) -> str:
+        """Its clock: lowest when idle, highest under load, and so much less when it runs hot."""
+        idle, most = _CLOCKS_MHZ[self.asked.site.layout.generation]
+        mhz = most if self._load > _BUSY else idle
+        return f"{mhz * (THROTTLED if self._hot and mhz == most else 1.0):.0f}"
 
     def celsius(self) -> str:
         """The chip."""
-        return f"{temperature_c(self.asked.site, self.gpu.name, GPU, self.asked.at_s):.0f}"
+        return f"{self.warmth.of(self.gpu.name, GPU):.0f}"
 
     def memory_celsius(self) -> str:
         """The stacked memory beside it."""
-        return f"{temperature_c(self.asked.site, self.gpu.name, GPU_MEMORY, self.asked.at_s):.0f}"
+        return f"{self.warmth.of(self.gpu.name, GPU_MEMORY):.0f}"
 
     def watts(self) -> str:
         """Between idle and its limit, as its load."""
@@ -45,9 +61,7 @@ class Seen:
 
     def throttled(self) -> str:
         """Why its clocks are low, as a mask."""
-        heat = self.asked.site.heat.get(self.gpu.name)
-        hot = heat is not None and heat.target > 0.0
-        return f"0x{_THERMAL_SLOWDOWN if hot else 0 if self._load > 0.0 else _IDLE:016x}"
+        return f"0x{_THERMAL_SLOWDOWN if self._hot else 0 if self._load > 0.0 else _IDLE:016x}"
 
     def busy(self) -> str:
         """Whether anything runs on it."""
@@ -66,6 +80,8 @@ _FIELDS: Mapping[str, tuple[str, str, Callable[[Seen], str]]] = MappingProxyType
         "temperature.gpu": ("temperature.gpu", "", Seen.celsius),
         "temperature.memory": ("temperature.memory", "", Seen.memory_celsius),
         "power.draw": ("power.draw [W]", " W", Seen.watts),
+        "clocks.sm": ("clocks.current.sm [MHz]", " MHz", Seen.megahertz),
+        "clocks.current.sm": ("clocks.current.sm [MHz]", " MHz", Seen.megahertz),
         "utilization.gpu": ("utilization.gpu [%]", " %", Seen.busy),
         "memory.total": (
             "memory.total [MiB]",
@@ -95,7 +111,8 @@ def gpu_query(asked: Asked, gpus: Sequence[tuple[Gpu, str]]) -> Said | None:
     chosen = _chosen(words, gpus)
     if not chosen:
         return Said("No devices were found\n", status=6)
-    seen = [Seen(asked, number, gpu, uuid) for number, (gpu, uuid) in chosen]
+    warmth = Warmth(asked.site, asked.at_s)
+    seen = [Seen(asked, number, gpu, uuid, warmth) for number, (gpu, uuid) in chosen]
     rows = [] if "noheader" in formats else [", ".join(_FIELDS[name][0] for name in names)]
     rows += [", ".join(_value(one, name, units="nounits" not in formats) for name in names) for one in seen]
     return Said("".join(f"{row}\n" for row in rows))

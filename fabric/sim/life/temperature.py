@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash
@@ -35,28 +36,60 @@ MODULE = Nature(40.0, 16.0, SLOW_S)
 
 def temperature_c(site: Site, part: str, nature: Nature, at_s: float) -> float:
     """The temperature of a GPU (``gpu3``) or RNIC (``mlx5_3``, also for its module) now."""
-    heat = site.heat.get(part)
-    own_c = _SPREAD_C * _deviation(site, part, nature)
-    hot_c = 0.0 if heat is None else heat.at(at_s)
-    return nature.idle_c + own_c + hot_c + nature.rise_c * loaded(site, part, at_s, constant_s=nature.constant_s)
+    return Warmth(site, at_s).of(part, nature)
 
 
 def loaded(site: Site, part: str, at_s: float, *, constant_s: float) -> float:
     """How busy a part has been of late, 0 to 1: the busiest of its ways, seen through the lag of a warming part."""
-    ways = ("nvlink", "rd", "wr") if part.startswith("gpu") else ("tx", "rx", "out", "in")
-    indexes = [site.layout.index[f"{part}:{way}"] for way in ways]
-    rates_gbps = dict.fromkeys(indexes, 0.0)
-    for resources, load in site.carried.items():
-        for index in indexes:
-            rates_gbps[index] += load.felt_gbps(at_s, constant_s) * resources.count(index)
-    for flow in site.running:
-        lasted_s = at_s - flow.began_s
-        if lasted_s > 0.0:
-            mean_gbps = flow.carried_gb(at_s) / lasted_s
-            for where, resources, weight in flow.shares:
-                for index in indexes if where is site else ():
-                    rates_gbps[index] += felt(mean_gbps / weight, lasted_s, constant_s) * resources.count(index)
-    return min(1.0, max(rate / site.layout.capacities[index] for index, rate in rates_gbps.items()))
+    return Warmth(site, at_s).loaded(part, constant_s)
+
+
+class Warmth:
+    """All parts of a host at one moment: what runs and what ran is gone through once for all of them."""
+
+    def __init__(self, site: Site, at_s: float) -> None:
+        self._site, self.at_s = site, at_s
+        self._rates: dict[float, list[float]] = {}  # felt Gb/s of each capacity, by time constant
+        self._loaded: dict[tuple[str, float], float] = {}
+
+    def of(self, part: str, nature: Nature) -> float:
+        """Degrees Celsius, as ``temperature_c``."""
+        heat = self._site.heat.get(part)
+        hot_c = 0.0 if heat is None else heat.at(self.at_s)
+        own_c = _SPREAD_C * _deviation(self._site.name_hash, part, nature.idle_c)
+        return nature.idle_c + own_c + hot_c + nature.rise_c * self.loaded(part, nature.constant_s)
+
+    def loaded(self, part: str, constant_s: float) -> float:
+        """As the function of this name."""
+        known = self._loaded.get((part, constant_s))
+        if known is not None:
+            return known
+        rates = self._rates.get(constant_s)
+        if rates is None:
+            rates = self._rates[constant_s] = self._felt(constant_s)
+        layout = self._site.layout
+        ways = ("nvlink", "rd", "wr") if part.startswith("gpu") else ("tx", "rx", "out", "in")
+        indexes = [layout.index[f"{part}:{way}"] for way in ways]
+        busiest = max([rates[index] / layout.capacities[index] for index in indexes])
+        found = self._loaded[part, constant_s] = min(1.0, busiest)
+        return found
+
+    def _felt(self, constant_s: float) -> list[float]:
+        site, at_s = self._site, self.at_s
+        rates = [0.0] * len(site.layout.capacities)
+        for resources, load in site.carried.items():
+            rate_gbps = load.felt_gbps(at_s, constant_s)
+            for index in resources:
+                rates[index] += rate_gbps
+        for flow in site.running:
+            lasted_s = at_s - flow.began_s
+            if lasted_s > 0.0:
+                mean_gbps = flow.carried_gb(at_s) / lasted_s
+                for where, resources, weight in flow.shares:
+                    rate_gbps = felt(mean_gbps / weight, lasted_s, constant_s)
+                    for index in resources if where is site else ():
+                        rates[index] += rate_gbps
+        return rates
 
 
 def warm(site: Site, hot: Collection[str], at_s: float) -> None:
@@ -71,7 +104,8 @@ def warm(site: Site, hot: Collection[str], at_s: float) -> None:
             site.heat[part] = now.turned(target_c, at_s)
 
 
-def _deviation(site: Site, part: str, nature: Nature) -> float:
+@lru_cache(maxsize=1 << 17)
+def _deviation(name_hash: int, part: str, idle_c: float) -> float:
     """How many standard deviations this very part is from others; the same every time."""
-    bits = mix64(site.name_hash ^ text_hash(f"{part} {nature.idle_c}"))
+    bits = mix64(name_hash ^ text_hash(f"{part} {idle_c}"))
     return log(noise_factor(bits, 1.0))

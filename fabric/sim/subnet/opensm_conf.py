@@ -104,7 +104,41 @@ def with_settings(text: str, pairs: Iterable[tuple[str, str]]) -> str:
             lines[number] = wanted
         if not places:
             lines.append(wanted)
-    return "".join(f"{line}\n" for line in lines)
+    return _joined(lines, text)
+
+
+def with_lines_of(text: str, kept: str | None, words: Iterable[str]) -> str:
+    """
+    The file with the lines of some keys as *kept* has them, all others as they are.
+
+    *words* are ``key=value``, or ``key`` of one that was not there; without *kept* they alone say what was.
+    """
+    before = {word.partition("=")[0]: word.partition("=")[2] if "=" in word else None for word in words}
+    was = {key: [line for line in (kept or "").splitlines() if _key(line) == key] for key in before}
+    if kept is None:
+        same = {
+            line for line in text.splitlines() if settings_of(f"{line}\n").get(_key(line)) == before.get(_key(line))
+        }
+        for key, value in before.items():
+            found = [line for line in text.splitlines() if _key(line) == key][:1]
+            was[key] = [] if value is None else [one if one in same else f"{key} {value}" for one in found or [""]]
+    lines = []
+    for line in text.splitlines():
+        if _key(line) not in before:
+            lines.append(line)
+        elif was[_key(line)]:
+            lines.append(was[_key(line)].pop(0))
+    return _joined([*lines, *(line for key in before for line in was[key])], text)
+
+
+def _key(line: str) -> str:
+    return (line.split(None, 1) or [""])[0]
+
+
+def _joined(lines: list[str], before: str) -> str:
+    """Whether the last line ends with a line break stays as it was."""
+    ends = "\n" if lines and (before.endswith("\n") or not before) else ""
+    return "\n".join(lines) + ends
 
 
 def forwarding_of(loaded: dict[str, str], routing: str | None) -> Forwarding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabric.model.inventory import Fault
@@ -101,6 +102,15 @@ class Rerouting:
                 self._rack.timeline.sharing.network_changed()
 
         self._rack.timeline.at(at_s + self._settings.sm_reroute_s, done)
+
+    def turn(self, adaptive: bool, at_s: float) -> None:
+        """The switches of an Ethernet fabric route adaptively from now on, or no longer do: no manager, no sweep."""
+        engine = "ecmp" if self.is_adaptive_by_inventory else self.forwarding.engine
+        self.forwarding = replace(self.forwarding, engine=engine, adaptive=adaptive)
+        made = self._rack.timeline.sharing.network
+        if made is not None:
+            made.program(self.forwarding, made.known.routed, at_s)
+            self._rack.timeline.sharing.network_changed()
 
     def _later(self, after_s: float, at_s: float, act: Act) -> None:
         def acted(now_s: float) -> None:

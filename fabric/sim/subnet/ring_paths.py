@@ -17,7 +17,8 @@ class Ring:
     """
     Hosts in the order of the ring and the rails it runs on; *bus_ratio*: bus bandwidth over what an RNIC carries.
 
-    *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*.
+    *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
+    two hosts only the first sends.
     """
 
     hosts: tuple[str, ...]
@@ -25,6 +26,7 @@ class Ring:
     bus_ratio: float
     adaptive: bool = True
     service_level: int = 0
+    one_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
     rails = np.array(ring.rails, dtype=np.int64)
     src = net.clos.nic(ids[:, np.newaxis], rails).ravel()
     dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], rails).ravel()
-    return src, dst
+    edges = len(rails) if ring.one_way else len(src)
+    return src[:edges], dst[:edges]
 
 
 def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:

@@ -52,7 +52,7 @@ def test_adaptive_routing_on_both_managers_is_felt_after_the_sweep(pod):
         one.say(host, *RESTART, at_s=at_s + 1)
     assert one.shares(a, 37.9, 38.2) == pytest.approx([1.0, 0.95], rel=0.001)
     for at_s, host in ((50.0, "gpu000"), (52.0, "gpu001")):
-        assert one.conf(host, "restore", at_s=at_s).stdout == f"restored {one.config}\n"
+        assert one.conf(host, "undo", "routing_engine=x", at_s=at_s).stdout == f"undone {one.config}\n"
         one.say(host, *RESTART, at_s=at_s + 1)
     assert one.shares(b, 67.9, 68.2) == pytest.approx([0.95, 1.0], rel=0.001)
     assert forwarding(one).engine == "ftree"

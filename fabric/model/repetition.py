@@ -1,0 +1,16 @@
+"""How often a probe is measured when the judge may ask for more samples (``judge: {samples: auto}``)."""
+
+from __future__ import annotations
+
+AS_WRITTEN, AUTO = "as_written", "auto"
+"""The values of the key: as often as ``repeat`` says, or until the judge can tell."""
+
+LEAST_SAMPLES = 3
+"""Every probe is measured so often before anything is concluded (safety goals, B.3: start with three)."""
+
+MOST_SAMPLES = 30
+"""More samples of one probe are never asked for (safety goals, B.3). Enough to tell 3 % at a CV of 3 % in one test."""
+
+REPEATED_KINDS = frozenset({"loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce", "group_all_reduce"})
+"""Kinds of which one probe can be measured again by itself. A ring of several that run at once cannot: alone it would
+have the network to itself."""

@@ -1,0 +1,154 @@
+"""Changes of one phase that are fine alone and too much together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fabric.changes.company import HANDOVER_S, Company
+from fabric.changes.hold import Hold
+from fabric.changes.kind import Context
+from fabric.changes.procedure import Ask, Procedure
+from fabric.engine.held_changes import Changing, HeldChanges
+from fabric.errors import Refused
+from fabric.executors.mock import MockExecutor
+from fabric.model.change import BlastRadius, Change, When
+from fabric.model.inventory import Fault
+from fabric.sim.world import World
+from fabric.store.journal import FILE, Journal
+from tests.changes.played import MANAGED, VIA, Played, change, topology
+from tests.changes.test_hold import begun
+from tests.scenario.changing import Watcher
+
+WIDE = replace(VIA, blast_radius=BlastRadius(8, 8, 8, 1.0))
+
+
+def closed(device: str, when: When | None = None, *, host: str = "gpu001", leaf: str = "leaf0") -> Change:
+    """An RNIC's link closed."""
+    return change("link_down", f"{host}/{device}", hosts=(host,), switches=(leaf,), by="mlxlink", when=when)
+
+
+def paths(*devices: str) -> frozenset[str]:
+    """RNICs that were seen active."""
+    return frozenset(devices)
+
+
+def alternating(rack: Played, holds: list[Hold], *, most_s: float = 400.0) -> None:
+    """Carry several out, one step of each in turn; what pauses waits."""
+    running: dict[Hold, tuple[Procedure[None], object]] = {one: (one.procedure(), None) for one in holds}
+    waiting: dict[Hold, float] = {}
+    while running and rack.now_s < most_s:
+        for one in list(running):
+            procedure, answer = running[one]
+            if one in waiting:
+                if rack.now_s < waiting[one]:
+                    continue
+                del waiting[one]
+                answer = rack.now_s
+            try:
+                step = procedure.send(answer)
+            except StopIteration:
+                del running[one]
+                continue
+            if isinstance(step, Ask):
+                running[one] = (procedure, rack.ask(step.host, step.argv))
+            else:
+                waiting[one] = step.until_s
+        if waiting and set(waiting) == set(running):
+            rack.wait(max(rack.now_s, min(waiting.values())))
+
+
+def test_two_links_that_are_a_hosts_last_paths_are_not_closed_both() -> None:
+    """Each sees the other active; all the others are down already, which no plan knows."""
+    rack = Played(WIDE)
+    ports = rack._world._rack.ports
+    for number in range(2, 8):
+        ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), 0.0)
+    company = Company(rack.context, ())
+    until = When(None, 20.0)
+    one, two = (begun(rack, closed(f"mlx5_{n}", until), company=company, number=n) for n in (0, 1))
+    alternating(rack, [one, two])
+    assert sorted([one.state, two.state]) == ["refused", "reverted"]
+    assert "last active path" in (one.reason or two.reason)
+
+
+@pytest.mark.parametrize(("second", "too_much"), [(When(5.0, 10.0), True), (When(10.0, 10.0), False)])
+def test_changes_that_overlap_only_partly_in_time_are_held_against_each_other(second: When, too_much: bool) -> None:
+    company = Company(Context(topology(), WIDE), ())
+    company.join(closed("mlx5_0", When(0.0, 10.0)), paths("mlx5_1"))
+    if not too_much:
+        company.join(closed("mlx5_1", second), paths("mlx5_0"))
+        return
+    with pytest.raises(Refused, match=r"together with phase/link_down\.gpu001/mlx5_0: gpu001 would lose"):
+        company.join(closed("mlx5_1", second), paths("mlx5_0"))
+
+
+@pytest.mark.parametrize(
+    ("radius", "reason"),
+    [(BlastRadius(8, 1, 8, 1.0), "at switch leaf0"), (BlastRadius(8, 8, 8, 0.001), "links at the same time")],
+)
+def test_the_numbers_of_the_blast_radius_hold_for_all_together(radius: BlastRadius, reason: str) -> None:
+    company = Company(Context(topology(), replace(VIA, blast_radius=radius)), ())
+    company.join(closed("mlx5_0"), paths("mlx5_1"))
+    with pytest.raises(Refused, match=reason):
+        company.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
+
+
+def test_what_has_left_is_not_counted() -> None:
+    company = Company(Context(topology(), VIA), ())
+    first = closed("mlx5_0")
+    company.join(first, paths("mlx5_1"))
+    company.leave(first)
+    company.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
+
+
+def test_a_change_waits_for_one_that_is_taken_back_late_and_is_refused_when_that_stays() -> None:
+    rack = Played(VIA)
+    company = Company(rack.context, ())
+    late = closed("mlx5_0", When(0.0, 10.0), host="gpu002")
+    company.join(late, paths("mlx5_1"))
+    assert company.begin(late, paths("mlx5_1")) == ""
+    waits = begun(rack, closed("mlx5_0", When(10.0, 5.0)), company=company)
+    waits.due_s = 10.0
+    alternating(rack, [waits])
+    assert waits.state == "refused"
+    assert "not taken back yet" in waits.reason
+    assert HANDOVER_S <= rack.now_s < HANDOVER_S + 20.0
+    company.leave(late)
+    again = begun(rack, closed("mlx5_0", When(10.0, 5.0)), company=company)
+    again.due_s = rack.now_s
+    alternating(rack, [again])
+    assert again.state == "reverted", again.reason
+
+
+def test_two_changes_of_one_key_of_the_managers_file_are_refused() -> None:
+    settings = replace(MANAGED, shield_on=(("routing_engine", "x"),))
+    company = Company(Context(topology(), settings), ())
+    company.join(change("adaptive_routing", "fabric", scope="fabric", is_fault=False, on=1), None)
+    with pytest.raises(Refused, match="sets routing_engine of the same file"):
+        company.join(change("shield", "fabric", scope="fabric", is_fault=False, on=1), None)
+
+
+def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:
+    """Two links of a host whose other links are down: the phase is not what was asked for, and one link stays open."""
+    down = tuple(Fault(f"gpu001/mlx5_{number}", "broken") for number in range(2, 8))
+    world = World(topology(), faults=down, seed=1, noise_cv=0.0)
+    executor, watcher = MockExecutor(world), Watcher()
+    changing = Changing(Context(topology(), WIDE), Journal(tmp_path / FILE), owner="test/1", token="t")
+    directory: Any = SimpleNamespace(events=SimpleNamespace(append=lambda event, at_s, fields: None))
+    both = (closed("mlx5_0"), closed("mlx5_1"))
+    held = HeldChanges(both, changing, phase_number=1, executor=executor, directory=directory, observer=watcher)
+    held.begin()
+    while not held.ready:
+        for happening in executor.wait(min(held.next_s, executor.now() + 60.0)):
+            held.take(happening)
+        held.fire()
+    assert "last active path" in held.trouble
+    ports = world._rack.ports
+    assert any(ports.of_adapter("gpu001", device).admin_up for device in ("mlx5_0", "mlx5_1"))
+    held.rescue()
+    assert all(ports.of_adapter("gpu001", device).admin_up for device in ("mlx5_0", "mlx5_1"))

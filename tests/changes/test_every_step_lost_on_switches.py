@@ -1,0 +1,46 @@
+"""The promises of test_every_step_lost, of adaptive routing on three RoCE switches with NVUE."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.model.change import ChangeSettings, Lease
+from fabric.sim.world import World
+from tests.changes import test_every_step_lost as steps
+from tests.changes.roce import SWITCHES, roce, routed, switch_of, values
+
+KIND = "adaptive routing of switches"
+
+
+def altered(world: World) -> list[str]:
+    """What is not as it was, by the switches themselves."""
+    found = [f"{name}: {value}" for name, value in values(world).items() if value is not None]
+    found += [f"{name} has edits" for name in SWITCHES if switch_of(world, name).changes()]
+    return found + [f"{name} waits" for name in SWITCHES if switch_of(world, name).waits is not None]
+
+
+@pytest.fixture(autouse=True)
+def on_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same lives, on another fabric."""
+    monkeypatch.setattr(steps, "RACK", roce())
+    monkeypatch.setattr(steps, "SETTINGS", ChangeSettings(lease=Lease(60.0, 600.0)))
+    monkeypatch.setattr(steps, "CHANGES", {KIND: routed()})
+    monkeypatch.setattr(steps, "altered", altered)
+    steps.commands_of.cache_clear()
+
+
+@pytest.mark.parametrize("mishap", steps.MISHAPS)
+def test_it_is_never_said_to_be_over_while_it_is_live_whatever_happens_to_one_command(mishap: str) -> None:
+    assert steps.each_step(KIND, steps.MISHAPS[mishap], onwards=False) == []
+
+
+@pytest.mark.parametrize("mishap", steps.FOR_GOOD)
+def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_from_one_command_on(mishap: str) -> None:
+    assert steps.each_step(KIND, steps.MISHAPS[mishap], onwards=True) == []
+
+
+def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fabric.changes.nvue_shell.commit", lambda message: ("true",))
+    monkeypatch.setattr("fabric.tools.nvue.equals", lambda setting: f'"{setting.key}"')
+    wrong = steps.each_step(KIND, steps.MISHAPS["says nothing"], onwards=False)
+    assert any("leaf0: on" in one for one in wrong)
