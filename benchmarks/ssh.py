@@ -1,18 +1,19 @@
 """
-What reaching many hosts over SSH costs the orchestrator, against asyncssh with uvloop.
+What reaching many hosts over SSH costs the orchestrator, against libraries and tools that others use.
 
-    sudo python benchmarks/ssh.py [--hosts 512] [--most 2048] [--rounds 3] [--skip NAME ...]
+    sudo python benchmarks/ssh.py [--hosts 512] [--commands 10] [--many 270] [--most 2048] [--rounds 3]
+                                  [--peers NAME ...] [--python PATH] [--skip NAME ...]
 
 One real sshd in a network namespace of its own stands for all hosts: every address of 127.0.0.0/8 there is it. So the
 hosts' cost shares this machine's cores, and wall times are the server's more than the client's; client CPU is the
-figure to compare. It is that of the client's whole process tree (wait4), interpreter start included. asyncssh and
-uvloop are installed into a throw-away environment; without a package index their rows are left out.
+figure to compare. It is that of the client's whole process tree (wait4), interpreter start included. Python peers are
+installed into a throw-away environment, or are those of --python; a peer that is not here is named and left out. Who
+connects anew for each command is measured with two of them, and the figures multiplied.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import resource
@@ -29,13 +30,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.ssh_peers import NEW_CONNECTIONS, PEERS, addresses, missing  # noqa: E402
+
 Figures = dict[str, float]
 IDLE_S = 20.0
-
-
-def addresses(count: int) -> dict[str, str]:
-    """Host names and where they are."""
-    return {f"host{n:04d}": f"127.0.{1 + n // 250}.{1 + n % 250}" for n in range(count)}
+_MEASURED = 2  # commands of who connects anew for each
+_OURS = ("fabric", "plain")
 
 
 def cpu_s() -> float:
@@ -44,107 +44,17 @@ def cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-class Fabric:
-    """Our own executor, as ``fabric run`` uses it."""
-
-    def __init__(self, folder: Path, count: int, *, plain: bool) -> None:
-        from fabric.executors.ssh import SshExecutor
-        from fabric.executors.ssh_plain import SshPlainExecutor
-        from fabric.model.inventory import SshSettings
-
-        known = (str(folder / "known_hosts"),)
-        settings = SshSettings("root", 22, str(folder / "key"), agent=False, known_hosts=known, connect_timeout_s=60)
-        self.hosts = tuple(addresses(count))
-        self.executor = (SshPlainExecutor if plain else SshExecutor)(settings, addresses(count))
-
-    def each(self, argv: tuple[str, ...], times: int = 1, *, timeout_s: float = 300, cap: int = 1 << 20) -> int:
-        """Run a command so often on every host, one after the other on each; returns how many bytes were printed."""
-        from fabric.model.command import Command
-        from fabric.ports import Ended
-
-        executor, printed = self.executor, 0
-        left = {
-            executor.start(Command(host, argv, timeout_s, output_cap_bytes=cap)): (host, times - 1)
-            for host in self.hosts
-        }
-        while left:
-            for one in executor.wait(executor.now() + 60):
-                host, more = left.pop(one.ticket)
-                assert isinstance(one, Ended), one
-                assert one.result.exit_status == 0, one
-                printed += len(one.result.stdout)
-                if more:
-                    left[executor.start(Command(host, argv, timeout_s, output_cap_bytes=cap))] = (host, more - 1)
-        return printed
-
-    def close(self) -> None:
-        """Let go."""
-        self.executor.close()
-
-
-class Asyncssh:
-    """The best peer: asyncssh on uvloop, AES-GCM first, 64 handshakes at once, strict host keys."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        import asyncssh  # type: ignore[import-not-found]
-        import uvloop  # type: ignore[import-not-found]
-
-        self._loop = uvloop.new_event_loop()
-        self._ssh, self._addresses = asyncssh, addresses(count)
-        self._known = asyncssh.read_known_hosts(str(folder / "known_hosts"))
-        self._key = asyncssh.read_private_key(str(folder / "key"))
-        self._connections: list[Any] = []
-
-    def each(self, argv: tuple[str, ...], times: int = 1, **_: Any) -> int:
-        """Run a command so often on every host."""
-        return int(self._loop.run_until_complete(self._each(" ".join(argv), times)))
-
-    async def _each(self, line: str, times: int) -> int:
-        if not self._connections:
-            gate = asyncio.Semaphore(64)
-            self._connections = await asyncio.gather(*(self._connect(gate, one) for one in self._addresses.values()))
-        return sum(await asyncio.gather(*(self._run(one, line, times) for one in self._connections)))
-
-    async def _connect(self, gate: asyncio.Semaphore, address: str) -> Any:
-        async with gate:
-            return await self._ssh.connect(
-                address,
-                username="root",
-                client_keys=[self._key],
-                known_hosts=self._known,
-                agent_path=None,
-                config=None,
-                encryption_algs=["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"],
-                login_timeout=60,
-            )
-
-    async def _run(self, connection: Any, line: str, times: int) -> int:
-        printed = 0
-        for _ in range(times):
-            done = await connection.run(line)
-            assert done.exit_status == 0, done
-            printed += len(done.stdout)
-        return printed
-
-    def close(self) -> None:
-        """Let go."""
-        self._loop.run_until_complete(self._close())
-
-    async def _close(self) -> None:
-        for connection in self._connections:
-            connection.close()
-        await asyncio.gather(*(one.wait_closed() for one in self._connections))
-
-
 def client(kind: str, job: str, folder: Path, count: int, times: int) -> Figures:
     """In the child: one job; what it measured itself."""
     begun_s = time.monotonic()
-    peer: Any = Asyncssh(folder, count) if kind == "asyncssh" else Fabric(folder, count, plain=kind == "plain")
+    peer = PEERS[kind](folder, count)
     imported_s = cpu_s()
     peer.each(("true",))
     figures = {"connect_wall_s": time.monotonic() - begun_s, "connect_cpu_s": cpu_s() - imported_s}
     begun_s, begun_cpu_s = time.monotonic(), cpu_s()
-    if job == "commands":
+    if job == "commands" and times == 1:
+        pass  # connecting was all
+    elif job == "commands":
         peer.each(("true",), times - 1)
     else:
         _JOBS[job](peer, figures)
@@ -247,29 +157,33 @@ class Site:
         self.namespaces.close()
 
 
-def peer_python(folder: Path) -> str | None:
-    """A Python with asyncssh and uvloop, None when they cannot be installed."""
+def peer_python(folder: Path) -> str:
+    """A Python with those peers that can be installed."""
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv" / "bin" / "python")
-    done = subprocess.run((python, "-m", "pip", "install", "-q", "asyncssh", "uvloop"), check=False)
-    return python if done.returncode == 0 else None
+    for name in ("asyncssh", "uvloop", "paramiko", "parallel-ssh", "ClusterShell"):
+        subprocess.run((python, "-m", "pip", "install", "-q", name), check=False)
+    return python
 
 
-def compared(site: Site, python: str | None, hosts: int, times: int, rounds: int) -> None:
-    """Hosts x commands: every client once a round, in turn."""
-    kinds = {"fabric": sys.executable, **({"asyncssh": python} if python else {})}
-    runs: dict[str, list[Figures]] = {kind: [] for kind in kinds}
+def compared(site: Site, python: str, names: list[str], hosts: int, times: int, rounds: int) -> None:
+    """Hosts x commands: every client once a round, in turn; then the ratios of the medians."""
+    runs: dict[str, list[Figures]] = {name: [] for name in names}
     for number in range(rounds):
-        for kind, interpreter in kinds.items():
-            runs[kind].append(site.run(interpreter, kind, "commands", hosts, times))
-            print(f"round {number + 1}: {_line(kind, runs[kind][-1])}", flush=True)
-    medians = {kind: _medians(figures) for kind, figures in runs.items()}
+        for name in names:
+            asked = min(times, _MEASURED) if name in NEW_CONNECTIONS else times
+            figures = site.run(sys.executable if name in _OURS else python, name, "commands", hosts, asked)
+            for one in ("cpu_s", "wall_s"):
+                figures[one] *= times / asked
+            runs[name].append(figures)
+            print(f"round {number + 1}: {_line(name, figures)}", flush=True)
+    medians = {name: _medians(figures) for name, figures in runs.items()}
     print(f"\n{hosts} hosts x {times} commands, median of {rounds}:")
-    for kind, figures in medians.items():
-        print(_line(kind, figures))
-    for kind in [one for one in medians if one != "fabric"]:
-        for name in ("cpu_s", "wall_s", "rss_mib"):
-            print(f"  fabric / {kind} {name}: {medians['fabric'][name] / medians[kind][name]:.2f}")
+    for name, figures in medians.items():
+        print(_line(name, figures))
+    for name in [one for one in medians if one != "fabric"]:
+        ratios = [f"{one} {medians['fabric'][one] / medians[name][one]:.3f}" for one in ("cpu_s", "wall_s", "rss_mib")]
+        print(f"  fabric / {name:12} " + "  ".join(ratios), flush=True)
 
 
 def _medians(runs: list[Figures]) -> Figures:
@@ -280,34 +194,49 @@ def _line(kind: str, figures: Figures) -> str:
     return f"{kind:12}" + "  ".join(f"{name} {value:.2f}" for name, value in figures.items())
 
 
-def main() -> None:
-    """Measure everything, print as it comes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def options() -> argparse.Namespace:
+    """What to measure, and how large."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=512)
-    parser.add_argument("--most", type=int, default=2048)
+    parser.add_argument("--commands", type=int, default=10)
+    parser.add_argument("--many", type=int, default=270, help="commands of a long run")
+    parser.add_argument("--most", type=int, default=2048, help="hosts that are connected to and left idle")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peers", nargs="*", default=[one for one in PEERS if one not in _OURS], choices=PEERS)
+    parser.add_argument("--python", help="a Python that has the peers; without it they are installed")
     parser.add_argument("--skip", nargs="*", default=[], choices=("commands", "many", "single", "sleep", "most"))
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def measured(asked: argparse.Namespace, site: Site, python: str, names: list[str]) -> None:
+    """Everything, printed as it comes."""
+    own = sys.executable
+    if "commands" not in asked.skip:
+        compared(site, python, names, asked.hosts, asked.commands, asked.rounds)
+    if "single" not in asked.skip:
+        for job in ("latency", "output"):
+            print(_line(f"1 {job}", site.run(own, "fabric", job, 1)), flush=True)
+    if "sleep" not in asked.skip:
+        print(_line(f"{asked.hosts} x sleep 2", site.run(own, "fabric", "sleep", asked.hosts)), flush=True)
+    if "most" not in asked.skip:
+        print(_line(f"{asked.most} idle", site.run(own, "fabric", "idle", asked.most)), flush=True)
+    if "many" not in asked.skip:
+        compared(site, python, [one for one in names if one in ("fabric", "asyncssh")], asked.hosts, asked.many, 1)
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    asked = options()
     with tempfile.TemporaryDirectory(prefix="fabric-bench-") as name:
         folder = Path(name)
-        python = None if "commands" in asked.skip else peer_python(folder)
-        if python is None:
-            print("asyncssh and uvloop are not here: no comparison")
+        python = asked.python or peer_python(folder)
+        lacking = missing(python)
+        for peer in [one for one in asked.peers if one in lacking]:
+            print(f"{peer} is left out: {lacking[peer]}")
+        names = ["fabric", *(one for one in asked.peers if one not in lacking)]
         site = Site(folder, max(asked.hosts, asked.most))
-        own = sys.executable
         try:
-            if "commands" not in asked.skip:
-                compared(site, python, asked.hosts, 10, asked.rounds)
-            if "single" not in asked.skip:
-                for job in ("latency", "output"):
-                    print(_line(f"1 {job}", site.run(own, "fabric", job, 1)), flush=True)
-            if "sleep" not in asked.skip:
-                print(_line(f"{asked.hosts} x sleep 2", site.run(own, "fabric", "sleep", asked.hosts)), flush=True)
-            if "most" not in asked.skip:
-                print(_line(f"{asked.most} idle", site.run(own, "fabric", "idle", asked.most)), flush=True)
-            if "many" not in asked.skip:
-                figures = site.run(own, "fabric", "commands", asked.hosts, 270)
-                print(_line(f"{asked.hosts} x 270", figures), flush=True)
+            measured(asked, site, python, names)
         finally:
             site.close()
 

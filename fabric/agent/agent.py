@@ -9,15 +9,16 @@ killed or cut off. Processes that have put themselves into sessions of their own
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
 
-import json
 import os
 import select
 import signal
 import sys
 import time
 
-from fabric.agent.sessions import printable
+from fabric.agent.keeper import Keeper
+from fabric.agent.sessions import Sessions, printable
 from fabric.agent.told import Told
+from fabric.agent.wire import parsed
 from fabric.agent.work import TOLD_BYTES, Work
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ class Agent:
     """Everything the process does, in one thread: ``serve`` returns when it is to end."""
 
     def __init__(self, nonce: str, silence_s: float) -> None:
+        keeper = Keeper()
         self._told = Told(os.dup(1))
         os.dup2(2, 1)  # nothing but the protocol may reach the orchestrator's stream
         self._wake_fd, wake_w = os.pipe()
@@ -48,7 +50,7 @@ class Agent:
         self._silence_s = silence_s
         self._asked = b""
         self._heard_s = time.monotonic()
-        self._work = Work(self._told)
+        self._work = Work(self._told, Sessions(), keeper)
         self._closing = ""
         self._poll = select.poll()
         self._polled = {}  # type: dict[int, int]
@@ -124,7 +126,7 @@ class Agent:
     def _answer(self, line: bytes) -> None:
         asked = None  # type: Any
         try:
-            asked = json.loads(line.decode("ascii"))
+            asked = parsed(line)
             self._verbs[asked["v"]](asked)
         except (OSError, ValueError) as exc:
             self._told.add(

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import importlib.resources
+import threading
 import zlib
 from functools import cache
 
-_FILES = ("sessions.py", "commands.py", "sampling.py", "samplers.py", "told.py", "work.py", "agent.py")
+_FILES = (
+    "wire.py",
+    "sessions.py",
+    "keeper.py",
+    "commands.py",
+    "sampling.py",
+    "samplers.py",
+    "told.py",
+    "work.py",
+    "agent.py",
+)
 _BEGIN = "\nAgent(sys.argv[2], float(sys.argv[3])).serve()\n"
+# The C module under signal, which has all that we need: signal itself makes enumerations, which takes 4 ms to import.
+_LIGHTER = {"import signal": "import _signal as signal"}
+_LOCK = threading.Lock()
 # One line, for csh ends a quoted text at a newline. It reads the program's bytes from file descriptor 0, and not one
 # more, because what follows belongs to the agent.
 _RECEIVE = (
@@ -22,12 +36,18 @@ def source() -> str:
     """All files one after the other; imports of one from another are left out, for they share one name space."""
     folder = importlib.resources.files(__package__)
     lines = [line for name in _FILES for line in (folder / name).read_text("utf-8").splitlines()]
-    return "\n".join(line for line in lines if not line.startswith("from fabric.")) + _BEGIN
+    lines = [_LIGHTER.get(line, line) for line in lines if not line.startswith("from fabric.")]
+    return "\n".join(lines) + _BEGIN
+
+
+def program() -> bytes:
+    """What follows the command line on stdin: the source, compressed."""
+    with _LOCK:  # else the threads that connect to the first hosts all compress it
+        return _compressed()
 
 
 @cache
-def program() -> bytes:
-    """What follows the command line on stdin: the source, compressed."""
+def _compressed() -> bytes:
     return zlib.compress(source().encode("ascii"), 9)
 
 

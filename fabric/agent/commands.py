@@ -90,7 +90,7 @@ class Running:
     def begin(self) -> None:
         """Start the program; raises OSError when no process can be made."""
         asked = self._asked
-        env = dict(os.environb)
+        env = dict(self._sessions.environment)
         env.update((_bytes(name), _bytes(value)) for name, value in asked.get("env") or ())
         if self._port and listening({self._port}):
             self._port = None  # somebody else's

@@ -4,7 +4,6 @@ Counters read again and again: files of the kernel, and tools that print numbers
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
 
-import glob
 import os
 
 from fabric.agent.sessions import printable
@@ -76,6 +75,8 @@ class Files:
     """Files that hold a number each, or lines of a name and a number; kept open, read from the start each time."""
 
     def __init__(self, patterns: "list[str]") -> None:
+        import glob  # only here, for it brings along re, which takes longer to import than all else
+
         paths = []  # type: list[str]
         for pattern in patterns:
             paths += sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]  # noqa: PTH207

@@ -4,9 +4,9 @@ What waits to be written to the orchestrator, which may read slowly or not at al
 Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
 
-import contextlib
-import json
 import os
+
+from fabric.agent.wire import written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Told:
 
     def add(self, message: "dict[str, Any]", lead: str = "") -> None:
         """One more message, a line; *lead* stands before it."""
-        data = (lead + json.dumps(message, separators=(",", ":")) + "\n").encode("ascii")
+        data = lead.encode("ascii") + written(message) + b"\n"
         self._pieces.append(data)
         self.waiting_bytes += len(data)
 
@@ -44,6 +44,8 @@ class Told:
         if not self.waiting_bytes:
             return
         data = b"".join(self._pieces)
-        with contextlib.suppress(BlockingIOError):
-            data = data[os.write(self.fd, data) :]
-        self._pieces, self.waiting_bytes = [data], len(data)
+        try:
+            count = os.write(self.fd, data)
+        except BlockingIOError:
+            count = 0
+        self._pieces, self.waiting_bytes = [data[count:]], len(data) - count

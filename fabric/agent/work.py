@@ -9,6 +9,7 @@ import signal
 import time
 
 from fabric.agent.commands import CHUNK_BYTES, Output, Running, listening
+from fabric.agent.keeper import Keeper
 from fabric.agent.samplers import Sampling
 from fabric.agent.sessions import Sessions, members, printable
 from fabric.agent.told import Told
@@ -28,9 +29,8 @@ _LATER_S = 900.0
 class Work:
     """Used by one thread. ``outputs`` are the descriptors to poll, for ``readable``."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
-        self._sessions = Sessions()
+    def __init__(self, told: Told, sessions: Sessions, keeper: Keeper) -> None:
+        self._told, self._sessions, self._keeper = told, sessions, keeper
         self.outputs: dict[int, tuple[Running, Output]] = {}
         self._commands = {}  # type: dict[int, Running]
         self._samplings = {}  # type: dict[int, Sampling]
@@ -54,6 +54,7 @@ class Work:
 
     def _begin(self, command: Running) -> None:
         command.begin()
+        self._keeper.began(command.pid)
         for output in command.outputs:
             self.outputs[output.fd] = (command, output)
 
@@ -181,6 +182,7 @@ class Work:
                 if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
                     self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
             output.close()
+        self._keeper.ended(command.pid)
         if command in self._tools:
             self._tools.remove(command)
             for sampling in self._samplings.values():

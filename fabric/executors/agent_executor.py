@@ -13,10 +13,12 @@ from functools import partial
 from fabric.agent.bundle import receiving_argv
 from fabric.errors import HostUnreachable
 from fabric.executors.agent_host import BLOCKED_TICK_S, HELLO_S, IDLE_TICK_S, TICK_S, AgentHost, Standing
-from fabric.executors.agent_session import GRACE_S, SILENCE_S, AgentSession, Order
+from fabric.executors.agent_order import GRACE_S, Order
+from fabric.executors.agent_session import SILENCE_S, AgentSession
 from fabric.executors.dispatcher import Dispatcher
 from fabric.executors.mailbox import Mailbox
 from fabric.executors.remote_shell import environed
+from fabric.executors.start_time import check_start
 from fabric.executors.stream import Stream
 from fabric.executors.threaded import ThreadedExecutor
 from fabric.executors.workers import Workers
@@ -34,18 +36,15 @@ class AgentExecutor(ABC):
     A host on which no agent can be started is served by *plain* instead, which is remembered as soon as that works.
     """
 
-    _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried once more
+    _final: type[HostUnreachable] = HostUnreachable  # after such an error reconnecting is not tried again
 
     def __init__(self, plain: ThreadedExecutor) -> None:
         self._plain = plain
         plain.tell = self._plain_told
-        self._mailbox = Mailbox()
         self._dispatcher = Dispatcher(tick=self._tick, settle=self._settle)
-        self._workers = Workers(_WORKERS)
-        self._tickets = 0
-        self._closed = False
-        self._closing = threading.Event()
-        self._drained = threading.Event()
+        self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
+        self._tickets, self._closed = 0, False
+        self._closing, self._drained = threading.Event(), threading.Event()
         # All that follows belongs to the dispatcher's thread.
         self._hosts: dict[str, AgentHost] = {}
         self._open: dict[Ticket, AgentHost] = {}
@@ -72,6 +71,7 @@ class AgentExecutor(ABC):
     def start(self, command: Command) -> Ticket:
         """Begin a command; raises ValueError for one that no host could run."""
         environed(command)
+        check_start(command, self.now())
         return self._order(Order(0, command.host, command))
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:

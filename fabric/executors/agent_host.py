@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fabric.errors import HostUnreachable
-from fabric.executors.agent_session import AgentSession, Order
+from fabric.executors.agent_order import Order
+from fabric.executors.agent_session import AgentSession
 from fabric.ports import Ended, Happening, Lost, Ticket
 
 HELLO_S = 20.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.executors.agent_messages import (
@@ -21,15 +20,15 @@ from fabric.executors.agent_messages import (
     Rows,
     Stopped,
 )
+from fabric.executors.agent_order import GRACE_S, Order, Running, silence
 from fabric.executors.agent_protocol import PING, Decoder, Garbled, key_request, sample_request, start_request
 from fabric.executors.host_clock import HostClock
 from fabric.executors.sampled_rows import SampledRows
+from fabric.executors.start_time import begins_s
 from fabric.executors.stream import Stream
 from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
+from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Ticket
 
-# The agent needs up to 4 s to end a session (2 s after TERM, 2 s after KILL); the rest is for the way.
-GRACE_S = 6.0
 SILENCE_S = 30.0
 """An agent that has something to do and hears nothing for so long ends it all."""
 # Longer than TCP's keepalive takes (11 s): a word under way would put off its finding that a host has vanished.
@@ -41,35 +40,6 @@ _WINDOW_BYTES = 32 << 10
 _DEFECT = "the agent broke the protocol: "
 
 Told = Callable[[Happening | Sampled], None]
-
-
-@dataclass(slots=True)
-class Order:
-    """A command or a sampling that somebody wants."""
-
-    ticket: Ticket
-    host: str
-    command: Command | None
-    sources: tuple[Source, ...] = ()
-    period_s: float = 0.0
-    tries: int = 0
-
-    @property
-    def tool(self) -> str:
-        """What to call it, for people."""
-        return "samples" if self.command is None else self.command.argv[0]
-
-
-@dataclass(slots=True)
-class _Running:
-    order: Order
-    sent_s: float
-    begins_at: int  # where its request begins in all that is sent
-    stdout: bytearray = field(default_factory=bytearray)
-    stderr: bytearray = field(default_factory=bytearray)
-    due_s: float = 0.0
-    cancelled: bool = False
-    rows: SampledRows | None = None
 
 
 class AgentSession:
@@ -88,17 +58,18 @@ class AgentSession:
         self.clock = HostClock()
         self._decoder = Decoder(nonce)
         self._tell, self._now = tell, now
-        self._running: dict[Ticket, _Running] = {}
+        self._running: dict[Ticket, Running] = {}
         self._due: list[tuple[float, Ticket]] = []
         self._outgoing = bytearray()
         self._asked = self._sent = self._got = 0
         self._spoke_s = now()
+        self._untimed: list[Order] = []  # to begin at a time, as soon as the host's clock is known
         self._bye = ""
 
     @property
     def busy(self) -> bool:
         """True while anything is under way."""
-        return bool(self._running)
+        return bool(self._running or self._untimed)
 
     @property
     def blocked(self) -> bool:
@@ -107,23 +78,33 @@ class AgentSession:
 
     def begin(self, order: Order) -> None:
         """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
-        running = _Running(order, self._now(), begins_at=self._asked)
+        command = order.command
+        if command is not None and command.start_at_s is not None and not self.clock.settled(self._now()):
+            self._untimed.append(order)
+            if len(self._untimed) == 1:
+                self._ask_clock()
+            return
+        running = Running(order, self._now(), begins_at=self._asked)
         self._running[order.ticket] = running
-        if order.command is None:
+        if command is None:
             running.rows = SampledRows(order.ticket, self.clock)
             self._ask(sample_request(order.ticket, order.sources, order.period_s))
             return
-        self._ask(start_request(order.ticket, order.command))
-        self._expect(running, running.sent_s + order.command.timeout_s + GRACE_S)
+        at_s = None if command.start_at_s is None else self.clock.there(command.start_at_s)
+        self._ask(start_request(order.ticket, command, at_s=at_s))
+        self._expect(running, begins_s(command, running.sent_s) + command.timeout_s + GRACE_S)
 
     def knows(self, ticket: Ticket) -> bool:
         """Whether something is under way under that ticket."""
-        return ticket in self._running
+        return ticket in self._running or any(order.ticket == ticket for order in self._untimed)
 
     def cancel(self, ticket: Ticket) -> bool:
         """End a command or a sampling; True for a sampling, of which nothing but rows will be told any more."""
         running = self._running.get(ticket)
-        if running is None or running.cancelled:
+        if running is None:
+            self._cancel_untimed(ticket)
+            return False
+        if running.cancelled:
             return False
         running.cancelled = True
         self._ask(key_request("stop" if running.order.command is None else "cancel", ticket))
@@ -170,10 +151,13 @@ class AgentSession:
             due_s, ticket = heapq.heappop(self._due)
             running = self._running.get(ticket)
             if running is not None and running.due_s == due_s:
-                self.abandon(_silence(running))
+                self.abandon(silence(running))
         silent_s = now_s - self._spoke_s
-        if self.hello is not None and silent_s >= (PING_S if self._running else _IDLE_PING_S):
-            self._ask(key_request("clock", 0) if self._running else PING)
+        if self.hello is not None and silent_s >= (PING_S if self.busy else _IDLE_PING_S):
+            if self.busy:
+                self._ask_clock()
+            else:
+                self._ask(PING)
         if self._outgoing:
             self.flush()
 
@@ -195,7 +179,7 @@ class AgentSession:
         self._outgoing += request
         self._asked += len(request)
 
-    def _expect(self, running: _Running, due_s: float) -> None:
+    def _expect(self, running: Running, due_s: float) -> None:
         """An answer is due; an earlier time stays."""
         if not running.due_s or due_s < running.due_s:
             running.due_s = due_s
@@ -205,6 +189,8 @@ class AgentSession:
         if self.failure:
             return
         self.failure = cause
+        self.unsent += self._untimed
+        self._untimed = []
         running, self._running = self._running, {}
         for one in running.values():
             if one.begins_at >= self._sent and not one.cancelled:
@@ -212,7 +198,7 @@ class AgentSession:
             elif one.order.command is not None or not one.cancelled:
                 self._lose(one, SessionLost(self.host, f"waiting for {one.order.tool}", cause))
 
-    def _lose(self, running: _Running, error: ExecutorError) -> None:
+    def _lose(self, running: Running, error: ExecutorError) -> None:
         self._tell(Lost(running.order.ticket, error, self._now()))
 
     def _take(self, message: Message) -> None:
@@ -222,8 +208,8 @@ class AgentSession:
             case Hello():
                 self.hello = message
                 self.clock.heard(message.clock_s, self._now())
-            case Clock(_, clock_s):
-                self.clock.heard(clock_s, self._now())
+            case Clock(key, clock_s):
+                self._told_clock(key, clock_s)
             case Bye(cause):
                 self._bye = cause
             case _:
@@ -231,7 +217,25 @@ class AgentSession:
                 if running is not None:  # else it had been given up
                     self._answered(running, message)
 
-    def _answered(self, running: _Running, message: Message) -> None:
+    def _ask_clock(self) -> None:
+        self._ask(key_request("clock", self.clock.ask(self._now())))
+
+    def _told_clock(self, key: int, clock_s: float) -> None:
+        self.clock.told(key, clock_s, self._now())
+        if self._untimed and not self.clock.settled(self._now()):
+            self._ask_clock()
+            return
+        untimed, self._untimed = self._untimed, []
+        for order in untimed:
+            self.begin(order)
+
+    def _cancel_untimed(self, ticket: Ticket) -> None:
+        for order in [one for one in self._untimed if one.ticket == ticket]:
+            self._untimed.remove(order)
+            error = HostUnreachable(self.host, f"starting {order.tool}", "cancelled before it began")
+            self._tell(Lost(ticket, error, self._now()))
+
+    def _answered(self, running: Running, message: Message) -> None:
         ticket, command = running.order.ticket, running.order.command
         match message:
             case Printed(_, stderr, data) if command is not None:
@@ -253,13 +257,13 @@ class AgentSession:
             case _:
                 raise Garbled(f"{type(message).__name__} about {running.order.tool}")
 
-    def _printed(self, running: _Running, command: Command, data: bytes, *, stderr: bool) -> None:
+    def _printed(self, running: Running, command: Command, data: bytes, *, stderr: bool) -> None:
         kept = running.stderr if stderr else running.stdout
         if len(kept) + len(data) > command.output_cap_bytes:
             raise Garbled(f"more output of {running.order.tool} than was asked for")
         kept += data
 
-    def _finished(self, running: _Running, command: Command, end: Finished) -> None:
+    def _finished(self, running: Running, command: Command, end: Finished) -> None:
         self.clock.heard(end.ended_s, self._now())
         self._printed(running, command, end.stdout, stderr=False)
         self._printed(running, command, end.stderr, stderr=True)
@@ -277,12 +281,3 @@ class AgentSession:
             started_s = min(max(ended_s - (end.ended_s - end.began_s), running.sent_s), ended_s)
             result = CommandResult(command, end.exit_status, stdout, stderr, started_s, ended_s, end.truncated)
             self._tell(Ended(running.order.ticket, result))
-
-
-def _silence(running: _Running) -> str:
-    """Why a session is given up."""
-    command, tool = running.order.command, running.order.tool
-    if running.cancelled or command is None:
-        return f"{tool} did not end within {GRACE_S:g} s of being cancelled"
-    limit_s = command.timeout_s + GRACE_S
-    return f"the host said nothing within {limit_s:g} s, {GRACE_S:g} s beyond the command's own deadline"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_ROUNDS = 4  # questions; choice: the quickest of so few is near the shortest way
+_RECENT_S = 10.0  # choice: two clocks part by less than 1 ms meanwhile
 _DRIFT = 1e-4  # quartz clocks differ by less than 100 parts in a million
 
 
@@ -9,26 +11,73 @@ class HostClock:
     """
     Translates a host's seconds into ours.
 
-    A message that said *host_s* when it left and arrived at *here_s* bounds the difference from above; the smallest
-    bound is the best, and the estimate is late by the shortest way seen (half a round trip). As clocks drift, a bound
-    grows old.
+    A reading that left the host and arrived here bounds the difference of the clocks from above; one that was taken
+    after we had asked bounds it from below. The estimate lies in the middle between both, and errs by no more than
+    half of what is between them (as NTP does it, RFC 5905); without a lower bound it is the upper one. As clocks
+    drift, bounds grow old.
     """
 
     def __init__(self) -> None:
-        self._ahead_s: float | None = None  # our clock minus the host's
-        self._since_s = 0.0
+        self._most_s: float | None = None  # bounds of our clock minus the host's
+        self._least_s: float | None = None
+        self._most_since_s = self._least_since_s = 0.0
+        self._key = 0
+        self._asked_s = 0.0
+        self._answers_s: list[float] = []  # when the latest came
 
     def heard(self, host_s: float, here_s: float) -> None:
-        """A message of the host carried a reading of its clock."""
+        """A message that arrived at *here_s* carried a reading of the host's clock."""
         bound_s = here_s - host_s
-        aged_s = None if self._ahead_s is None else self._ahead_s + _DRIFT * (here_s - self._since_s)
-        if aged_s is None or bound_s < aged_s:
-            self._ahead_s, self._since_s = bound_s, here_s
+        most_s = self._most(here_s)
+        if most_s is None or bound_s < most_s:
+            self._most_s, self._most_since_s = bound_s, here_s
+
+    def answered(self, asked_s: float, host_s: float, here_s: float) -> None:
+        """The same, of a reading that was taken because of something that we sent at *asked_s*."""
+        self.heard(host_s, here_s)
+        bound_s = asked_s - host_s
+        least_s = self._least(here_s)
+        if least_s is None or bound_s > least_s:
+            self._least_s, self._least_since_s = bound_s, here_s
+
+    def ask(self, here_s: float) -> int:
+        """The host is asked what its clock reads; returns what to call the question."""
+        self._key += 1
+        self._asked_s = here_s
+        return self._key
+
+    def told(self, key: int, host_s: float, here_s: float) -> None:
+        """An answer has come; only one to the latest question bounds the difference from both sides."""
+        if key != self._key or not key:
+            self.heard(host_s, here_s)
+            return
+        self.answered(self._asked_s, host_s, here_s)
+        self._answers_s = [*self._answers_s[-_ROUNDS + 1 :], here_s]
+
+    def settled(self, here_s: float) -> bool:
+        """Whether some questions were answered lately, of which the best counts."""
+        return len(self._answers_s) == _ROUNDS and here_s - self._answers_s[0] <= _RECENT_S
+
+    def error_s(self, here_s: float) -> float | None:
+        """By how much the estimate is wrong at most, None as long as nobody knows."""
+        most_s, least_s = self._most(here_s), self._least(here_s)
+        return None if most_s is None or least_s is None else max(0.0, most_s - least_s) / 2
 
     def here(self, host_s: float) -> float:
         """Our clock's reading when the host's read *host_s*."""
-        return host_s + (self._ahead_s or 0.0)
+        return host_s + self._ahead_s()
 
     def there(self, here_s: float) -> float:
         """The host's clock's reading when ours reads *here_s*."""
-        return here_s - (self._ahead_s or 0.0)
+        return here_s - self._ahead_s()
+
+    def _ahead_s(self) -> float:
+        if self._most_s is None or self._least_s is None:
+            return self._most_s or 0.0
+        return (self._most_s + self._least_s) / 2
+
+    def _most(self, now_s: float) -> float | None:
+        return None if self._most_s is None else self._most_s + _DRIFT * (now_s - self._most_since_s)
+
+    def _least(self, now_s: float) -> float | None:
+        return None if self._least_s is None else self._least_s - _DRIFT * (now_s - self._least_since_s)

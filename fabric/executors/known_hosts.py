@@ -1,4 +1,4 @@
-"""known_hosts files, parsed once for the whole run and asked for each host: plain, hashed, wildcards, revoked."""
+"""known_hosts files, read once for the run and asked for each host: plain, hashed, wildcards, revoked, authorities."""
 
 from __future__ import annotations
 
@@ -39,10 +39,22 @@ class HostKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Authority:
+    """A key that a @cert-authority line trusts to sign host certificates, and where that line is."""
+
+    key: HostKey
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Hashed:
     salt: bytes
     digest: bytes
     key: HostKey
+
+    def cover(self, name: str) -> bool:
+        """True when the line is about *name*."""
+        return hmac.compare_digest(hmac.digest(self.salt, name.encode("utf-8"), "sha1"), self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +77,10 @@ class KnownHosts:
         self._plain: dict[str, list[HostKey]] = {}
         self._hashed: list[_Hashed] = []
         self._patterns: list[_Patterns] = []
-        self._revoked: list[_Patterns] = []
-        for line in lines:
-            self._add(line.split())
+        self._revoked: list[_Patterns | _Hashed] = []
+        self._authorities: list[tuple[_Patterns | _Hashed, Authority]] = []
+        for number, line in enumerate(lines, start=1):
+            self._add(line.split(), f"line {number}")
 
     @classmethod
     def load(cls, files: Iterable[str]) -> KnownHosts:
@@ -76,34 +89,40 @@ class KnownHosts:
 
         Raises HostUnreachable (for no host in particular) when one exists and cannot be read.
         """
-        lines: list[str] = []
+        known = cls(())
         for name in files:
             path = Path(name).expanduser()
             try:
-                lines += path.read_text("utf-8", "replace").splitlines()
+                lines = path.read_text("utf-8", "replace").splitlines()
             except FileNotFoundError:
                 continue
             except OSError as exc:
                 raise HostUnreachable("every host", "reading known_hosts", str(exc)) from exc
-        return cls(lines)
+            for number, line in enumerate(lines, start=1):
+                known._add(line.split(), f"{name} line {number}")
+        return known
 
     def keys(self, address: str, port: int) -> tuple[HostKey, ...]:
         """The keys on record for an address and port, revoked ones not counted."""
         name = _name(address, port)
         found = list(self._plain.get(name, ()))
-        encoded = name.encode("utf-8")
-        found += [
-            entry.key
-            for entry in self._hashed
-            if hmac.compare_digest(hmac.digest(entry.salt, encoded, "sha1"), entry.digest)
-        ]
+        found += [entry.key for entry in self._hashed if entry.cover(name)]
         found += [entry.key for entry in self._patterns if entry.cover(name)]
         return tuple(dict.fromkeys(found))
 
+    def authorities(self, address: str, port: int) -> tuple[Authority, ...]:
+        """Whose signature under a certificate is trusted there; as with OpenSSH a line without port is for any."""
+        both = {_name(address, port), _name(address, 22)}
+        return tuple(found for entry, found in self._authorities if any(entry.cover(name) for name in both))
+
+    def revoked(self, address: str, port: int, key: HostKey) -> bool:
+        """Whether a @revoked line takes all trust from *key* there, also as an authority."""
+        name = _name(address, port)
+        return any(entry.key.blob == key.blob and entry.cover(name) for entry in self._revoked)
+
     def standing(self, address: str, port: int, key: HostKey) -> Standing:
         """What is to be thought of *key*, shown by the server at *address* and *port*."""
-        name = _name(address, port)
-        if any(entry.key.blob == key.blob and entry.cover(name) for entry in self._revoked):
+        if self.revoked(address, port, key):
             return Standing.REVOKED
         on_record = self.keys(address, port)
         if key in on_record:
@@ -112,19 +131,20 @@ class KnownHosts:
             return Standing.CHANGED
         return Standing.UNKNOWN
 
-    def _add(self, words: list[str]) -> None:
+    def _add(self, words: list[str], place: str) -> None:
         """Index one line; what cannot be read is passed over, and so vouches for nobody."""
         marker = words.pop(0) if words and words[0].startswith("@") else ""
-        if len(words) < 3 or words[0].startswith("#") or marker not in ("", "@revoked"):
-            return  # @cert-authority: paramiko does not check host certificates
+        if len(words) < 3 or words[0].startswith("#") or marker not in ("", "@revoked", "@cert-authority"):
+            return
         names, key_type, encoded = words[:3]
         try:
             key = HostKey(key_type, base64.b64decode(encoded, validate=True))
-            if marker:
-                self._revoked.append(_patterns(names, key))
+            if marker == "@revoked":
+                self._revoked.append(_entry(names, key))
+            elif marker:
+                self._authorities.append((_entry(names, key), Authority(key, place)))
             elif names.startswith("|1|"):
-                salt, digest = names[3:].split("|")
-                self._hashed.append(_Hashed(base64.b64decode(salt), base64.b64decode(digest), key))
+                self._hashed.append(_hashed(names, key))
             elif re.search(r"[*?!]", names):
                 self._patterns.append(_patterns(names, key))
             else:
@@ -138,12 +158,21 @@ def _name(address: str, port: int) -> str:
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 
+def _entry(names: str, key: HostKey) -> _Patterns | _Hashed:
+    return _hashed(names, key) if names.startswith("|1|") else _patterns(names, key)
+
+
+def _hashed(names: str, key: HostKey) -> _Hashed:
+    salt, digest = names[3:].split("|")
+    return _Hashed(base64.b64decode(salt), base64.b64decode(digest), key)
+
+
 def _patterns(names: str, key: HostKey) -> _Patterns:
     words = names.lower().split(",")
-    wanted = tuple(_regex(word) for word in words if not word.startswith("!"))
-    return _Patterns(wanted, tuple(_regex(word[1:]) for word in words if word.startswith("!")), key)
+    wanted = tuple(pattern(word) for word in words if not word.startswith("!"))
+    return _Patterns(wanted, tuple(pattern(word[1:]) for word in words if word.startswith("!")), key)
 
 
-def _regex(pattern: str) -> re.Pattern[str]:
+def pattern(text: str) -> re.Pattern[str]:
     """``*`` and ``?`` are wildcards, nothing else is; brackets stand for themselves, as in ``[host]:port``."""
-    return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern))
+    return re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in text))

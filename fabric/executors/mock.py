@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.executors.mock_sampling import MockSampling, problem_of
+from fabric.executors.mock_sampling import MockSamplings
+from fabric.executors.start_time import begins_s, check_start
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.happenings import Exited, Listening
@@ -35,7 +37,8 @@ class MockExecutor:
     """
     An Executor over a simulated World; nothing here waits in real time.
 
-    A command starts *start_latency_s* after ``start`` was called; a dead host is given up after *connect_timeout_s*.
+    A command starts *start_latency_s* after ``start`` was called, or at its own time if that is later; a dead host is
+    given up after *connect_timeout_s*.
     """
 
     def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
@@ -46,12 +49,10 @@ class MockExecutor:
         self._last = 0
         self._open: dict[Ticket, _Run] = {}
         self._by_pid: dict[int, _Run] = {}
-        self._starting: deque[_Run] = deque()  # in order of time: the latency is the same for all
+        self._starting: deque[_Run] = deque()  # in order of time
         self._limits: list[tuple[float, Ticket]] = []  # deadlines and connect time-outs; stale entries are skipped
         self._ready: list[Happening] = []
-        self._samplings: dict[Ticket, MockSampling] = {}
-        self._sampling_pids: dict[int, MockSampling] = {}
-        self._samples: list[Sampled] = []
+        self._samplings = MockSamplings(world)
 
     def now(self) -> float:
         """Simulated seconds."""
@@ -59,12 +60,13 @@ class MockExecutor:
 
     def start(self, command: Command) -> Ticket:
         """Begin a command a moment from now."""
+        check_start(command, self._now_s)
         self._last = ticket = self._last + 1
         reason = self._world.unreachable(command.host, self._now_s)
-        at_s = self._now_s + self._latency_s
+        at_s = begins_s(command, self._now_s + self._latency_s)
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
-            self._starting.append(run)
+            insort(self._starting, run, key=lambda one: one.at_s)
             heappush(self._limits, (at_s + _patience_s(command), ticket))
         else:
             heappush(self._limits, (self._now_s + self._connect_s, ticket))
@@ -88,8 +90,8 @@ class MockExecutor:
         """Jump to the next instant at which something happens, or to *until_s*."""
         found = self._ready
         self._ready = []
-        unread = len(self._samples)
-        while not found and len(self._samples) == unread:
+        unread = self._samplings.waiting()
+        while not found and self._samplings.waiting() == unread:
             next_s = self._next_s()
             if next_s > until_s or next_s == inf:
                 if self._now_s < until_s < inf:
@@ -104,26 +106,20 @@ class MockExecutor:
         """Nothing here ever blocks."""
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """Begin to sample a moment from now; see ``ports.Sampler``. A simulated host expands no patterns."""
+        """Begin to sample a moment from now; see ``ports.Sampler``. A simulated host expands few patterns."""
         self._last = ticket = self._last + 1
-        reason = self._world.unreachable(host)
-        step, problem = ("connect", reason) if reason is not None else ("sampling", problem_of(sources))
-        if problem is not None:
-            self._ready.append(Lost(ticket, HostUnreachable(host, step, problem), self._now_s))
-        else:
-            self._samplings[ticket] = MockSampling(ticket, host, sources, period_s, self._now_s + self._latency_s)
+        lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + self._latency_s)
+        if lost is not None:
+            self._ready.append(lost)
         return ticket
 
     def stop_sampling(self, ticket: Ticket) -> None:
         """End a sampling; a row under way is dropped."""
-        sampling = self._samplings.pop(ticket, None)
-        for pid in sampling.pids() if sampling is not None else ():
-            self._world.kill(pid, self._now_s)
+        self._samplings.stop(ticket, self._now_s)
 
     def samples(self) -> Sequence[Sampled]:
         """All rows since the last call."""
-        samples, self._samples = self._samples, []
-        return samples
+        return self._samplings.taken()
 
     def _next_s(self) -> float:
         limits = self._limits
@@ -132,8 +128,7 @@ class MockExecutor:
         next_s = limits[0][0] if limits else inf
         if self._starting and self._starting[0].at_s < next_s:
             next_s = self._starting[0].at_s
-        for sampling in self._samplings.values():
-            next_s = min(next_s, sampling.next_s)
+        next_s = min(next_s, self._samplings.next_s())
         world_s = self._world.next_s()
         return next_s if world_s is None or world_s > next_s else world_s
 
@@ -152,10 +147,7 @@ class MockExecutor:
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
             )
             self._by_pid[run.pid] = run
-        for sampling in self._samplings.values():
-            if sampling.next_s <= self._now_s:
-                pids = sampling.begin(self._now_s, lambda host, argv: self._world.start(host, argv, {}, self._now_s))
-                self._sampling_pids.update(dict.fromkeys(pids, sampling))
+        found.extend(self._samplings.step(self._now_s))
         limits = self._limits
         while limits and limits[0][0] <= self._now_s:
             late = self._open.get(heappop(limits)[1])
@@ -178,21 +170,15 @@ class MockExecutor:
     def _take(self, found: list[Happening]) -> None:
         """Translate what happened in the world."""
         for event in self._world.advance(self._now_s):
-            if event.pid in self._sampling_pids:
-                self._sampled(event)
+            if self._samplings.owns(event.pid):
+                if isinstance(event, Exited):
+                    self._samplings.exited(event)
             elif isinstance(event, Exited):
                 run = self._by_pid.pop(event.pid)
                 del self._open[run.ticket]
                 found.append(_timed_out(run, event) if run.timed_out else _ended(run, event))
             else:
                 self._listening(event, found)
-
-    def _sampled(self, event: Exited | Listening) -> None:
-        if isinstance(event, Exited):
-            sampling = self._sampling_pids.pop(event.pid)
-            sampled = sampling.exited(event) if sampling.ticket in self._samplings else None
-            if sampled is not None:
-                self._samples.append(sampled)
 
     def _listening(self, event: Listening, found: list[Happening]) -> None:
         run = self._by_pid[event.pid]
@@ -203,10 +189,10 @@ class MockExecutor:
         """End everything that runs; the executor can be asked nothing more but ``now``."""
         for pid in list(self._by_pid):
             self._world.kill(pid, self._now_s)
-        for ticket in list(self._samplings):
+        for ticket in self._samplings.tickets():
             self.stop_sampling(ticket)
         self._world.advance(self._now_s)
-        self._sampling_pids.clear()
+        self._samplings.forget()
         self._open.clear()
         self._by_pid.clear()
         self._starting.clear()

@@ -1,86 +1,140 @@
-"""Sampling on simulated hosts: the simulated ``cat`` of each file, and the tools themselves, once a period."""
+"""Sampling on simulated hosts: their files at once, and their tools as programs, once a period in simulated time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import inf
 
-from fabric.agent.sampling import number_of, pairs_of, tool_row
-from fabric.ports import Sampled, Source, Ticket
+from fabric.agent.sampling import tool_row
+from fabric.errors import HostUnreachable
+from fabric.ports import Lost, Sampled, Source, Ticket
+from fabric.probes.sources import OPTICS, darkest_lanes
 from fabric.sim.happenings import Exited
+from fabric.sim.life.readings import Readings
+from fabric.sim.world import World
 
-Value = int | float | None
-Start = Callable[[str, tuple[str, ...]], int]
+LEAST_PERIOD_S = 0.01
+_KNOWN_PATTERNS = ("/device/hwmon/hwmon*/", "/device/net/*/")
 
 
 def problem_of(sources: Sequence[Source]) -> str | None:
     """Why these sources cannot be sampled here, None when they can."""
-    patterns = [source.path for source in sources if "*" in source.path]
-    return f"simulated hosts expand no patterns, name each file: {patterns[0]}" if patterns else None
+    for source in sources:
+        rest = source.path
+        for pattern in _KNOWN_PATTERNS:
+            rest = rest.replace(pattern, "/")
+        if "*" in rest:
+            return f"simulated hosts expand no such patterns, name each file: {source.path}"
+    return None
 
 
 @dataclass(slots=True)
-class _Row:
-    """One instant: what each source of a series has said so far."""
+class _Sampling:
+    """One sampling of one host; a tool is not started again while it runs."""
 
-    at_s: float
-    asked: dict[int, Source]  # by process
-    said: dict[Source, Exited] = field(default_factory=dict)
+    ticket: Ticket
+    host: str
+    files: Readings | None
+    tools: tuple[Source, ...]
+    period_s: float
+    running: dict[int, tuple[Source, float]] = field(default_factory=dict)  # by process: when it was started
 
 
-class MockSampling:
-    """One sampling of one host. A series waits for its row before the next one begins."""
+class MockSamplings:
+    """Every sampling of a world. What a host that went away would have said is Lost."""
 
-    def __init__(self, ticket: Ticket, host: str, sources: Sequence[Source], period_s: float, begin_s: float) -> None:
-        self.ticket, self.host, self.next_s = ticket, host, begin_s
-        self._period_s = max(0.01, period_s)
-        files = [source for source in sources if source.path]
-        self._series = ([files] if files else []) + [[source] for source in sources if source.argv]
-        self._rows: dict[int, _Row] = {}  # by number of the series
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._open: dict[Ticket, _Sampling] = {}
+        self._due: list[tuple[float, Ticket]] = []  # entries of what was stopped are skipped
+        self._by_pid: dict[int, _Sampling] = {}
+        self._sampled: list[Sampled] = []
 
-    def begin(self, now_s: float, start: Start) -> list[int]:
-        """Start a row of every series that has none under way; returns the processes."""
-        self.next_s = now_s + self._period_s
-        pids: list[int] = []
-        for number, sources in enumerate(self._series):
-            if number in self._rows:
-                continue
-            asked = {start(self.host, source.argv or ("cat", source.path)): source for source in sources}
-            self._rows[number] = _Row(now_s, asked)
-            pids += asked
-        return pids
-
-    def exited(self, event: Exited) -> Sampled | None:
-        """A process of ours has ended; the row that this makes complete."""
-        for number, row in list(self._rows.items()):
-            if event.pid in row.asked:
-                row.said[row.asked[event.pid]] = event
-                if len(row.said) == len(row.asked):
-                    del self._rows[number]
-                    return self._sampled(row)
+    def start(self, ticket: Ticket, host: str, sources: Sequence[Source], period_s: float, at_s: float) -> Lost | None:
+        """Begin at *at_s*; Lost when this cannot be."""
+        reason = self._world.unreachable(host)
+        step, problem = ("connect", reason) if reason is not None else ("sampling", problem_of(sources))
+        if problem is not None:
+            return Lost(ticket, HostUnreachable(host, step, problem), at_s)
+        paths = [source.path for source in sources if source.path]
+        files = self._world.readings(host, paths) if paths else None
+        tools = tuple(source for source in sources if source.argv)
+        self._open[ticket] = _Sampling(ticket, host, files, tools, max(LEAST_PERIOD_S, period_s))
+        heappush(self._due, (at_s, ticket))
         return None
 
-    def pids(self) -> list[int]:
-        """Processes under way."""
-        return [pid for row in self._rows.values() for pid, source in row.asked.items() if source not in row.said]
+    def stop(self, ticket: Ticket, now_s: float) -> None:
+        """End it; a tool under way is killed."""
+        sampling = self._open.pop(ticket, None)
+        for pid in list(sampling.running) if sampling is not None else ():
+            self._world.kill(pid, now_s)
 
-    def _sampled(self, row: _Row) -> Sampled | None:
-        names: list[str] = []
-        values: list[Value] = []
-        for source in row.asked.values():
-            end = row.said[source]
-            found = _read(source, end.stdout if end.exit_status == 0 else "")
-            names += found[0]
-            values += found[1]
-        return Sampled(self.ticket, tuple(names), (row.at_s,), (tuple(values),)) if names else None
+    def tickets(self) -> list[Ticket]:
+        """Those that were not stopped."""
+        return list(self._open)
+
+    def waiting(self) -> int:
+        """How many rows nobody has taken yet."""
+        return len(self._sampled)
+
+    def taken(self) -> list[Sampled]:
+        """All rows since this was last asked."""
+        sampled, self._sampled = self._sampled, []
+        return sampled
+
+    def next_s(self) -> float:
+        """When something is due; infinite when never."""
+        while self._due and self._due[0][1] not in self._open:
+            heappop(self._due)
+        return self._due[0][0] if self._due else inf
+
+    def step(self, now_s: float) -> list[Lost]:
+        """Read what is due; what cannot be read any more is ended and Lost."""
+        lost: list[Lost] = []
+        while self.next_s() <= now_s:
+            _, ticket = heappop(self._due)
+            sampling = self._open[ticket]
+            reason = self._world.unreachable(sampling.host, now_s)
+            if reason is not None:
+                self.stop(ticket, now_s)
+                lost.append(Lost(ticket, HostUnreachable(sampling.host, "sampling", reason), now_s))
+                continue
+            heappush(self._due, (now_s + sampling.period_s, ticket))
+            self._read(sampling, now_s)
+        return lost
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process is a sampled tool."""
+        return pid in self._by_pid
+
+    def exited(self, event: Exited) -> None:
+        """A tool has ended; one that failed leaves no row."""
+        sampling = self._by_pid.pop(event.pid)
+        source, began_s = sampling.running.pop(event.pid)
+        if event.exit_status == 0 and sampling.ticket in self._open:
+            text = darkest_lanes(source.argv[-1], event.stdout) if OPTICS in source.argv else event.stdout
+            names, values = tool_row(text, source.form)
+            if names:
+                self._sampled.append(Sampled(sampling.ticket, tuple(names), (began_s,), (tuple(values),)))
+
+    def forget(self) -> None:
+        """The executor was closed."""
+        self._by_pid.clear()
+
+    def _read(self, sampling: _Sampling, now_s: float) -> None:
+        row = sampling.files.row(now_s) if sampling.files is not None else None
+        if sampling.files is not None and row is not None:
+            self._sampled.append(Sampled(sampling.ticket, sampling.files.names, (now_s,), (tuple(row),)))
+        under_way = [source for source, _ in sampling.running.values()]
+        for source in _not_in(sampling.tools, under_way):
+            # Simulated hosts have no shell: the one script that is sampled is done here.
+            argv = ("mlxlink", "-d", source.argv[-1], "-m") if OPTICS in source.argv else source.argv
+            pid = self._world.start(sampling.host, argv, {}, now_s)
+            sampling.running[pid] = source, now_s
+            self._by_pid[pid] = sampling
 
 
-def _read(source: Source, text: str) -> tuple[list[str], list[Value]]:
-    """Names and values as an agent would tell them."""
-    if source.argv:
-        return tool_row(text, source.form)
-    number = number_of(text.strip())
-    pairs = [] if number is not None else pairs_of(text, " ")
-    if pairs:
-        return [f"{source.path}:{name}" for name, _ in pairs], [value for _, value in pairs]
-    return [source.path], [number]
+def _not_in(tools: Iterable[Source], under_way: Sequence[Source]) -> list[Source]:
+    return [source for source in tools if source not in under_way]

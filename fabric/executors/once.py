@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fabric.errors import HostUnreachable
+from fabric.executors.start_time import begins_s
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Executor, Lost
 
@@ -17,7 +18,7 @@ def run_once(executor: Executor, command: Command) -> CommandResult:
     Happenings of other commands are dropped: the executor must have none running.
     """
     ticket = executor.start(command)
-    until_s = executor.now() + command.timeout_s + _PATIENCE_S
+    until_s = begins_s(command, executor.now()) + command.timeout_s + _PATIENCE_S
     while True:
         for happening in executor.wait(until_s):
             if happening.ticket == ticket and isinstance(happening, Ended):

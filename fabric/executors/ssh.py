@@ -17,19 +17,22 @@ from fabric.executors.ssh_stream import SshStream
 from fabric.executors.stream import Stream
 from fabric.executors.watchdog import Watchdog
 from fabric.model.inventory import SshSettings
+from fabric.model.topology import Login
 
 
 class SshExecutor(AgentExecutor):
     """
-    Runs commands on hosts by SSH; *addresses* says where each host is.
+    Runs commands on hosts by SSH; *addresses* says where each host is, *logins* how each switch is reached.
 
     Host keys are checked, always. Authentication is never retried.
     """
 
     _final = Refused
 
-    def __init__(self, settings: SshSettings, addresses: Mapping[str, str]) -> None:
-        self._over_ssh = SshPlainExecutor(settings, addresses)
+    def __init__(
+        self, settings: SshSettings, addresses: Mapping[str, str], logins: Mapping[str, Login] | None = None
+    ) -> None:
+        self._over_ssh = SshPlainExecutor(settings, addresses, logins)
         super().__init__(self._over_ssh)
         self._timeout_s = settings.connect_timeout_s
         self._watchdog = Watchdog()

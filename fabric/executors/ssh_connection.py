@@ -13,6 +13,7 @@ import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
+from fabric.executors.ssh_transport import Transport
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0
@@ -30,9 +31,14 @@ class NoBanner(HostUnreachable):
     """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
 
 
-class _Transport(paramiko.Transport):
-    # The default 0.1 s wakes each connection ten times a second: 2,048 of them then use up a core (measured).
-    _active_check_timeout = 2.0
+class _Transport(Transport):
+    certificates_first = False
+
+    @property
+    def preferred_keys(self) -> tuple[str, ...]:
+        """Types of host keys to ask for; paramiko puts certificates last, so that no server would show one."""
+        names = tuple(super().preferred_keys)
+        return tuple(sorted(names, key=lambda name: "-cert-" not in name)) if self.certificates_first else names
 
 
 class Connection:
@@ -77,9 +83,14 @@ class Connection:
         """What the server calls itself: ``SSH-2.0-OpenSSH_9.6``."""
         return self._transport.remote_version
 
-    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float) -> HostKey:
-        """Negotiate, prefer host keys of a *known* type; returns the key that the server proved to hold."""
+    def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float, certificates: bool = False) -> HostKey:
+        """
+        Negotiate, prefer *certificates* or host keys of a *known* type; returns the key that the server proved to have.
+
+        A certificate is returned as such: a key whose blob and type are the certificate's.
+        """
         transport, step = self._transport, "exchanging keys"
+        transport.certificates_first = certificates
         transport.handshake_timeout = transport.auth_timeout = timeout_s
         transport.banner_timeout = (
             timeout_s + 5
@@ -98,6 +109,8 @@ class Connection:
             if self.server_name or "Indecipherable" in str(exc):
                 raise HostUnreachable(self.host, step, _said(exc)) from exc
             raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
+        if shown.public_blob is not None:
+            return HostKey(shown.public_blob.key_type, shown.public_blob.key_blob)
         return HostKey(shown.get_name(), shown.asbytes())
 
     def authenticate(self, user: str, keys: Sequence[tuple[str, paramiko.PKey]]) -> None:
@@ -133,15 +146,17 @@ class Connection:
             return channel
 
     def forward(self, address: str, port: int, *, timeout_s: float) -> paramiko.Channel:
-        """A TCP connection from this host on to another."""
-        with self._opening:
-            try:
-                return self._transport.open_channel(
-                    "direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s
-                )
-            except (paramiko.SSHException, OSError, EOFError) as exc:
-                cause = f"jump host {self.host} could not connect to {address} port {port} ({_said(exc)})"
-                raise HostUnreachable(self.host, "connecting", cause) from exc
+        """
+        A TCP connection from this host on to another.
+
+        Many may be opened at once, or each host that is down would hold up all others for its time-out. paramiko then
+        gives the server's reason to any one of those that fail; it is no more than a word, and the same for most.
+        """
+        try:
+            return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=timeout_s)
+        except (paramiko.SSHException, OSError, EOFError) as exc:
+            cause = f"jump host {self.host} could not connect to {address} port {port} ({_said(exc)})"
+            raise HostUnreachable(self.host, "connecting", cause) from exc
 
     def epitaph(self) -> str:
         """Why the session ended, as far as it can be told; empty while it lives."""

@@ -19,6 +19,7 @@ from fabric.executors.ssh_connector import SshConnector
 from fabric.executors.threaded import GRACE_S, ThreadedExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
+from fabric.model.topology import Login
 
 _CHUNK_BYTES = 1 << 20  # reads of 1 KiB are ten times slower than of 128 KiB (measured)
 _STATUS_S = 1.0
@@ -36,20 +37,24 @@ class Session:
 
 class SshPlainExecutor(ThreadedExecutor):
     """
-    Runs commands on hosts by SSH; *addresses* says where each host is.
+    Runs commands on hosts by SSH; *addresses* says where each host is, *logins* how each switch is reached.
 
     Host keys are checked, always. Authentication is never retried.
     """
 
-    def __init__(self, settings: SshSettings, addresses: Mapping[str, str]) -> None:
+    def __init__(
+        self, settings: SshSettings, addresses: Mapping[str, str], logins: Mapping[str, Login] | None = None
+    ) -> None:
         super().__init__()
         self._settings = settings
         self.connector = SshConnector(settings)
         self._hosts = {host: HostConnections(host, self._opener(host, at)) for host, at in addresses.items()}
+        for name, login in (logins or {}).items():
+            self._hosts[name] = HostConnections(name, self._opener(name, login.address, login))
         _raise_file_limit()
 
-    def _opener(self, host: str, address: str) -> Callable[[], Connection]:
-        return lambda: self.connector.connect(host, address)
+    def _opener(self, host: str, address: str, login: Login | None = None) -> Callable[[], Connection]:
+        return lambda: self.connector.connect(host, address, login)
 
     def _open(self, command: Command) -> Pipe:
         timeout_s = min(self._settings.connect_timeout_s, command.timeout_s + GRACE_S)

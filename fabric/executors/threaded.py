@@ -13,6 +13,7 @@ from fabric.executors.heard import Heard
 from fabric.executors.mailbox import Mailbox
 from fabric.executors.pipe import Pipe
 from fabric.executors.remote_shell import environed, shell_argv
+from fabric.executors.start_time import begins_s, check_start
 from fabric.executors.watchdog import Watchdog
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Ticket
@@ -30,6 +31,7 @@ class _Running:
         self.lock = threading.Lock()
         self.pipe: Pipe | None = None  # set once the command has begun
         self.cancelled = False
+        self.woken = threading.Event()  # a start that was waited for is cancelled
         self.inactive = False  # ended because it said nothing for its inactivity_s
         self.thread: threading.Thread | None = None
 
@@ -62,6 +64,7 @@ class ThreadedExecutor(ABC):
     def start(self, command: Command) -> Ticket:
         """Begin a command in a thread of its own; raises ValueError for one that no host could run."""
         environed(command)
+        check_start(command, self.now())
         if self._closed:
             raise ValueError("the executor is closed")
         self._tickets += 1
@@ -87,6 +90,7 @@ class ThreadedExecutor(ABC):
             return
         with running.lock:
             running.cancelled = True
+            running.woken.set()
             pipe = running.pipe
         if pipe is not None:
             self._end(running, pipe)
@@ -148,6 +152,7 @@ class ThreadedExecutor(ABC):
 
     def _conversation(self, running: _Running, pipe: Pipe) -> CommandResult:
         command, nonce = running.command, f"fabric-{secrets.token_hex(16)}"
+        running.woken.wait(begins_s(command, self.now()) - self.now())
         if running.cancelled:
             raise HostUnreachable(command.host, f"starting {command.argv[0]}", "cancelled before it began")
         started_s = self.now()

@@ -211,6 +211,27 @@ def test_the_agents_end_ends_everything(talk: Talk, end: str):
     assert processes_with(token) == []
 
 
+def test_a_killed_agent_leaves_nothing_behind(talk: Talk):
+    """SIGKILL: leaders die with it, and a process beside it kills what they had begun, and then goes too."""
+    token, ended = f"killed-{os.getpid()}", f"ended-{os.getpid()}"
+    talk.until(lambda one: one["e"] == "hello")
+    children = Path(f"/proc/{talk.process.pid}/task/{talk.process.pid}/children").read_text()
+    keepers = [int(word) for word in children.split()]
+    talk.start(1, "sh", "-c", "trap '' TERM HUP; sleep 60 & (sleep 61; sleep 62) & wait", **marked(token))
+    talk.start(2, "sh", "-c", f"env {TOKEN_NAME}={ended} setsid sleep 30 & sleep 0.3")
+    talk.ended(2)
+    assert until(lambda: len(running_with(token)) == 4)
+    assert until(lambda: bool(running_with(ended)))
+    talk.process.kill()
+    talk.process.wait()
+    assert until(lambda: not processes_with(token)), processes_with(token)
+    assert until(lambda: not any(alive(pid) for pid in keepers)), keepers
+    assert len(running_with(ended)) == 1, "a guard in a session of its own stays"
+    for pid in [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]:
+        if ended.encode() in _environ(pid):
+            os.kill(int(pid.name), signal.SIGKILL)
+
+
 def test_silence_ends_everything():
     """No heartbeat: the orchestrator is gone, even if the connection looks alive."""
     token, talk = f"silence-{os.getpid()}", Talk(silence_s=1.0)
@@ -259,6 +280,15 @@ def test_a_request_that_makes_no_sense_ends_it(talk: Talk):
     """A side that speaks another protocol is not guessed at."""
     talk.ask(v="dance", id=1)
     assert "makes no sense" in talk.until(lambda one: one["e"] == "bye")["cause"]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 def _environ(pid: Path) -> bytes:

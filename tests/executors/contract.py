@@ -3,93 +3,18 @@
 from __future__ import annotations
 
 import json
-import secrets
-import socket
-import sys
 
 import pytest
 
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors.once import run_once
-from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Lost, Ready
-from tests.executors.observing import TOKEN_NAME, collected, processes_with, running_with, until
-
-Argv = tuple[str, ...]
-
-_SERVER = """
-import socket, sys, time
-time.sleep(float(sys.argv[2]))
-listener = socket.create_server(("", int(sys.argv[1])))
-print("serving", flush=True)
-time.sleep(60)
-"""
-_STUBBORN = "trap '' TERM HUP INT; sh -c \"trap '' TERM; sleep 61\" & sleep 62; sleep 63"
+from tests.executors.observing import collected, until
+from tests.executors.programs import Programs
 
 
-class ExecutorContract:
-    """Override what differs; a program that a backend cannot have is None, and its tests are skipped with *absent*."""
-
-    host = "localhost"
-    dead_host: str | None = None
-    absent = "no meaning for this backend"
-    begun = "begun\n"  # what lingers() prints first
-    cancelled = 143  # 128 + TERM, the status of what was cancelled
-    listen_s = 0.6  # how long serves() takes to listen
-
-    def nothing(self) -> Argv:
-        """Ends at once with 0."""
-        return ("true",)
-
-    def exits(self, status: int) -> Argv | None:
-        """Ends with *status*."""
-        return ("sh", "-c", f"exit {status}")
-
-    def signalled(self, number: int) -> Argv | None:
-        """Is ended by a signal."""
-        return ("sh", "-c", f"kill -{number} $$")
-
-    def says(self, text: str) -> Argv | None:
-        """Prints *text* and a newline."""
-        return ("echo", text)
-
-    def repeats(self, words: Argv) -> Argv | None:
-        """Prints its arguments as JSON."""
-        return (sys.executable, "-I", "-c", "import json, sys; print(json.dumps(sys.argv[1:]))", *words)
-
-    def floods(self, stdout_bytes: int, stderr_bytes: int) -> Argv | None:
-        """Prints so many bytes, stderr first."""
-        text = "import sys; sys.stderr.write('e' * int(sys.argv[2])); sys.stdout.write('o' * int(sys.argv[1]))"
-        return (sys.executable, "-I", "-c", text, str(stdout_bytes), str(stderr_bytes))
-
-    def lingers(self) -> Argv | None:
-        """Says so and then runs for a minute."""
-        return ("sh", "-c", "echo begun; exec sleep 60")
-
-    def stubborn(self) -> Argv | None:
-        """Ignores TERM, and so do its child and grandchild."""
-        return ("sh", "-c", _STUBBORN)
-
-    def leaves_child(self) -> Argv | None:
-        """Ends with 3 at once but leaves a child that holds stdout."""
-        return ("sh", "-c", "sleep 64 & echo begun; exit 3")
-
-    def shows_variable(self, name: str) -> Argv | None:
-        """Prints an environment variable, without newline."""
-        return (sys.executable, "-I", "-c", "import os, sys; sys.stdout.write(os.environ[sys.argv[1]])", name)
-
-    def serves(self, port: int, after_s: float) -> Argv | None:
-        """Listens on a TCP port after a while, for a minute."""
-        return (sys.executable, "-I", "-c", _SERVER, str(port), str(after_s))
-
-    def free_port(self) -> int:
-        """A TCP port of the host that nobody listens on."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            return int(listener.getsockname()[1])
-
-    def left(self, token: str) -> list[str]:
-        """Processes on the hosts that carry *token*."""
-        return processes_with(token)
+class ExecutorContract(Programs):
+    """Every test holds for every backend, but for programs that it does not have."""
 
     @pytest.mark.parametrize("status", [0, 1, 42, 124, 137, 255])
     def test_exit_status_is_an_answer(self, executor: Executor, status: int) -> None:
@@ -263,33 +188,42 @@ class ExecutorContract:
             assert isinstance(last.error, HostUnreachable)
             assert last.error.host == self.dead_host
 
+    def test_a_start_time_is_kept(self, executor: Executor) -> None:
+        """What shall begin together waits for its time, whatever was asked later and begins at once."""
+        at_s = executor.now() + 1.5
+        timed = [executor.start(self.command(self.says("x"), start_at_s=at_s)) for _ in range(2)]
+        at_once = executor.start(self.command(self.nothing()))
+        ends = {ticket: one[-1] for ticket, one in collected(executor, [*timed, at_once]).items()}
+        results = {ticket: one.result for ticket, one in ends.items() if isinstance(one, Ended)}
+        assert [results[ticket].stdout for ticket in timed] == ["x\n", "x\n"]
+        assert all(results[ticket].started_s >= at_s - self.clock_error_s for ticket in timed)
+        assert results[at_once].started_s < at_s
+
+    def test_a_start_time_that_has_passed_is_now(self, executor: Executor) -> None:
+        """Late is better than never; the result says when it began."""
+        begun_s = executor.now()
+        result = run_once(executor, self.command(self.says("x"), start_at_s=begun_s - 5))
+        assert (result.stdout, result.started_s >= begun_s) == ("x\n", True)
+
+    def test_a_start_time_hours_ahead_is_refused(self, executor: Executor) -> None:
+        """It would be a mistake of clocks or units."""
+        with pytest.raises(ValueError, match="more than 3600 s ahead"):
+            executor.start(self.command(self.nothing(), start_at_s=executor.now() + 7200))
+
+    def test_cancelled_before_its_time_ends_once(self, executor: Executor) -> None:
+        """Who waits for a start can be told that there is none."""
+        run_once(executor, self.command(self.nothing()))
+        begun_s = executor.now()
+        ticket = executor.start(self.command(self.lingers(), start_at_s=begun_s + 600))
+        executor.wait(begun_s + 0.2)
+        executor.cancel(ticket)
+        (last,) = collected(executor, [ticket])[ticket]
+        assert isinstance(last, Ended | Lost)
+        assert executor.now() < begun_s + 600
+
     def test_wait_returns_at_its_time_when_nothing_happens(self, executor: Executor) -> None:
         """Waiting ends by the clock, which never goes back."""
         begun_s = executor.now()
         assert list(executor.wait(begun_s + 0.05)) == []
         assert executor.now() >= begun_s + 0.05
         assert list(executor.wait(begun_s)) == []
-
-    def command(
-        self,
-        argv: Argv | None,
-        *,
-        host: str | None = None,
-        timeout_s: float = 30,
-        env: tuple[tuple[str, str], ...] = (),
-        ready_port: int | None = None,
-        output_cap_bytes: int = 1 << 20,
-    ) -> Command:
-        """A command for the host under test; skips the test when the backend has no such program."""
-        if argv is None:
-            pytest.skip(self.absent)
-        return Command(host or self.host, argv, timeout_s, env, ready_port, output_cap_bytes)
-
-    def marked(self, argv: Argv | None, *, timeout_s: float, ready_port: int | None = None) -> tuple[str, Command]:
-        """A command whose descendants can be found again by a token in their environment."""
-        token = secrets.token_hex(12)
-        return token, self.command(argv, timeout_s=timeout_s, env=((TOKEN_NAME, token),), ready_port=ready_port)
-
-    def let_begin(self, executor: Executor, token: str) -> None:
-        """Go on once the program that carries *token* runs."""
-        assert until(lambda: bool(running_with(token)))

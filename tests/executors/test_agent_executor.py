@@ -17,7 +17,7 @@ import pytest
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors import agent_executor
 from fabric.executors.agent_host import Standing
-from fabric.executors.agent_session import GRACE_S
+from fabric.executors.agent_order import GRACE_S
 from fabric.executors.once import run_once
 from fabric.executors.process import ProcessExecutor
 from fabric.model.command import Command

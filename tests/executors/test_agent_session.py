@@ -10,92 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.executors.agent_order import GRACE_S, Order
 from fabric.executors.agent_protocol import LINE_BYTES, Decoder, Garbled
-from fabric.executors.agent_session import GRACE_S, PING_S, AgentSession, Order
+from fabric.executors.agent_session import PING_S
 from fabric.model.command import Command
-from fabric.ports import Ended, Happening, Lost, Sampled, Source
-
-NONCE = "abc"
-HELLO = {"e": "hello", "protocol": 1, "python": "3.6.8", "pid": 7, "t": 100.0}
-
-
-class FakeStream:
-    """Says what it is told to, and remembers what was written."""
-
-    def __init__(self) -> None:
-        self.said: list[bytes | None] = []
-        self.written = b""
-        self.abandoned = ""
-
-    def fds(self) -> tuple[int, ...]:
-        """None."""
-        return ()
-
-    def write(self, data: bytes) -> int:
-        """Take it all."""
-        self.written += data
-        return len(data)
-
-    def read(self) -> bytes | None:
-        """The next piece."""
-        return self.said.pop(0) if self.said else b""
-
-    def alive(self) -> bool:
-        """Always."""
-        return True
-
-    def epitaph(self) -> str:
-        """Nothing special."""
-        return "connection lost"
-
-    def abandon(self, why: str) -> None:
-        """Remember why."""
-        self.abandoned = why
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-
-class Conversation:
-    """A session over a fake stream, with a clock that only we move."""
-
-    def __init__(self, *, greeted: bool = True) -> None:
-        self.stream, self.told, self.now_s = FakeStream(), [], 1000.0
-        self.session = AgentSession("h", self.stream, NONCE, tell=self.tell, now=lambda: self.now_s)
-        if greeted:
-            self.hear(HELLO, lead=f"fabric-agent-{NONCE} ")
-
-    told: list[Happening | Sampled]
-
-    def tell(self, happening: Happening | Sampled) -> None:
-        """Remember what happened."""
-        self.told.append(happening)
-
-    def hear(self, *messages: dict[str, Any], lead: str = "") -> None:
-        """Messages arrive."""
-        self.bytes(lead.encode() + b"".join(json.dumps(one).encode() + b"\n" for one in messages))
-
-    def bytes(self, *pieces: bytes | None) -> None:
-        """Pieces arrive; None is the end."""
-        self.stream.said += pieces
-        self.session.arrived()
-
-    def begin(self, ticket: int, **more: Any) -> Command:
-        """Ask for a command."""
-        command = Command("h", ("true",), 5.0, **more)
-        self.session.begin(Order(ticket, "h", command))
-        self.session.flush()
-        return command
-
-
-def end(ticket: int, **more: Any) -> dict[str, Any]:
-    """A command's end."""
-    return {"e": "ended", "id": ticket, "status": 0, "why": "ended", "t0": 101.0, "t1": 102.0, "out": "", **more}
-
-
-def said(error: Exception) -> str:
-    """Its words."""
-    return str(error)
+from fabric.ports import Ended, Lost, Sampled, Source
+from tests.executors.agent_talk import HELLO, NONCE, Conversation, end, said
 
 
 def test_a_command_from_asking_to_end():
@@ -257,6 +177,49 @@ def test_samples_are_made_whole():
     assert sampled.at_s == pytest.approx((1000.0, 1000.1, 1000.2))
 
 
+def asked(talk: Conversation) -> list[dict[str, Any]]:
+    """All requests so far."""
+    return [json.loads(line) for line in talk.stream.written.splitlines()]
+
+
+def answer_clocks(talk: Conversation, *, ahead_s: float, way_s: float) -> None:
+    """Answer every question about the clock, also those that the answers bring about."""
+    answered = 0
+    while len(keys := [one["id"] for one in asked(talk) if one["v"] == "clock"]) > answered:
+        talk.now_s += 2 * way_s
+        talk.hear({"e": "clock", "id": keys[answered], "t": talk.now_s - way_s - ahead_s})
+        answered += 1
+
+
+def test_a_start_time_is_told_by_the_hosts_clock_once_that_is_known():
+    """A few questions come first; half of what the quickest took is the error."""
+    talk = Conversation(greeted=False)
+    talk.now_s = 1005.0  # its hello is long on its way, and says the clock only roughly
+    talk.hear(HELLO, lead=f"fabric-agent-{NONCE} ")
+    talk.begin(1, start_at_s=1100.0)
+    assert [one["v"] for one in asked(talk)] == ["clock"]
+    answer_clocks(talk, ahead_s=900.0, way_s=0.001)
+    assert [one["v"] for one in asked(talk)] == ["clock"] * 4 + ["start"]
+    assert asked(talk)[-1]["at"] == pytest.approx(200.0, abs=0.001)
+    talk.session.tick(1100.0 + 5 + GRACE_S - 0.01)
+    assert talk.told == []
+    talk.begin(2, start_at_s=1100.0)
+    assert asked(talk)[-1]["v"] == "start", "the clock is still known"
+
+
+def test_what_waits_for_the_clock_can_be_cancelled_and_comes_back_when_the_stream_ends():
+    """It has not begun, so it may be begun elsewhere."""
+    talk = Conversation()
+    talk.begin(1, start_at_s=1100.0)
+    talk.begin(2, start_at_s=1100.0)
+    assert talk.session.busy
+    assert talk.session.knows(1)
+    talk.session.cancel(1)
+    assert "cancelled before it began" in said(talk.told[0].error)  # type: ignore[union-attr]
+    talk.bytes(None)
+    assert [order.ticket for order in talk.session.unsent] == [2]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -298,9 +261,9 @@ def test_any_bytes_end_every_order_exactly_once(pieces: list[bytes], greeted: bo
     for ticket in (1, 2):
         talk.begin(ticket)
     talk.session.begin(Order(3, "h", None, (Source("/sys/a"),), 0.1))
-    talk.session.flush()
+    talk.begin(4, start_at_s=1001.0)
     talk.bytes(*filter(None, pieces), None)
     ends = [one.ticket for one in talk.told if isinstance(one, Ended | Lost)]
     ends += [order.ticket for order in talk.session.unsent]
-    assert sorted(ends) == [1, 2, 3]
+    assert sorted(ends) == [1, 2, 3, 4]
     assert talk.session.failure

@@ -11,7 +11,8 @@ from fabric.model.inventory import Fault
 from fabric.ports import Executor
 from fabric.sim.world import World
 from tests.conftest import rack_topology
-from tests.executors.contract import Argv, ExecutorContract
+from tests.executors.contract import ExecutorContract
+from tests.executors.programs import Argv
 
 
 class TestMock(ExecutorContract):
