@@ -4,12 +4,15 @@ How often the judge calls a healthy fleet bad, what it finds, and how fast: on m
     python benchmarks/judge.py [HOSTS [RUNS]]        default: 128 hosts, 10 runs
 
 Every host is measured with loopback and RNIC pairs, the limits far below, so that only peers can tell. Prints per clean
-run the numbers to be measured again and the suspects, then how often a slow RNIC is named, and nothing else is. At the
-end the CPU seconds of judging 294,912 probes, the self-check of 2,048 hosts.
+run the numbers to be measured again and the suspects, then how often a slow RNIC is named, and nothing else is; with
+one sample, with five, and with as many as it takes (``samples: auto``). Then the goals of a judge (``judge_goals.py``)
+for several rules. At the end the CPU seconds of judging 294,912 probes, the self-check of 2,048 hosts, and of asking
+once which of them need more samples.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Sequence
@@ -17,52 +20,82 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.judge_goals import goals
 from fabric.analysis.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
-from tests.analysis.noisy_rack import Factor, healthy, judged, measured, probes_of, slow_rnic
+from tests.analysis.noisy_rack import Factor, healthy, judged, measured, normal_gbps, probes_of, slow_rnic
+from tests.analysis.sampled_rack import judge_of, sampled
 from tests.conftest import rack_topology
 
 HOST_SPREAD = 0.004  # from host to host, as the rules were compared with
 SLOW = "gpu005/mlx5_6"
+LOSSES = (0.03, 0.06, 0.10)
+Named = tuple[list[str], int, float]
+"""The suspects, how many numbers are to be measured again, and the mean number of samples."""
 
 
-def named(
-    topology: Topology, probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy
-) -> tuple[list[str], int]:
-    """The suspects, and how many numbers are to be measured again."""
+def named(topology: Topology, probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy) -> Named:
+    """With a fixed number of samples."""
     verdicts = judged(measured(probes, cv=cv, seed=seed, factor=factor, host_spread=HOST_SPREAD), topology)
     found = suspects(probes, verdicts, topology=topology, outcome=Outcome.FAIL)
     again = sum(verdict.outcome is Outcome.MARGINAL for verdict in verdicts.values())
-    return [suspect.component for suspect in found], again
+    return [suspect.component for suspect in found], again, len(probes) / len(_series(probes))
+
+
+def named_by_samples(
+    topology: Topology, probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy
+) -> Named:
+    """With as many as it takes."""
+    draw = random.Random(seed)
+    hosts = {name: draw.gauss(1.0, HOST_SPREAD) for name in topology.hosts}
+
+    def one(probe: Probe) -> float:
+        return normal_gbps(probe) * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
+
+    got = sampled(probes, one, judge_of(topology))
+    found = suspects(got.probes, got.verdicts, topology=topology, outcome=Outcome.FAIL)
+    again = sum(got.verdicts[probe.probe_id].outcome is not Outcome.PASS for probe in probes)
+    return [suspect.component for suspect in found], again, got.mean
+
+
+def _series(probes: Sequence[Probe]) -> set[object]:
+    return {(probe.kind, probe.hosts, probe.params["series"]) for probe in probes}
 
 
 def alarms(topology: Topology, runs: int) -> None:
     """False positives of clean runs, and recall."""
-    print(f"{'CV':>6}{'n':>4}{'suspects/clean run':>20}{'again/clean run':>18}{'found -6 %':>12}{'found -10 %':>13}")
+    print(f"{'CV':>6}{'n':>6}{'suspects/clean run':>20}{'again/clean run':>18}", end="")
+    print("".join(f"{f'found -{loss:.0%}':>13}" for loss in LOSSES))
     for cv in (0.01, 0.02, 0.03):
-        for repeat in (1, 5):
+        for repeat, way in ((1, named), (5, named), (3, named_by_samples)):
             probes = probes_of(topology, repeat=repeat)
-            clean = [named(topology, probes, cv=cv, seed=seed) for seed in range(runs)]
-            cells = [sum(len(found) for found, _ in clean) / runs, sum(again for _, again in clean) / runs]
-            for loss in (0.06, 0.10):
+            clean = [way(topology, probes, cv=cv, seed=seed) for seed in range(runs)]
+            cells = [sum(len(found) for found, _, _ in clean) / runs, sum(again for _, again, _ in clean) / runs]
+            for loss in LOSSES:
                 factor = slow_rnic(SLOW, 1 - loss)
-                hits = [named(topology, probes, cv=cv, seed=seed, factor=factor)[0] == [SLOW] for seed in range(runs)]
+                hits = [way(topology, probes, cv=cv, seed=seed, factor=factor)[0] == [SLOW] for seed in range(runs)]
                 cells.append(sum(hits) / runs)
-            print(
-                f"{cv:>6.0%}{repeat:>4}{cells[0]:>20.2f}{cells[1]:>18.2f}{cells[2]:>12.2f}{cells[3]:>13.2f}", flush=True
-            )
+            n = sum(samples for _, _, samples in clean) / runs
+            print(f"{cv:>6.0%}{n:>6.1f}{cells[0]:>20.2f}{cells[1]:>18.2f}", end="")
+            print("".join(f"{cell:>13.2f}" for cell in cells[2:]), flush=True)
 
 
 def speed() -> None:
     """CPU seconds of the largest fleet."""
     topology = rack_topology(2048)
-    pairs = measured(probes_of(topology), cv=0.003, seed=1)
-    started_s = time.process_time()
-    judged(pairs, topology)
-    took_s = time.process_time() - started_s
-    print(f"{len(pairs):,} probes judged in {took_s:.2f} CPU s: {294_912 / len(pairs) * took_s:.2f} s for 294,912")
+    for repeat, words in ((1, "judged"), (3, "asked for more samples")):
+        pairs = measured(probes_of(topology, repeat=repeat), cv=0.003, seed=1)
+        judge = judge_of(topology)
+        started_s = time.process_time()
+        if repeat == 1:
+            judged(pairs, topology)
+        else:
+            judge.unsettled(pairs)
+        took_s = time.process_time() - started_s
+        share = 294_912 * repeat / len(pairs)
+        print(f"{len(pairs):,} probes {words} in {took_s:.2f} CPU s: {share * took_s:.2f} s for {294_912 * repeat:,}")
 
 
 def main() -> None:
@@ -70,6 +103,7 @@ def main() -> None:
     words = [int(word) for word in sys.argv[1:]]
     hosts, runs = (words + [128, 10][len(words) :])[:2]
     alarms(rack_topology(hosts), runs)
+    goals(rack_topology(hosts), runs)
     speed()
 
 

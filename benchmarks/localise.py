@@ -25,9 +25,9 @@ from pair_fabric import GOOD_GBPS, Fabric, Found, Scene, Score, localised
 from pair_peers import PEERS, SLOW_PEERS
 
 from fabric.analysis.pairs.diagnose import diagnose
-from fabric.analysis.pairs.rounds import across_leaves, under_leaves
 from fabric.app_diagnose import diagnose_files
 from fabric.model.outcome import Outcome
+from fabric.probes.pair_rounds import across_leaves, under_leaves
 from fabric.tools.pair_rows import PairRow
 
 GOALS: dict[str, tuple[Scene, str, Callable[[Score], bool]]] = {

@@ -12,12 +12,16 @@ import orjson
 
 from fabric.analysis.conclude import conclude, failed_hosts
 from fabric.analysis.judge import Judge
+from fabric.analysis.localising import localising
+from fabric.analysis.more_samples import sampling
+from fabric.analysis.windows import wanted, with_samples
 from fabric.changes.blast_radius import blast_problems
 from fabric.changes.kind import Context
 from fabric.config import baseline_notes, from_resolved, load_baseline, load_baselines, load_scenario
 from fabric.engine.held_changes import Changing
-from fabric.engine.phase import Observer
+from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
+from fabric.engine.watching import stop_watching, watching
 from fabric.errors import ConfigError, Interrupted, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
@@ -40,6 +44,8 @@ from fabric.store.past_run import refuse_own_record
 from fabric.store.results import from_events, replanned
 from fabric.store.run_directory import RunDirectory, write_durably
 from fabric.store.run_document import baselines_from, read_run, run_document
+from fabric.store.samples import read_samples
+from fabric.store.samples_table import write_samples
 
 EVENTS = "events.jsonl"
 """The history of a run, in its directory."""
@@ -97,13 +103,15 @@ def run(
     executor = make_executor(inventory, seed)
     try:
         directory = RunDirectory.create(results, scenario.name, document)
-    except StoreError:
+        executor = watching(executor, directory.path, scenario, inventory.topology)
+    except (ConfigError, StoreError):
         executor.close()
         raise
-    judge = _judge(scenario, inventory, asked.baselines)
+    judge = Judge.as_asked(scenario.judge, asked.baselines, inventory.topology)
     changing = _changing(asked, directory)
     try:
         by_id, elapsed_s = _measure(asked, executor, directory, changing, judge=judge, observer=observer)
+        stop_watching(executor)
         history = directory.path / EVENTS
         probes = [*_all_probes(asked.plan), *directory.added]
         verdict = _conclude(asked.plan, probes, by_id, scenario, inventory, judge=judge, events=history)
@@ -151,6 +159,7 @@ def _measure(
         observer=observer,
         gate=gate,
         changing=changing,
+        follow_ups=(*sampling(judge), *localising(asked.scenario, asked.inventory)),
     )
     elapsed_s = executor.now() - started_s
     directory.events.append("run_ended", executor.now(), {})
@@ -217,7 +226,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         raise StoreError(f"{history}: the history of another run ({events[0].get('run_id')})")
     by_id = from_events(events)
     probes = [*_all_probes(plan), *replanned(events)]
-    judge = _judge(scenario, inventory, baselines)
+    judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
     verdict = _conclude(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
     complete = any(event["event"] == "run_ended" for event in events)
     if not complete:
@@ -242,11 +251,6 @@ def _named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
     return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
 
 
-def _judge(scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline]) -> Judge:
-    settings = scenario.judge
-    return Judge(baselines, topology=inventory.topology, marginal=settings.marginal, override=settings.baseline)
-
-
 def _probes(phase_plan: PhasePlan) -> list[Probe]:
     return [slot.probe for component in phase_plan.schedule.components for slot in component]
 
@@ -268,7 +272,7 @@ def _conclude(
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
-    return conclude(
+    verdict = conclude(
         probes,
         by_id,
         topology=inventory.topology,
@@ -278,6 +282,7 @@ def _conclude(
         expect=scenario.expect,
         changes=settled(change_results(read_events(events), planned), events.parent / JOURNAL) if planned else (),
     )
+    return with_samples(verdict, read_samples(events.parent, wanted), probes, by_id, inventory.topology, scenario.hosts)
 
 
 def _write_derived(run: ShownRun, *, reports: bool) -> None:
@@ -286,6 +291,7 @@ def _write_derived(run: ShownRun, *, reports: bool) -> None:
     try:
         measured = (m for result in run.results.values() for m in result.measurements)
         write_measurements(path / "measurements.parquet", measured)
+        write_samples(path)
         write_durably(path / "verdict.json", document)
         if reports:
             write_reports(run, path)

@@ -11,7 +11,7 @@ from fabric.model.probe import Probe
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import ProbeVerdict
 
-NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce"})
+NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce", "pairwise"})
 """Probes whose bytes leave the host, and so can tell of leaves that other hosts share."""
 
 
@@ -47,25 +47,28 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _tor_all_reduce(probe, topology)
     elif probe.kind in ("group_all_reduce", "concurrent_rings"):
         yield from _group(probe)
+    elif probe.kind == "pairwise":
+        yield from _pairwise(probe, topology)
 
 
 def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology) -> Iterator[Component]:
     """
     What a probe says of its RNICs being there at all: the one that the tool named, or all when none was named.
 
-    Of several hosts that measured together, the one that did not answer.
+    Of several hosts that measured together, the one that did not answer, or whose answer cannot be read.
 
     A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
     """
-    host = probe.hosts[0]
     if verdict.named is not None and verdict.named.condition == "silent":
         yield Component(verdict.named.component, "host", "the host does not answer")
         return
-    if probe.kind not in ("loopback", "rnic_to_rnic"):
+    if verdict.named is not None and verdict.named.condition == "garbled":
+        yield Component(verdict.named.component, "host", "what the host's tools print cannot be read")
         return
-    used = {str(probe.params[key]) for key in ("rnic", "peer_rnic") if key in probe.params}
+    if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise"):
+        return
     named = verdict.named
-    for device in {named.component.split("/")[1]} if named else used:
+    for host, device in {_ends(named.component)} if named else _rnics(probe):
         down = named is None or named.condition == "down"
         if down:
             yield Component(f"{host}/{device}:port", "link", f"the port, cable or switch port of {device} is down")
@@ -75,6 +78,43 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
         if not down or named is None:
             yield Component(f"{host}/{device}", "rnic", f"there is no RNIC {device} on the host")
         yield Component(host, "host", "every RNIC of the host")
+
+
+def _ends(component: str) -> tuple[str, str]:
+    host, _, device = component.partition("/")
+    return host, device
+
+
+def _rnics(probe: Probe) -> set[tuple[str, str]]:
+    """Host and device of every RNIC that a probe names."""
+    ends = zip(("rnic", "peer_rnic"), (probe.hosts[0], probe.hosts[-1]), strict=True)
+    return {(host, str(probe.params[key])) for key, host in ends if key in probe.params}
+
+
+def host_side(host: str, device: str, topology: Topology) -> Iterator[Component]:
+    """What a pair test sees of one host: from its memory to its cable."""
+    platform = topology.hosts[host].platform
+    rnic = platform.rnic_by_device[device]
+    yield Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
+    yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
+    yield Component(f"{host}/{device}->numa{rnic.numa}", "path", f"the PCIe path from {device} to numa{rnic.numa}")
+    yield Component(f"{host}/{device}->numa{rnic.numa}-side", "path", f"the PCIe path from {device} to numa{rnic.numa}")
+    yield Component(f"{host}/numa{rnic.numa}", "numa", f"memory node numa{rnic.numa}")
+    if rnic.pcie_switch is not None:
+        yield from _switch(host, rnic.pcie_switch, uplink=True)
+    yield Component(host, "host", "the whole host")
+
+
+def _pairwise(probe: Probe, topology: Topology) -> Iterator[Component]:
+    leaves: dict[str, None] = {}
+    for host, device in sorted(_rnics(probe)):
+        yield from host_side(host, device, topology)
+        rail = topology.hosts[host].platform.rnic_by_device[device].rail
+        leaves.update(dict.fromkeys(topology.hosts[host].leaves[rail : rail + 1]))
+    for leaf in leaves:
+        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+    a, b = probe.hosts
+    yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
 
 
 def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from fabric.analysis.altered import alterations, as_altered, unblamed
 from fabric.analysis.as_asked import said
@@ -21,9 +22,14 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.probes import pairwise
+
+if TYPE_CHECKING:
+    from fabric.analysis.pairs.in_verdict import PairFindings
 
 NOT_REACHED = "not reached: the run ended before it"
 
+_BLAMING = (Outcome.FAIL, Outcome.ERROR)
 _REASONS = 4  # of one kind and outcome, in the verdict's reasons
 
 
@@ -50,21 +56,21 @@ def conclude(
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered)
     telling = [probe for probe in probes if probe.probe_id not in untold]
-    named: list[Suspect] = []
-    for outcome in (Outcome.FAIL, Outcome.ERROR):
-        named += merged(suspects(telling, verdicts, topology=topology, outcome=outcome))
+    named, pairs = _suspects(telling, verdicts, results, topology)
+    verdicts |= pairs.verdicts if pairs else {}
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = verdicts | {name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}
     components = _components(probes, of_parts, named)
     verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
     expectations = judge_expectations(expect, phases, probes, results, changes)
     outcomes = [verdict.outcome for verdict in verdicts.values()] + [found.outcome for found in expectations]
-    outcomes += [Outcome.SKIPPED for _ in notes]
+    outcomes += [Outcome.SKIPPED for _ in notes] + [outcome for outcome, _ in (pairs.open if pairs else ())]
     outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
     reasons = [
         *_change_reasons(changes),
         *_expectation_reasons(expectations),
         *_reasons(probes, verdicts, untold),
+        *(pairs.lines if pairs else ()),
         *(f"SKIPPED: {note}" for note in notes),
     ]
     return Verdict(
@@ -77,6 +83,42 @@ def conclude(
         changes=tuple(changes),
         effects=windows_report(phases, probes, results, changes),
     )
+
+
+def _suspects(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+    topology: Topology,
+) -> tuple[list[Suspect], PairFindings | None]:
+    """
+    Who is to blame: first within hosts and by what tools say, then by pairs of hosts, decoded plane by plane.
+
+    Pairs that missed their limit and that nothing of this explains (few hosts, or all of them slow) are covered last.
+    """
+    if not any(probe.kind == pairwise.KIND for probe in probes):
+        bad = [suspects(probes, verdicts, topology=topology, outcome=outcome) for outcome in _BLAMING]
+        return [suspect for found in bad for suspect in merged(found)], None
+    from fabric.analysis.pairs.in_verdict import pair_findings  # numpy: only where there are pairs
+
+    measured = {
+        probe.probe_id
+        for probe in probes
+        if probe.kind == pairwise.KIND and probe.probe_id in results and results[probe.probe_id].outcome is None
+    }
+    others = [probe for probe in probes if probe.probe_id not in measured]
+    inside = merged(suspects(others, verdicts, topology=topology, outcome=Outcome.FAIL))
+    pairs = pair_findings(probes, results, verdicts, topology=topology, inside=inside)
+    known = {host for suspect in inside for host in suspect.hosts}
+    left = [
+        probe
+        for probe in probes
+        if probe.probe_id in measured and probe.probe_id not in pairs.verdicts and known.isdisjoint(probe.hosts)
+    ]
+    named = [*inside, *pairs.suspects]
+    named += merged(suspects(left, verdicts, topology=topology, outcome=Outcome.FAIL))
+    named += merged(suspects(probes, verdicts, topology=topology, outcome=Outcome.ERROR))
+    return named, pairs
 
 
 def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
@@ -111,13 +153,22 @@ def _number(found: ExpectationVerdict) -> str:
 
 
 def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
-    """The gate between phases: hosts that did not pass, and why in a few words."""
-    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes)
+    """
+    The gate between phases: hosts that did not pass, and why in a few words.
+
+    Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
+    """
+    judged = list(zip(probes, judge.judge((probe, results[probe.probe_id]) for probe in probes), strict=True))
+    well = [probe for probe, verdict in judged if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)]
+    good = {(host, probe.kind, probe.hosts) for probe in well for host in probe.hosts if len(probe.hosts) > 1}
+    cleared = Counter((host, kind) for host, kind, _ in good)
     bad: dict[str, Counter[tuple[str, str]]] = {}
-    for probe, verdict in zip(probes, judged, strict=True):
+    for probe, verdict in judged:
         if verdict.outcome not in (Outcome.PASS, Outcome.MARGINAL):
             for host in probe.hosts:
-                bad.setdefault(host, Counter())[probe.kind, verdict.outcome.value] += 1
+                by_others = cleared[host, probe.kind] - ((host, probe.kind, probe.hosts) in good)
+                if not by_others or results[probe.probe_id].error_host == host:
+                    bad.setdefault(host, Counter())[probe.kind, verdict.outcome.value] += 1
     return {
         host: ", ".join(f"{count} {kind} {outcome}" for (kind, outcome), count in sorted(counts.items()))
         for host, counts in bad.items()
@@ -200,6 +251,6 @@ def _parts(probe: Probe) -> Iterable[str]:
     if probe.kind == "loopback":
         yield f"{probe.hosts[0]}/{probe.params['rnic']}"
         yield f"{probe.hosts[0]}/{probe.params['endpoint']}"
-    elif probe.kind == "rnic_to_rnic":
+    elif probe.kind in ("rnic_to_rnic", pairwise.KIND):
         yield f"{probe.hosts[0]}/{probe.params['rnic']}"
-        yield f"{probe.hosts[0]}/{probe.params['peer_rnic']}"
+        yield f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"

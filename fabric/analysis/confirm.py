@@ -38,8 +38,13 @@ def confirmed(
     *,
     slow: AbstractSet[str],
     low: AbstractSet[str],
+    tested_again: AbstractSet[str] = frozenset(),
 ) -> set[str]:
-    """Those of *slow* and *low* (probe ids) that other bad probes confirm; *verdicts* are in the order of *probes*."""
+    """
+    Those of *slow* and *low* (probe ids) that other bad probes confirm; *verdicts* are in the order of *probes*.
+
+    The repetitions of one probe confirm each other, but for those *tested_again*: there the later ones decide.
+    """
     hosts = {host for probe in probes if probe.probe_id in slow for host in probe.hosts}
     by_id = {verdict.probe_id: verdict for verdict in verdicts if verdict.value_gbps is not None}
     judged = [
@@ -54,7 +59,7 @@ def confirmed(
     likely = {
         candidate.component
         for candidate in candidates_for(judged, bad, components, enough=LIKELY)
-        if _confirm_each_other(candidate.bad, series)
+        if _confirm_each_other(candidate.bad, series, tested_again)
     }
     with_low = slow | {
         probe.probe_id
@@ -63,7 +68,7 @@ def confirmed(
     }
     found: set[str] = set()
     for candidate in candidates_for(judged, bad | with_low, components):
-        if _confirm_each_other(candidate.bad, series):
+        if _confirm_each_other(candidate.bad, series, tested_again):
             # What is merely low cannot be its own witness, however often it was repeated.
             found |= candidate.bad & (with_low if len({series[name] for name in candidate.bad}) > 1 else slow)
     return found
@@ -73,7 +78,7 @@ def _series(probe: Probe) -> Hashable:
     return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
 
 
-def _confirm_each_other(bad: AbstractSet[str], series: Mapping[str, Hashable]) -> bool:
+def _confirm_each_other(bad: AbstractSet[str], series: Mapping[str, Hashable], tested_again: AbstractSet[str]) -> bool:
     """
     Two different probes do, and the repetitions of one when all of them are slow.
 
@@ -82,5 +87,7 @@ def _confirm_each_other(bad: AbstractSet[str], series: Mapping[str, Hashable]) -
     different = {series[name] for name in bad}
     if len(different) >= LEAST_WITNESSES:
         return True
+    if not tested_again.isdisjoint(bad):
+        return False
     repetitions = sum(name in different for name in series.values())
     return len(bad) >= LEAST_WITNESSES and len(bad) == repetitions

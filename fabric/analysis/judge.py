@@ -8,6 +8,9 @@ Each probe against what it must reach: the worst of three comparisons counts, an
 Slower than records or peers, above the limit, is FAIL when it is confirmed (``confirm.py``), else MARGINAL: measure it
 again. Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples
 that lie far apart are MARGINAL at least, whatever the median.
+
+Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
+sequential test (``by_samples.py``) and not by the rules for a single number.
 """
 
 from __future__ import annotations
@@ -16,42 +19,73 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.analysis.against_recorded import LEAST_SAMPLES, Compared, against_recorded
+from fabric.analysis.by_samples import by_nearness, by_standing
 from fabric.analysis.confirm import confirmed
 from fabric.analysis.counters import grown
 from fabric.analysis.keys import floor_of, key_of
 from fabric.analysis.limits import key_text, most_specific
 from fabric.analysis.peers import Peers, Slow
 from fabric.analysis.series import Series, SeriesName, representative, series_of, slow_series
+from fabric.analysis.slower import failed, slower, with_spread
+from fabric.analysis.standings import Standings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
+from fabric.model.repetition import AUTO, REPEATED_KINDS
+from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
-
-RETEST = "seen once: measure it again"
-CONFIRMED = "confirmed by others"
 
 _LimitKey = tuple[str, str, object, object, object, object]
 
 
 class Judge:
-    """Judges probes of one run; remembers which limit belongs to which key."""
+    """
+    Judges probes of one run; remembers which limit belongs to which key.
+
+    *sequential*: each probe has as many samples as it takes to tell, and is judged by all of them.
+    """
 
     def __init__(
-        self, baselines: Mapping[str, Baseline], *, topology: Topology, marginal: float, override: str | None = None
+        self,
+        baselines: Mapping[str, Baseline],
+        *,
+        topology: Topology,
+        marginal: float,
+        override: str | None = None,
+        sequential: bool = False,
     ) -> None:
         self._baselines, self._topology, self._marginal, self._override = baselines, topology, marginal, override
+        self.sequential = sequential
         self._limits: dict[_LimitKey, Limit | None] = {}
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
+
+    @staticmethod
+    def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
+        """The judge that a scenario asks for."""
+        return Judge(
+            baselines,
+            topology=topology,
+            marginal=settings.marginal,
+            override=settings.baseline,
+            sequential=settings.samples == AUTO,
+        )
 
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
         by_name, names = series_of(listed, self._topology)
         slow = slow_series(by_name)
-        judged = {name: self._series(one, slow.sure.get(name), slow.low.get(name)) for name, one in by_name.items()}
+        standings = Standings(by_name if self.sequential else {}, self._recorded_for)
+        slow = slow.without(standings.names)
+        judged = {
+            name: self._by_samples(one, name, standings)
+            if name in standings.names
+            else self._series(one, slow.sure.get(name), slow.low.get(name))
+            for name, one in by_name.items()
+        }
         verdicts = [
             _unmeasured(probe, result) if name is None else _with_counters(_of_probe(judged[name], probe), result)
             for (probe, result), name in zip(listed, names, strict=True)
@@ -60,33 +94,62 @@ class Judge:
             return verdicts
         return self._confirmed(listed, verdicts, names, slow)
 
+    def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
+        """The first probe of each series that another sample may settle; none when the judge is not sequential."""
+        by_name, _ = series_of(list(pairs), self._topology)
+        slow_series(by_name)  # which tells each series its peers
+        standings = Standings(by_name if self.sequential else {}, self._recorded_for)
+        return [
+            one.probe for name, one in standings.series.items() if standings.wants_more(name, self._least_gbps(one))
+        ]
+
     def _series(self, one: Series, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
         """One series of repetitions, of which there may be a single one; a slow one is not confirmed yet."""
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
             normal = slow or low
             expected = normal.median_gbps if normal else None
-            return replace(verdict, expected_gbps=expected, reason=_with_spread(verdict, one))
+            return replace(verdict, expected_gbps=expected, reason=with_spread(verdict, one))
         if slow is not None:
-            return _slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
-        recorded = self._recorded_for(one)
-        if recorded is not None:
-            found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
-            if found.outcome is Outcome.FAIL:
-                return _slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
-            verdict = _by_record(verdict, one, found)
+            return slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
+        verdict = self._against_record(verdict, one)
+        if verdict.against:
+            return verdict
         verdict = _unsteady(verdict, one)
         return verdict if low is None else replace(verdict, expected_gbps=low.median_gbps)
 
+    def _by_samples(self, one: Series, name: SeriesName, standings: Standings) -> ProbeVerdict:
+        """One series of as many repetitions as it took to tell."""
+        verdict, found = self._absolute(one), standings.of(name)
+        if verdict.outcome is Outcome.FAIL:
+            expected = found.normal_gbps if found else None
+            return replace(verdict, expected_gbps=expected, reason=with_spread(verdict, one))
+        if found is None or not found.by_record:  # there is none, or none that is known well enough for a test
+            verdict = self._against_record(verdict, one)
+        if found is not None and not verdict.against:
+            verdict = by_standing(verdict, one, found)
+        if verdict.against:
+            return verdict
+        if verdict.limit_gbps is not None:
+            verdict = by_nearness(verdict, one, standings.above(name, verdict.limit_gbps))
+        return _unsteady(verdict, one)
+
+    def _against_record(self, verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
+        """What good runs measured, as an interval."""
+        recorded = self._recorded_for(one)
+        if recorded is None:
+            return verdict
+        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
+        if found.outcome is Outcome.FAIL:
+            return slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
+        return _by_record(verdict, one, found)
+
     def _absolute(self, one: Series) -> ProbeVerdict:
         """Against the limit alone."""
-        probe, value = one.probe, one.value
-        limit = self.limit_for(probe, one.size_bytes)
-        if limit is None:
+        probe, value, least = one.probe, one.value, self._least_gbps(one)
+        if least is None:
             reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
-        platform = self._topology.hosts[probe.hosts[0]].platform
-        least = limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
         if value < least:
             reason = f"{value:.1f} Gb/s, at least {least:g} required ({value / least - 1:+.0%})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
@@ -94,6 +157,14 @@ class Judge:
             reason = f"{value:.1f} Gb/s, just above the {least:g} required"
             return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
+
+    def _least_gbps(self, one: Series) -> float | None:
+        """The limit of a series, for its host; None where there is none."""
+        limit = self.limit_for(one.probe, one.size_bytes)
+        if limit is None:
+            return None
+        platform = self._topology.hosts[one.probe.hosts[0]].platform
+        return limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
 
     def limit_for(self, probe: Probe, size_bytes: int | None) -> Limit | None:
         """The most specific limit that matches, from the baseline of the probe's platform (or the override)."""
@@ -128,11 +199,12 @@ class Judge:
             if representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind)):
                 (slow if verdict.against else low).add(probe.probe_id)
         probes = [probe for probe, _ in listed]
-        sure = confirmed(probes, verdicts, self._topology, slow=slow, low=low)
+        again = {probe.probe_id for probe in probes if self.sequential and probe.kind in REPEATED_KINDS}
+        sure = confirmed(probes, verdicts, self._topology, slow=slow, low=low, tested_again=again)
         # Repetitions of one series have one verdict, so one that is confirmed speaks for the others.
         told = {name for probe, name in zip(probes, names, strict=True) if probe.probe_id in sure}
         return [
-            _fail(verdict, found.low.get(name)) if name in told else verdict
+            failed(verdict, found.low.get(name)) if name in told else verdict
             for verdict, name in zip(verdicts, names, strict=True)
         ]
 
@@ -146,30 +218,6 @@ def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
 def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
     """The verdict of its series."""
     return verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
-
-
-def _slower(verdict: ProbeVerdict, one: Series, normal_gbps: float, against: str) -> ProbeVerdict:
-    """Slower than what is normal: MARGINAL until confirmed, and no better than it was without a limit."""
-    reason = f"{_below(one.value, normal_gbps, against)}; {RETEST}"
-    outcome = Outcome.worst((verdict.outcome, Outcome.MARGINAL))
-    found = replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
-    return replace(found, reason=_with_spread(found, one))
-
-
-def _fail(verdict: ProbeVerdict, peers: Peers | None) -> ProbeVerdict:
-    """Confirmed; *peers* of one that was merely low, and had passed."""
-    if verdict.outcome is Outcome.FAIL:
-        return verdict
-    if verdict.against:
-        reason = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
-        return replace(verdict, outcome=Outcome.FAIL, reason=reason)
-    against = f"the median of {peers.n} peers" if peers else "what is normal"
-    reason = f"{_below(verdict.value_gbps or 0.0, verdict.expected_gbps or 0.0, against)}; {CONFIRMED}"
-    return replace(verdict, outcome=Outcome.FAIL, reason=reason, against=against)
-
-
-def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
-    return f"{value_gbps:.1f} Gb/s, {value_gbps / normal_gbps - 1:+.1%} against {against}, {normal_gbps:.1f}"
 
 
 def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerdict:
@@ -196,16 +244,9 @@ def _unsteady(verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
     if spread is None:
         return verdict
     if not spread.unstable or verdict.outcome is Outcome.INCONCLUSIVE:
-        return replace(verdict, reason=_with_spread(verdict, one))
+        return replace(verdict, reason=with_spread(verdict, one))
     before = f"; {verdict.reason}" if verdict.reason else ""
     return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
-
-
-def _with_spread(verdict: ProbeVerdict, one: Series) -> str:
-    """The reason, and of a repeated series that did not pass also how its samples lie; none where nothing judges it."""
-    if one.steadiness is None or verdict.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE):
-        return verdict.reason
-    return f"{verdict.reason} ({one.steadiness.text})"
 
 
 def _with_counters(verdict: ProbeVerdict, result: ProbeResult) -> ProbeVerdict:

@@ -36,6 +36,7 @@ class Series:
         self.probe, self.size_bytes, self.group = probe, size_bytes, group
         self.values: list[float] = []
         self.peers: Peers | None = None  # of a repeated series: what is normal
+        self.noise: float | None = None  # of one sample of its class, where that is known, as a share
 
     @property
     def value(self) -> float:
@@ -48,11 +49,14 @@ class Series:
         count = len(self.values)
         if count < 2:
             return None
+        floor = floor_of(self.probe.kind)
+        if self.noise is not None:
+            return steadiness(self.values, normal_spread=self.noise, floor=floor, noise=self.noise)
         spread = USUAL_CV
         if self.peers is not None:
             # Peers are medians of as many repetitions: a single one spreads more.
             spread = self.peers.spread_gbps / self.peers.median_gbps * sqrt(count) / MEDIAN_EFFICIENCY
-        return steadiness(self.values, normal_spread=spread, floor=floor_of(self.probe.kind))
+        return steadiness(self.values, normal_spread=spread, floor=floor)
 
 
 def series_of(

@@ -13,6 +13,7 @@ from fabric.model.scenario import (
     ExpectedRatio,
     GroupAllReduceSpec,
     LoopbackSpec,
+    PairwiseSpec,
     ProbeSpec,
     RnicToRnicSpec,
     Scenario,
@@ -65,7 +66,7 @@ def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
     for limit in limits:
         if limit.link_class is not None and limit.link_class not in classes:
             continue
-        if limit.kind in ("loopback", "rnic_to_rnic"):
+        if limit.kind in ("loopback", "rnic_to_rnic", "pairwise"):
             yield from _one_rnic(platform, limit)
         elif limit.kind == "tor_all_reduce" and limit.algorithm in (None, "RING"):
             yield from _all_rnics(platform, limit)
@@ -78,7 +79,7 @@ def _one_rnic(platform: Platform, limit: Limit) -> Iterator[str]:
         names, line = fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)
         yield f"{_what(limit)}: at least {least:g} Gb/s required, above the line rate of {names} ({line:g} Gb/s)"
     faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
-    if faster and limit.kind == "rnic_to_rnic":
+    if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
         names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
         yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"
 
@@ -128,6 +129,9 @@ def _asked(platform: Platform, spec: ProbeSpec, *, hosts: int) -> Iterator[_Aske
     elif isinstance(spec, RnicToRnicSpec):
         if len(platform.rnics) > 1:
             yield _Asked("rnic_to_rnic", size_bytes=spec.size_bytes)
+    elif isinstance(spec, PairwiseSpec):
+        if hosts > 1:
+            yield _Asked("pairwise", size_bytes=spec.size_bytes)
     elif isinstance(spec, AllToAllSpec):
         if gpus > 1:
             yield _Asked("all_to_all", size_bytes=spec.sizes_bytes[-1], ranks=gpus)

@@ -13,12 +13,14 @@ from fabric.config.changes_file import (
     LinkDownChange,
     PortFlapChange,
     PortFlapEntry,
+    StopAboveEntry,
 )
 from fabric.config.document import Tree
 from fabric.config.entries import Entry, valid_items
+from fabric.config.folded import some
 from fabric.config.links import Links, between_switches
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import quoted
+from fabric.config.wording import one_of, quoted
 from fabric.model.change import (
     AdaptiveRoutingSpec,
     BerSpec,
@@ -72,7 +74,9 @@ def _spec(entry: ChangeEntry, fabric: Fabric | None, path: KeyPath, problems: Pr
     if isinstance(entry, LinkDownChange):
         _check_hold(entry.link_down.for_, fabric, (*path, "link_down", "for"), problems)
         links = _links(entry.link_down.links, fabric, (*path, "link_down", "links"), problems)
-        return LinkDownSpec(links, entry.link_down.by, When(entry.link_down.at, entry.link_down.for_))
+        link_down = entry.link_down
+        stop_above = _stop_above(link_down.stop_above, (*path, "link_down", "stop_above"), problems)
+        return LinkDownSpec(links, link_down.by, When(link_down.at, link_down.for_, stop_above))
     if isinstance(entry, PortFlapChange):
         return _port_flap(entry.port_flap, fabric, (*path, "port_flap"), problems)
     if isinstance(entry, AdaptiveRoutingChange):
@@ -80,6 +84,16 @@ def _spec(entry: ChangeEntry, fabric: Fabric | None, path: KeyPath, problems: Pr
     if fabric is not None and not fabric.inventory.changes.subnet_managers:
         problems.add((*path, "shield"), f"to switch SHIELD {_SM_NEEDED}")
     return ShieldSpec(entry.shield, entry.scope)
+
+
+def _stop_above(entry: StopAboveEntry | None, path: KeyPath, problems: Problems) -> tuple[tuple[str, float], ...]:
+    """The counters that end a change and the most by which each may grow; empty when none was asked for."""
+    if entry is None:
+        return ()
+    found = tuple((name, float(most)) for name, most in entry if most is not None)
+    if not found:
+        problems.add(path, f"a counter is required here: {one_of(tuple(StopAboveEntry.model_fields))}")
+    return found
 
 
 def _check_hold(for_s: float | None, fabric: Fabric | None, path: KeyPath, problems: Problems) -> None:
@@ -102,7 +116,7 @@ def _ber(entry: BerEntry, fabric: Fabric | None, path: KeyPath, problems: Proble
         mantissa=rate.mantissa if rate else 1,
         exponent=rate.exponent if rate else 1,
         direction=entry.direction,
-        when=When(entry.at, entry.for_),
+        when=When(entry.at, entry.for_, _stop_above(entry.stop_above, (*path, "stop_above"), problems)),
     )
 
 
@@ -125,7 +139,7 @@ def _port_flap(entry: PortFlapEntry, fabric: Fabric | None, path: KeyPath, probl
         jitter_s=entry.jitter,
         seed=entry.seed,
         by=entry.by,
-        when=When(entry.at),
+        when=When(entry.at, None, _stop_above(entry.stop_above, (*path, "stop_above"), problems)),
     )
 
 
@@ -136,12 +150,26 @@ def _adaptive_routing(
         settings = fabric.inventory.changes
         hosts = fabric.inventory.topology.hosts
         layers = {hosts[name].platform.link_layer for name in fabric.links.hosts}
-        if entry.scope == "fabric" and not settings.subnet_managers:
+        if entry.scope == "fabric" and not fabric.inventory.topology.ethernet and not settings.subnet_managers:
             problems.add((*path, "scope"), f"to switch adaptive routing of the fabric {_SM_NEEDED}")
+        if entry.scope == "fabric" and fabric.inventory.topology.ethernet:
+            _need_nvue(fabric, (*path, "scope"), problems)
         if entry.scope == "host" and "infiniband" in layers:
             text = "scope host is for RoCE: on InfiniBand the subnet managers (fabric) or the job decide"
             problems.add((*path, "scope"), text)
     return AdaptiveRoutingSpec(entry.adaptive_routing, entry.scope)
+
+
+def _need_nvue(fabric: Fabric, path: KeyPath, problems: Problems) -> None:
+    """On RoCE every leaf and spine is told for itself, so that each must be reached and speak NVUE."""
+    switches = [one for one in fabric.inventory.topology.switches.values() if one.tier in ("leaf", "spine")]
+    mute = [one.name for one in switches if one.login is None or one.login.management is None]
+    if mute or not switches:
+        who = some(mute) if mute else "its switches"
+        text = (
+            f"to switch adaptive routing of a RoCE fabric {who} need 'address' and 'management: nvue' under switches:"
+        )
+        problems.add(path, text)
 
 
 def _links(

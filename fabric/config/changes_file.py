@@ -34,7 +34,22 @@ For = Annotated[float, Span(0.1, _DAY_S)]
 _LINKS_TEXT = "Which links: a name, a list of names, or how many to draw: {tier: spine, count: 4, seed: 7}."
 _AT_TEXT = "When it comes into force, after the phase's first probe began; before the first probe when left out."
 _FOR_TEXT = "How long it is in force; until the last probe of the phase has ended when left out."
+_STOP_TEXT = "Counters of its receivers: when one has grown by more meanwhile, every change of the phase is taken back."
 _BY_TEXT = "The tool that closes the port: ibportstate, mlxlink, mlxreg or ip; else the inventory's port_state."
+
+
+Grown = Annotated[int, Whole(0, 2**53)] | None
+
+
+class StopAboveEntry(Entry):
+    """By how much counters of the receivers may grow while a change is in force."""
+
+    raw_errors: Grown = Field(None, description="Bit errors before forward error correction (ber, from mlxlink).")
+    effective_errors: Grown = Field(None, description="Bit errors after forward error correction (ber, from mlxlink).")
+    symbol_errors: Grown = Field(None, description="Symbol errors.")
+    link_downed: Grown = Field(None, description="How often the link went down.")
+    link_error_recovery: Grown = Field(None, description="How often the link recovered by itself.")
+    receive_errors: Grown = Field(None, description="Packets received with errors (ports of switches, from perfquery).")
 
 
 class DrawnLinks(Entry):
@@ -76,6 +91,7 @@ class BerEntry(Entry):
         "both", description="up: what the lower end sends; down: what the upper end sends; both."
     )
     at: At | None = Field(None, description=_AT_TEXT)
+    stop_above: StopAboveEntry | None = Field(None, description=_STOP_TEXT)
     for_: For | None = Field(None, alias="for", description=_FOR_TEXT)
 
 
@@ -85,6 +101,7 @@ class LinkDownEntry(Entry):
     links: Links = Field(description=_LINKS_TEXT)
     by: Annotated[str, Choice(PORT_TOOLS)] | None = Field(None, description=_BY_TEXT)
     at: At | None = Field(None, description=_AT_TEXT)
+    stop_above: StopAboveEntry | None = Field(None, description=_STOP_TEXT)
     for_: For | None = Field(None, alias="for", description=_FOR_TEXT)
 
 
@@ -103,6 +120,7 @@ class PortFlapEntry(Entry):
     seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(0, description="What the jitter is drawn with.")
     by: Annotated[str, Choice(PORT_TOOLS)] | None = Field(None, description=_BY_TEXT)
     at: At | None = Field(None, description=_AT_TEXT)
+    stop_above: StopAboveEntry | None = Field(None, description=_STOP_TEXT)
 
 
 class BerChange(Entry):

@@ -19,6 +19,7 @@ from fabric.model.scenario import (
     ExpectedRatio,
     ExpectedRecovery,
     LoopbackSpec,
+    PairwiseSpec,
     Phase,
     PhaseRef,
     ProbeSpec,
@@ -144,7 +145,7 @@ def _apart(one: Where, other: Where) -> bool:
 
 
 def _sizes(probe: ProbeSpec) -> tuple[int, ...]:
-    if isinstance(probe, LoopbackSpec | RnicToRnicSpec):
+    if isinstance(probe, LoopbackSpec | RnicToRnicSpec | PairwiseSpec):
         return (probe.size_bytes,)
     return probe.sizes_bytes
 

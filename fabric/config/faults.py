@@ -14,6 +14,7 @@ from fabric.config.uplink_faults import uplink_problem
 from fabric.config.wording import nearest, quoted
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.faults import PORT
 from fabric.sim.uplink_faults import is_above_leaves
 
 _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
@@ -58,6 +59,8 @@ def component_problem(component: str, kind: str, topology: Topology) -> str | No
     host = topology.hosts.get(name)
     if kind == "garbage" and (slash or host is None):
         return f"only a host can print garbage, got {quoted(component)}"
+    if component.endswith(PORT) and kind != "slow":
+        return f"a cable can be slow; make its RNIC {kind} instead, got {quoted(component)}"
     if kind == "absent" and component.endswith(":nvlink"):
         return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
     if not slash:
@@ -80,7 +83,15 @@ def _parts(platform: Platform) -> tuple[str, ...]:
     gpus = tuple(platform.gpu_by_name)
     nvlinks = tuple(f"{gpu}:nvlink" for gpu in gpus)
     numas = tuple(f"numa{number}" for number in range(platform.numa_nodes))
-    return (*platform.rnic_by_device, *gpus, *nvlinks, *numas, *(switch.name for switch in platform.pcie_switches))
+    ports = tuple(f"{device}{PORT}" for device in platform.rnic_by_device)
+    return (
+        *platform.rnic_by_device,
+        *ports,
+        *gpus,
+        *nvlinks,
+        *numas,
+        *(switch.name for switch in platform.pcie_switches),
+    )
 
 
 def _path_problem(host: Host, device: str, end: str) -> str | None:

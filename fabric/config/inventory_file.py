@@ -17,6 +17,7 @@ from fabric.config.tool_settings import Env, OptionWords, ToolsEntry
 BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")
 TIERS = ("leaf", "spine", "core")
+MANAGEMENT = ("nvue",)
 
 LineRate = Annotated[float, Decimal(1, 10_000)]
 PathText = Annotated[str, Line("a path", most=4096)]
@@ -115,6 +116,14 @@ class SwitchesEntry(Entry):
     names: Annotated[Folded, FoldedNames()] = Field(description="Which switches: su0-leaf[0-7].")
     tier: Annotated[str, Choice(TIERS)] = Field(description="leaf, spine or core.")
     uplinks: UplinksEntry | None = Field(None, description="Their cables upwards.")
+    address: Annotated[Template, TemplateText(("name",))] | None = Field(
+        None, description="Where each is reached itself, such as {name}.mgmt; none: it is not."
+    )
+    management: Annotated[str, Choice(MANAGEMENT)] | None = Field(
+        None, description="What its system is configured with: nvue (Cumulus Linux)."
+    )
+    user: Annotated[str, USER] | None = Field(None, description="The account on it; else that of ssh.")
+    port: Annotated[int, Whole(1, 65_535)] | None = Field(None, description="Its SSH port; else that of ssh.")
 
 
 class JumpEntry(Entry):

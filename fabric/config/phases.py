@@ -11,11 +11,11 @@ from fabric.config.entries import valid, valid_items
 from fabric.config.matrix import suffix
 from fabric.config.probe_specs import probe_specs
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import PhaseEntry
+from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
 from fabric.config.tool_settings import env_problems
 from fabric.config.wording import nearest, quoted
 from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
-from fabric.model.scenario import LoopbackSpec, Phase, RnicToRnicSpec, Where
+from fabric.model.scenario import LocaliseSettings, LoopbackSpec, PairwiseSpec, Phase, RnicToRnicSpec, Where
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
 PHASES_MOST = 2000
@@ -46,10 +46,15 @@ class Decoder:
         probes = probe_specs(entry.probes, (*path, "probes"), self.problems)
         env_problems(entry.env, (*path, "env"), self.problems)
         env = self._env(entry, changes, path)
-        if env and all(isinstance(spec, LoopbackSpec | RnicToRnicSpec) for spec in probes):
+        if env and all(isinstance(spec, LoopbackSpec | RnicToRnicSpec | PairwiseSpec) for spec in probes):
             at = (*path, "env") if entry.env else (*path, "changes")
             self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
-        return Phase(entry.name, probes, entry.needs, changes, env, where=where)
+        localise = None if entry.localise is None else _localise(entry.localise)
+        if localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in probes):
+            self.problems.add(
+                (*path, "localise"), "it needs a pairwise probe in this phase: further rounds are of pairs"
+            )
+        return Phase(entry.name, probes, entry.needs, changes, env, where=where, localise=localise)
 
     def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
         """The variables of the phase: its own, and what adaptive routing for the job alone asks NCCL for."""
@@ -65,6 +70,10 @@ class Decoder:
             if change.on and level is not None:
                 env.setdefault(_SL, str(level))
         return tuple(env.items())
+
+
+def _localise(entry: LocaliseEntry) -> LocaliseSettings:
+    return LocaliseSettings(rounds=entry.rounds, budget_s=float(entry.budget), paths=entry.paths)
 
 
 def written_names(raw: Tree | None) -> list[str]:
@@ -110,6 +119,7 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
                 label=phase.name,
                 where=phase.where,
                 round=number,
+                localise=phase.localise,
             )
             if len(made.name) > NAME_MOST:
                 text = (

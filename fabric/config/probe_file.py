@@ -17,19 +17,27 @@ from fabric.model.scenario import (
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
     LoopbackSpec,
+    PairwiseSpec,
     RnicToRnicSpec,
     TorAllReduceSpec,
 )
 
 ALGORITHMS = ("RING", "TREE", "NVLS", "NVLSTREE", "COLLNETDIRECT", "COLLNETCHAIN")  # NCCL_ALGO
 LAUNCHERS = ("mpirun", "srun")
-PROBE_KINDS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce", "group_all_reduce", "concurrent_rings")
-LATER_PROBES = ("pairwise",)
+PROBE_KINDS = (
+    "loopback",
+    "rnic_to_rnic",
+    "all_to_all",
+    "tor_all_reduce",
+    "group_all_reduce",
+    "concurrent_rings",
+    "pairwise",
+)
 ORDERS = ("sorted", "random")
 PAIRINGS = ("across", "neighbours", "random")
 
 _LOOPBACK, _RNICS, _ALL_TO_ALL, _TOR = LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec(), TorAllReduceSpec()
-_GROUP, _RINGS = GroupAllReduceSpec(), ConcurrentRingsSpec()
+_GROUP, _RINGS, _PAIRS = GroupAllReduceSpec(), ConcurrentRingsSpec(), PairwiseSpec()
 
 Name = Annotated[str, SAFE_NAME]
 MessageSize = Annotated[int, Size(1, GIB)]
@@ -132,6 +140,19 @@ class ConcurrentRingsEntry(Entry):
     repeat: Repeat = Field(_RINGS.repeat, description=_REPEAT_TEXT)
 
 
+class PairwiseEntry(Entry):
+    """RNIC to RNIC of another host on the same rail."""
+
+    name: Name = Field(_PAIRS.name, description=_NAME_TEXT)
+    rounds: Annotated[int, Whole(1, 16)] = Field(
+        _PAIRS.rounds, description="How many rounds are planned: the first under the leaves, the others across them."
+    )
+    size: MessageSize = Field(_PAIRS.size_bytes, description="Message size (ib_write_bw --size).")
+    duration: Seconds = Field(_PAIRS.duration_s, description="How long each pair is measured.")
+    queue_pairs: QueuePairs = Field(_PAIRS.queue_pairs, description="Queue pairs of each measurement.")
+    repeat: Repeat = Field(_PAIRS.repeat, description=_REPEAT_TEXT)
+
+
 class LoopbackProbe(Entry):
     """The probe kind loopback."""
 
@@ -172,14 +193,20 @@ class ConcurrentRingsProbe(Entry):
     )
 
 
+class PairwiseProbe(Entry):
+    """The probe kind pairwise."""
+
+    pairwise: PairwiseEntry = Field(
+        description="RNIC to RNIC of another host on the same rail, in rounds of pairs (ib_write_bw)."
+    )
+
+
 def _one_kind(value: object) -> object:
     """``loopback`` or ``{loopback: {…}}`` as the latter; anything else is refused."""
     whole = {value: {}} if isinstance(value, str) else value
     if not isinstance(whole, dict) or len(whole) != 1:
         raise refusal(f"one probe kind ({one_of(PROBE_KINDS)}) and its settings", value)
     kind = next(iter(whole))
-    if kind in LATER_PROBES:
-        raise PydanticCustomError("later", f"{quoted(kind)} is not available in this version")
     if kind not in PROBE_KINDS:
         text = f"unknown probe kind {quoted(kind)}{nearest(kind, PROBE_KINDS)}"
         raise PydanticCustomError("kind", text)
@@ -192,7 +219,8 @@ ProbeEntry = Annotated[
     | Annotated[AllToAllProbe, Tag("all_to_all")]
     | Annotated[TorAllReduceProbe, Tag("tor_all_reduce")]
     | Annotated[GroupAllReduceProbe, Tag("group_all_reduce")]
-    | Annotated[ConcurrentRingsProbe, Tag("concurrent_rings")],
+    | Annotated[ConcurrentRingsProbe, Tag("concurrent_rings")]
+    | Annotated[PairwiseProbe, Tag("pairwise")],
     Discriminator(lambda whole: next(iter(whole))),
     BeforeValidator(_one_kind),
 ]

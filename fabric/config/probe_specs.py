@@ -11,6 +11,8 @@ from fabric.config.probe_file import (
     GroupAllReduceProbe,
     LoopbackEntry,
     LoopbackProbe,
+    PairwiseEntry,
+    PairwiseProbe,
     ProbeEntry,
     RnicToRnicEntry,
     RnicToRnicProbe,
@@ -23,6 +25,7 @@ from fabric.model.scenario import (
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
     LoopbackSpec,
+    PairwiseSpec,
     ProbeSpec,
     RnicToRnicSpec,
     TorAllReduceSpec,
@@ -65,12 +68,25 @@ def _spec(probe: ProbeEntry) -> ProbeSpec:
         return _group_all_reduce(probe.group_all_reduce)
     if isinstance(probe, ConcurrentRingsProbe):
         return _concurrent_rings(probe.concurrent_rings)
+    if isinstance(probe, PairwiseProbe):
+        return _pairwise(probe.pairwise)
     return _tor_all_reduce(probe.tor_all_reduce)
 
 
 def _loopback(entry: LoopbackEntry) -> LoopbackSpec:
     return LoopbackSpec(
         name=entry.name,
+        size_bytes=entry.size,
+        duration_s=entry.duration,
+        queue_pairs=entry.queue_pairs,
+        repeat=entry.repeat,
+    )
+
+
+def _pairwise(entry: PairwiseEntry) -> PairwiseSpec:
+    return PairwiseSpec(
+        name=entry.name,
+        rounds=entry.rounds,
         size_bytes=entry.size,
         duration_s=entry.duration,
         queue_pairs=entry.queue_pairs,

@@ -15,7 +15,7 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.change import ChangeSettings
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.scenario import Scenario
-from fabric.model.topology import Host, Platform, Switch, Topology, Uplinks
+from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
 
 FORMAT: Literal[1] = 1
 
@@ -39,6 +39,7 @@ class _InventoryDocument:
     switches: tuple[tuple[str, tuple[str, ...]], ...]
     uplinks: tuple[Uplinks, ...]
     changes: ChangeSettings = field(default_factory=ChangeSettings)  # runs before changes have none
+    logins: dict[str, Login] = field(default_factory=dict)  # switches that are reached themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         switches=tuple((tier, tuple(switch.name for switch in run)) for tier, run in runs),
         uplinks=topology.uplinks,
         changes=inventory.changes,
+        logins=dict(topology.logins),
     )
 
 
@@ -99,7 +101,8 @@ def _inventory(document: _InventoryDocument) -> Inventory:
         if platform < 0 or leaves < 0:
             raise IndexError("negative number in hosts")
         hosts[name] = Host(name, document.platforms[platform], address, rack, document.leaves[leaves])
-    switches = {name: Switch(name, tier) for tier, names in document.switches for name in names}
+    logins = document.logins
+    switches = {name: Switch(name, tier, logins.get(name)) for tier, names in document.switches for name in names}
     return Inventory(
         name=document.name,
         source=document.source,

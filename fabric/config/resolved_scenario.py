@@ -13,6 +13,7 @@ from fabric.model.change import (
     PortFlapSpec,
     ShieldSpec,
 )
+from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import (
     AllToAllSpec,
     ConcurrentRingsSpec,
@@ -22,7 +23,9 @@ from fabric.model.scenario import (
     ExpectedRecovery,
     GroupAllReduceSpec,
     JudgeSettings,
+    LocaliseSettings,
     LoopbackSpec,
+    PairwiseSpec,
     Phase,
     ProbeSpec,
     RnicToRnicSpec,
@@ -38,6 +41,7 @@ ProbeRow = (
     | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
     | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
     | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
+    | tuple[Literal["pairwise"], PairwiseSpec]
 )
 
 _KINDS: dict[type[ProbeSpec], str] = {
@@ -47,6 +51,7 @@ _KINDS: dict[type[ProbeSpec], str] = {
     TorAllReduceSpec: "tor_all_reduce",
     GroupAllReduceSpec: "group_all_reduce",
     ConcurrentRingsSpec: "concurrent_rings",
+    PairwiseSpec: "pairwise",
 }
 
 
@@ -91,6 +96,7 @@ class _PhaseDocument:
     label: str = ""
     where: Where = ()
     round: int = 1
+    localise: LocaliseSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class ScenarioDocument:
     judge: JudgeSettings
     expect: tuple[ExpectRow, ...] = ()
     allow: tuple[str, ...] = ()
+    sample: SampleSettings | None = None
 
 
 def scenario_document(scenario: Scenario) -> ScenarioDocument:
@@ -121,13 +128,24 @@ def scenario_document(scenario: Scenario) -> ScenarioDocument:
         judge=scenario.judge,
         expect=expect,
         allow=scenario.allow,
+        sample=scenario.sample,
     )
 
 
 def _phase_document(phase: Phase) -> _PhaseDocument:
     probes: Any = tuple((_KINDS[type(spec)], spec) for spec in phase.probes)
     changes: Any = tuple((_CHANGES[type(spec)], spec) for spec in phase.changes)
-    return _PhaseDocument(phase.name, probes, phase.needs, changes, phase.env, phase.label, phase.where, phase.round)
+    return _PhaseDocument(
+        name=phase.name,
+        probes=probes,
+        needs=phase.needs,
+        changes=changes,
+        env=phase.env,
+        label=phase.label,
+        where=phase.where,
+        round=phase.round,
+        localise=phase.localise,
+    )
 
 
 def scenario_of(document: ScenarioDocument) -> Scenario:
@@ -142,6 +160,7 @@ def scenario_of(document: ScenarioDocument) -> Scenario:
         judge=document.judge,
         expect=tuple(each for _, each in document.expect),
         allow=document.allow,
+        sample=document.sample,
     )
 
 
@@ -155,4 +174,5 @@ def _phase(document: _PhaseDocument) -> Phase:
         label=document.label,
         where=document.where,
         round=document.round,
+        localise=document.localise,
     )

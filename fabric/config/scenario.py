@@ -14,12 +14,14 @@ from fabric.config.entries import valid
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.problems import Problems
+from fabric.config.repetition import at_least_thrice
 from fabric.config.scenario_body import Body, read_body
 from fabric.config.scenario_file import JudgeEntry
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
+from fabric.model.repetition import AUTO
 from fabric.model.scenario import JudgeSettings, Scenario
 
 
@@ -61,10 +63,11 @@ def load_scenario(
         source=str(path),
         inventory=inventory.source,
         hosts=names,
-        phases=body.phases,
-        judge=JudgeSettings(judge.baseline, judge.marginal),
+        phases=at_least_thrice(body.phases) if judge.samples == AUTO else body.phases,
+        judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples),
         expect=body.expect,
         allow=file.allow,
+        sample=file.sample.settings() if file.sample is not None else None,
     )
     return scenario, inventory
 

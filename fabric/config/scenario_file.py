@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fabric.config.changes_file import ChangeEntry
 from fabric.config.entries import Entry
 from fabric.config.expect_file import ExpectEntry
 from fabric.config.probe_file import ProbeEntry
-from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Line, Whole
+from fabric.config.quantities import Duration
+from fabric.config.sample_file import SampleEntry
+from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Line, Whole, refusal
 from fabric.config.selection import HostsText, Selection
 from fabric.config.tool_settings import AsWritten, Env
+from fabric.model.repetition import AS_WRITTEN, AUTO
+from fabric.model.scenario import LocaliseSettings
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius")
 """Guard rails that a scenario may lift."""
+PATHS = ("unknown", "static")
 ROUND_ORDERS = ("as_written", "abba")
 
 Name = Annotated[str, SAFE_NAME]
 MatrixValue = Annotated[str, AsWritten("a value", most=256)]
 MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length=20)]
+
+
+_LOCALISE = LocaliseSettings()
+
+
+class LocaliseEntry(Entry):
+    """Further rounds of pair tests that find the bad part."""
+
+    rounds: Annotated[int, Whole(1, 32)] = Field(
+        _LOCALISE.rounds, description="How many rounds of each rail there are at most, the planned ones included."
+    )
+    budget: Annotated[int, Duration(1, 86400)] = Field(
+        int(_LOCALISE.budget_s), description="After this time no further round begins."
+    )
+    paths: Annotated[str, Choice(PATHS)] = Field(
+        _LOCALISE.paths,
+        description="static: no adaptive routing, so that the switches' tables say which uplinks a pair crosses.",
+    )
+
+
+def _auto(value: object) -> object:
+    """``auto`` or a mapping; anything else is refused."""
+    if value == "auto":
+        return {}
+    if not isinstance(value, dict):
+        raise refusal("auto, or a mapping with rounds and budget", value)
+    return value
 
 
 class PhaseEntry(Entry):
@@ -32,6 +64,9 @@ class PhaseEntry(Entry):
         (), max_length=64, description="What is altered while it runs; everything is undone at its end."
     )
     env: Env = Field({}, max_length=64, description="Variables for its collectives; they win over the platform's env.")
+    localise: (
+        Annotated[LocaliseEntry, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseEntry)] | None
+    ) = Field(None, description="auto: further rounds of its pairwise probes find the bad part.")
     probes: tuple[ProbeEntry, ...] = Field(min_length=1, max_length=64, description="What is measured, in this order.")
 
 
@@ -43,6 +78,9 @@ class JudgeEntry(Entry):
     )
     marginal: Annotated[float, Decimal(0, 0.5)] = Field(
         0.005, description="Fraction above a limit that is said to be near it."
+    )
+    samples: Annotated[str, Choice((AS_WRITTEN, AUTO))] = Field(
+        AS_WRITTEN, description="auto: at least 3 samples of each probe, and up to 30 until one can tell."
     )
 
 
@@ -73,6 +111,7 @@ class ScenarioFile(Entry):
     phases: tuple[PhaseEntry, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
     judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
     expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
+    sample: SampleEntry | None = Field(None, description="What is read on the hosts while the run works.")
     allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
         (), max_length=len(ALLOWED), description="Guard rails that are lifted: isolate, busy_hosts, blast_radius."
     )

@@ -11,7 +11,7 @@ from fabric.config.problems import KeyPath, Problems
 from fabric.config.scalars import ADDRESS_PATTERN, HOST_PATTERN
 from fabric.config.templates import Template
 from fabric.config.wording import nearest, quoted, shown
-from fabric.model.topology import Host, Platform, Switch, Uplinks
+from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
 
 CABLES_MOST = 1_000_000
 
@@ -59,8 +59,24 @@ def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> 
     """Every switch by name, in the order written."""
     found: dict[str, Switch] = {}
     for path, entry in entries:
-        found.update((name, Switch(name, entry.tier)) for name in names.take(entry.names, (*path, "names")))
+        for key in ("management", "user", "port"):
+            if entry.address is None and getattr(entry, key) is not None:
+                names.problems.add((*path, key), f"'{key}' needs 'address': where the switch itself is reached")
+        made = [Switch(name, entry.tier, _login(entry, name)) for name in names.take(entry.names, (*path, "names"))]
+        addresses = [switch.login.address for switch in made if switch.login is not None]
+        bad = next((address for address in addresses if not ADDRESS_PATTERN.fullmatch(address)), None)
+        if bad is not None:
+            names.problems.add((*path, "address"), f"{quoted(bad)} is not usable as address")
+        elif len(set(addresses)) < len(addresses):
+            names.problems.add((*path, "address"), "expected an address for each switch, got one for all: use {name}")
+        found.update((switch.name, switch) for switch in made)
     return found
+
+
+def _login(entry: SwitchesEntry, name: str) -> Login | None:
+    if entry.address is None:
+        return None
+    return Login(entry.address.text({"name": name}), entry.management, entry.user, entry.port)
 
 
 def uplinks(

@@ -17,6 +17,17 @@ from fabric.ports import Ended, Executor, Happening, Lost, Ticket
 class _Task:
     procedure: Procedure[None]
     pause_until_s: float | None = None  # None: a command is under way
+    asked: Command | None = None
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A procedure that has got no answer since *since_s*, when it asked *command*; what it asked later was lost too."""
+
+    procedure: Procedure[None]
+    command: Command
+    since_s: float
 
 
 class Conductor:
@@ -41,6 +52,35 @@ class Conductor:
         """When the next pause ends; infinite when none is on."""
         return min((task.pause_until_s for task in self._pausing if task.pause_until_s is not None), default=inf)
 
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """Procedures that wait for an answer, or had none to what they asked last."""
+        tasks = [*self._asked.values(), *self._pausing]
+        return tuple(task.silence for task in tasks if task.silence is not None)
+
+    def asked(self, ticket: Ticket) -> tuple[Procedure[None], Command] | None:
+        """The procedure that a command under way belongs to, and that command; None for somebody else's."""
+        task = self._asked.get(ticket)
+        return None if task is None or task.asked is None else (task.procedure, task.asked)
+
+    def give_up(self, procedure: Procedure[None], error: ExecutorError) -> None:
+        """Do not wait for the answer to what a procedure asked: it gets *error*; nothing when it asks nothing now."""
+        for ticket, task in list(self._asked.items()):
+            if task.procedure is procedure:
+                del self._asked[ticket]
+                self._executor.cancel(ticket)
+                self._throw(task, error)
+
+    def drop(self) -> None:
+        """End every procedure where it is, and what it asked."""
+        tasks = [*self._asked.values(), *self._pausing]
+        for ticket in self._asked:
+            self._executor.cancel(ticket)
+        self._asked.clear()
+        self._pausing.clear()
+        for task in tasks:
+            task.procedure.close()
+
     def begin(self, procedure: Procedure[None]) -> None:
         """Start a procedure."""
         self._move(_Task(procedure), lambda: next(procedure))
@@ -55,6 +95,7 @@ class Conductor:
         if isinstance(happening, Ended):
             task = self._asked.pop(happening.ticket, None)
             if task is not None:
+                task.silence = None
                 self._send(task, happening.result)
             return task is not None
         return happening.ticket in self._asked
@@ -91,5 +132,7 @@ class Conductor:
             task.pause_until_s = step.until_s
             self._pausing.append(task)
         else:
-            ticket = self._executor.start(Command(step.host, step.argv, step.timeout_s))
-            self._asked[ticket] = task
+            task.asked = command = Command(step.host, step.argv, step.timeout_s)
+            if task.silence is None:
+                task.silence = Silence(task.procedure, command, self._executor.now())
+            self._asked[self._executor.start(command)] = task

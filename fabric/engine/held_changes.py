@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, Protocol
 
+from fabric.changes.company import Company
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.kinds import KINDS
+from fabric.changes.procedure import Procedure
 from fabric.engine.conductor import Conductor
+from fabric.engine.stop_conditions import StopConditions
+from fabric.errors import CommandTimeout
 from fabric.model.change import Change
-from fabric.ports import Executor, Happening
+from fabric.ports import Executor, Happening, Lost
 from fabric.store.journal import Journal
 from fabric.store.run_directory import RunDirectory
 
@@ -43,7 +48,11 @@ class Changing:
 
 
 class HeldChanges:
-    """Holds the changes of a phase; moved on by ``take`` and ``fire``."""
+    """
+    Holds the changes of a phase; moved on by ``take`` and ``fire``. *hosts* are those of the phase, which are watched.
+
+    When a stop condition is met, all changes are taken back, and written down as failed, with the reason.
+    """
 
     def __init__(
         self,
@@ -54,13 +63,21 @@ class HeldChanges:
         executor: Executor,
         directory: RunDirectory,
         observer: ChangeObserver,
+        hosts: Collection[str] = (),
     ) -> None:
         self._changing, self._executor, self._directory, self._observer = changing, executor, directory, observer
         self._conductor = Conductor(executor)
+        self._company = Company(changing.context, changing.allow)
         self._holds = [self._hold(change, f"{phase_number}.{number}") for number, change in enumerate(changes)]
         self._routing: list[Hold] = []
         self._faults: list[Hold] = []
-        self._stopped = False
+        self._stopped = self._heeded = False
+        self._stops = StopConditions(changes, changing.context, hosts=hosts, executor=executor, note=self._note)
+        self._held: dict[Procedure[None], Hold] = {}
+        self._taken_back: dict[Hold, Mapping[str, Any]] = {}
+
+    def _note(self, event: str, fields: Mapping[str, Any]) -> None:
+        self._directory.events.append(event, self._executor.now(), fields)
 
     def _hold(self, change: Change, number: str) -> Hold:
         changing = self._changing
@@ -68,8 +85,13 @@ class HeldChanges:
         hold: Hold
 
         def record(state: str, fields: Mapping[str, Any]) -> None:
-            changing.journal.record(change.change_id, state, fields)
-            self._tell(hold, state, fields)
+            if state == "reverted":
+                self._taken_back[hold] = fields
+                if self._stops.reason:
+                    state, fields = "failed", {**fields, "reason": self._stops.reason}
+            elif state == "open" and self._stops.reason:
+                fields = {**fields, "reason": f"{self._stops.reason}; {fields.get('reason', '')}"}
+            self._write(hold, state, fields)
 
         hold = Hold(
             change,
@@ -80,8 +102,14 @@ class HeldChanges:
             allow=changing.allow,
             record=record,
             clock=self._executor.now,
+            company=self._company,
         )
         return hold
+
+    def _write(self, hold: Hold, state: str, fields: Mapping[str, Any]) -> None:
+        self._changing.journal.record(hold.change.change_id, state, fields)
+        self._tell(hold, state, fields)
+        self._stops.entered(hold.change, state, fields)
 
     def _tell(self, hold: Hold, state: str, fields: Mapping[str, Any]) -> None:
         """The run's history and whoever watches; what only an undo needs stays in the journal."""
@@ -93,22 +121,24 @@ class HeldChanges:
     @property
     def ready(self) -> bool:
         """What is to be in force before the first probe is, and the rest may be made; or something never will."""
-        if any(hold.state in BAD for hold in self._holds):
+        if self._stops.reason or any(hold.state in BAD for hold in self._holds):
             return True
-        return all(
+        return self._stops.looked and all(
             hold.ended or (hold.looked if hold.change.when.at_s is not None else hold.in_force) for hold in self._holds
         )
 
     @property
     def trouble(self) -> str:
         """Why this phase is not what was asked for; empty when it is."""
+        if self._stops.reason:
+            return self._stops.reason
         bad = (hold for hold in self._holds if hold.state in BAD)
         return next((f"{hold.change.change_id}: {hold.state}: {hold.reason}" for hold in bad), "")
 
     @property
     def busy(self) -> bool:
-        """Some change is under way or in force."""
-        return self._conductor.busy
+        """Some change is under way or in force, or somebody has not ended looking."""
+        return self._conductor.busy or self._stops.busy
 
     @property
     def open(self) -> int:
@@ -118,7 +148,7 @@ class HeldChanges:
     @property
     def next_s(self) -> float:
         """When the next thing is to be done, of itself; infinite when nothing is."""
-        return self._conductor.next_s
+        return min(self._conductor.next_s, self._stops.next_s, self._renewals_due_s())
 
     def begin(self) -> None:
         """
@@ -129,16 +159,23 @@ class HeldChanges:
         before = [hold for hold in self._holds if hold.change.when.at_s is None]
         self._routing = [hold for hold in before if not hold.change.is_fault]
         self._faults = [hold for hold in before if hold.change.is_fault]
+        self._stops.begin()
         for hold in self._holds:
             if hold not in self._faults:
-                self._conductor.begin(hold.procedure())
+                self._begin(hold)
         self._begin_faults()
 
+    def _begin(self, hold: Hold) -> None:
+        procedure = hold.procedure()
+        self._held[procedure] = hold
+        self._conductor.begin(procedure)
+
     def _begin_faults(self) -> None:
-        if self._faults and all(hold.in_force for hold in self._routing):
+        watched = self._stops.looked and not self._stops.reason
+        if self._faults and watched and all(hold.in_force for hold in self._routing):
             faults, self._faults = self._faults, []
             for hold in faults:
-                self._conductor.begin(hold.procedure())
+                self._begin(hold)
 
     def begin_time_line(self, now_s: float) -> None:
         """The first probe begins now: from now on the rest is due in its time."""
@@ -149,14 +186,49 @@ class HeldChanges:
 
     def take(self, happening: Happening) -> bool:
         """Move on by one happening; False when it is not of a change."""
-        taken = self._conductor.take(happening)
+        asked = self._conductor.asked(happening.ticket)
+        if asked is not None and isinstance(happening, Lost):
+            self._stops.lost(self._held[asked[0]].change, asked[1], happening.error)
+            self._heed_stop()  # before the procedure hears of it: it is not to try again, but to take back
+        taken = self._conductor.take(happening) or self._stops.take(happening)
+        self._heed_stop()
         self._begin_faults()
         return taken
 
     def fire(self) -> None:
         """Do what is due."""
         self._conductor.fire()
+        self._stops.fire()
+        self._give_up_renewals()
+        self._heed_stop()
         self._begin_faults()
+
+    def _renewals_due_s(self) -> float:
+        """When the first renewal that nobody answers is given up, and with it every change."""
+        silences = [] if self._stopped else [(self._held[one.procedure], one) for one in self._conductor.silences]
+        due = (self._stops.due_s(hold.change, one, hold.lease) for hold, one in silences)
+        return min(due, default=inf)
+
+    def _give_up_renewals(self) -> None:
+        now_s = self._executor.now()
+        for one in () if self._stopped else self._conductor.silences:
+            hold = self._held[one.procedure]
+            if self._stops.due_s(hold.change, one, hold.lease) <= now_s:
+                self._stops.not_renewed(hold.change, one)
+                self._heed_stop()
+                self._conductor.give_up(one.procedure, CommandTimeout(one.command.host, now_s - one.since_s))
+                self._conductor.wake()
+
+    def _heed_stop(self) -> None:
+        """A condition is met: everything is taken back; what was just taken back was not in force as asked either."""
+        if not self._stops.reason or self._heeded:
+            return
+        self._heeded = True
+        self.stop()
+        self._stops.end(at_once=True)
+        for hold, fields in self._taken_back.items():
+            if hold.change.is_fault and fields.get("at_s", -inf) >= self._stops.since_s:
+                self._write(hold, "failed", {**fields, "reason": self._stops.reason})
 
     def stop(self, *, hurry: bool = False) -> None:
         """Take everything back, in order; with *hurry* nothing else is waited for."""
@@ -164,6 +236,7 @@ class HeldChanges:
         for hold in reversed(self._holds):
             hold.signal.stop = True
             hold.signal.hurry = hold.signal.hurry or hurry
+        self._stops.end(at_once=hurry)
         if not self._stopped or hurry:
             self._stopped = True
             self._conductor.wake()

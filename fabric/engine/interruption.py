@@ -6,29 +6,47 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from types import FrameType
+
+from fabric.engine.stop_file import StopFile
 
 
 class Interruption:
-    """How often somebody has asked to stop (Ctrl-C, SIGTERM)."""
+    """How often somebody has asked to stop (Ctrl-C, SIGTERM, the file STOP, which asks once)."""
 
-    def __init__(self) -> None:
-        self.times = 0
+    def __init__(self, stop_file: StopFile | None = None) -> None:
+        self._signals = 0
+        self._stop_file = stop_file
+
+    @property
+    def times(self) -> int:
+        """Looks for the file as well, when that is due."""
+        return self._signals + (self._stop_file is not None and self._stop_file.look())
+
+    @property
+    def next_s(self) -> float:
+        """When the file is to be looked for again, executor's seconds; infinite when it is not."""
+        return inf if self._stop_file is None else self._stop_file.next_s
+
+    def signalled(self) -> None:
+        """A signal came."""
+        self._signals += 1
 
 
 @contextmanager
-def listening(wake: Callable[[], None]) -> Iterator[Interruption]:
+def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> Iterator[Interruption]:
     """
     Count SIGINT and SIGTERM instead of dying of them, and *wake* who waits; as it was before, afterwards.
 
     An exception out of nowhere could lose what a command had just answered, and with it the undo that waits for it.
-    Outside the main thread nothing can be listened to: then nothing is counted.
+    Outside the main thread no signal can be listened to: then none is counted. *stop_file* counts everywhere.
     """
-    interruption = Interruption()
+    interruption = Interruption(stop_file)
 
     def note(number: int, frame: FrameType | None) -> None:
         del number, frame
-        interruption.times += 1
+        interruption.signalled()
         wake()
 
     if threading.current_thread() is not threading.main_thread():

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
 
-from fabric.engine.held_changes import ChangeObserver, HeldChanges
+from fabric.engine.follow_up import FollowUp, FollowUps
+from fabric.engine.held_changes import HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import Interruption
+from fabric.engine.observer import Observer
 from fabric.engine.probe_run import ProbeRun
 from fabric.engine.replanning import Replanning
+from fabric.engine.timers import Timers
 from fabric.engine.welcome import Refusal, Welcome
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -21,26 +22,6 @@ from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.store.run_directory import RunDirectory
 
 _IDLE_WAIT_S = 60.0
-
-
-class Observer(ChangeObserver, Protocol):
-    """Somebody who watches a run: the console, a test."""
-
-    def phase_started(self, plan: PhasePlan) -> None:
-        """A phase begins."""
-        ...
-
-    def probe_finished(self, result: ProbeResult) -> None:
-        """A probe ended, or was skipped."""
-        ...
-
-    def out_of_run(self, component: str, reason: str) -> None:
-        """A host, or a part of one, stopped answering; its remaining probes are errors."""
-        ...
-
-    def interrupted(self, open_changes: int, again: int) -> None:
-        """Somebody wants to stop (*again*: for how many times now); so many changes are being taken back first."""
-        ...
 
 
 class PhaseRun:
@@ -58,7 +39,10 @@ class PhaseRun:
         excluded: Mapping[str, str],
         interruption: Interruption,
         changes: HeldChanges | None = None,
+        follow_ups: Sequence[FollowUp] = (),
     ) -> None:
+        self._phase = plan.phase.name
+        self._follow_ups = FollowUps(follow_ups, plan)
         self._changes, self._interruption = changes, interruption
         self._given_up = ""
         self._heeded = 0
@@ -74,8 +58,7 @@ class PhaseRun:
         self._alive = 0
         self._unstarted: list[ProbeRun] = []
         self._unheard: deque[Happening] = deque()
-        self._timers: list[tuple[float, int, ProbeRun]] = []
-        self._timer_number = 0
+        self._timers = Timers()
         self._results: list[ProbeResult] = []
 
     def run(self) -> list[ProbeResult]:
@@ -95,10 +78,28 @@ class PhaseRun:
             self._give_up_if_in_trouble()
             self._changes.begin_time_line(self._executor.now())
         self._dispatch(range(len(self._waiting)))
-        while self._alive:
+        while self._alive or self._follow_up():
             self._step()
         self._take_back()
         return self._results
+
+    def _follow_up(self) -> bool:
+        """
+        Begin what somebody wants measured because of what was measured so far; whether anything runs then.
+
+        Nothing of the phase waits or runs here: the claims are free, and the round is a component of its own.
+        """
+        while not self._given_up:
+            added = [probe for probe in self._directory.added if probe.phase == self._phase]
+            because, probes = self._follow_ups.next(self._results, added, self._executor.now())
+            if not probes:
+                return False
+            self._directory.followed_up(probes, because, self._executor.now())
+            self._waiting.append(list(probes))
+            self._dispatch([len(self._waiting) - 1])
+            if self._alive:
+                return True
+        return False
 
     def _somebody_is_welcome(self) -> bool:
         """Nothing is altered for a phase in which nothing can be measured."""
@@ -157,13 +158,13 @@ class PhaseRun:
             self._running.update(dict.fromkeys(run.take(happening), run))
             if isinstance(happening, Lost):
                 self._note_out(self._health.lost(happening.error, final=not self._may_try_again(run)))
-            self._arm(run)
+            self._timers.arm(run)
             if run.done:
                 finished.append(run)
         if self._changes is not None:
             self._changes.fire()
             self._give_up_if_in_trouble()
-        finished.extend(self._fire_timers())
+        finished.extend(self._timers.fire(self._executor.now()))
         for run in finished:
             self._finish(run)
         if finished:
@@ -171,24 +172,9 @@ class PhaseRun:
 
     def _until_s(self) -> float:
         """When something must be done at the latest."""
-        until_s = self._timers[0][0] if self._timers else self._executor.now() + _IDLE_WAIT_S
+        due_s = self._timers.next_s
+        until_s = min(self._interruption.next_s, self._executor.now() + _IDLE_WAIT_S if due_s is None else due_s)
         return until_s if self._changes is None else min(until_s, self._changes.next_s)
-
-    def _arm(self, run: ProbeRun) -> None:
-        if run.deadline_s is not None:
-            self._timer_number += 1
-            heapq.heappush(self._timers, (run.deadline_s, self._timer_number, run))
-
-    def _fire_timers(self) -> list[ProbeRun]:
-        ended: list[ProbeRun] = []
-        now_s = self._executor.now()
-        while self._timers and self._timers[0][0] <= now_s:
-            due_s, _, run = heapq.heappop(self._timers)
-            if run.deadline_s == due_s and not run.done:
-                run.overdue()
-                if run.done:
-                    ended.append(run)
-        return ended
 
     def _finish(self, run: ProbeRun) -> None:
         self._alive -= 1
@@ -245,7 +231,7 @@ class PhaseRun:
         for run in begun:
             self._alive += 1
             self._running.update(dict.fromkeys(run.begin(), run))
-            self._arm(run)
+            self._timers.arm(run)
             if run.done:
                 self._unstarted.append(run)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fabric.engine.follow_up import FollowUp
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import listening
-from fabric.engine.phase import Observer, PhaseRun
+from fabric.engine.observer import Observer
+from fabric.engine.phase import PhaseRun
+from fabric.engine.stop_file import StopFile
 from fabric.model.probe import ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -27,19 +30,20 @@ def run_plan(
     observer: Observer,
     gate: Gate,
     changing: Changing | None = None,
+    follow_ups: Sequence[FollowUp] = (),
 ) -> list[ProbeResult]:
     """
     Every probe's result, in order of finishing.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
-    *changing* is needed where a phase has changes. Raises KeyboardInterrupt after SIGINT or SIGTERM, once everything
-    that ran is ended and every change is taken back.
+    *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. Raises
+    KeyboardInterrupt after SIGINT or SIGTERM, once everything that ran is ended and every change is taken back.
     """
     needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
     failed: dict[str, Mapping[str, str]] = {}
     health = HostHealth()
     results: list[ProbeResult] = []
-    with listening(executor.wake) as interruption:
+    with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
         for number, phase_plan in enumerate(plan.phases):
             phase = phase_plan.phase
             excluded = {
@@ -60,6 +64,7 @@ def run_plan(
                 excluded=excluded,
                 interruption=interruption,
                 changes=_held(phase_plan, number, changing, executor, directory, observer),
+                follow_ups=follow_ups,
             ).run()
             directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
             directory.flush()
@@ -85,5 +90,11 @@ def _held(
     if changing is None:
         raise ValueError(f"phase {phase_plan.phase.name} has changes, and nothing to make them with")
     return HeldChanges(
-        phase_plan.changes, changing, phase_number=number, executor=executor, directory=directory, observer=observer
+        phase_plan.changes,
+        changing,
+        phase_number=number,
+        executor=executor,
+        directory=directory,
+        observer=observer,
+        hosts={host for slots in phase_plan.schedule.components for slot in slots for host in slot.probe.hosts},
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, Reading
+from fabric.model.probe import Measurement, NamedPart, Probe, Reading
 from fabric.model.topology import Platform
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl_tests
@@ -86,7 +86,8 @@ def read_busbw(probe: Probe, client: CommandResult | None) -> Reading:
 def _measured(probe: Probe, log: nccl_tests.NcclLog, host: str) -> Reading:
     wanted, ranks = sizes(probe), int_param(probe, "ranks")
     if len(log.tests) != 1:
-        return Reading((), Outcome.ERROR, f"{host}: expected the table of one test, saw {len(log.tests)}")
+        reason = f"{host}: expected the table of one test, saw {len(log.tests)}"
+        return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
     test = log.tests[0]
     problems = list(test.problems)
     if test.ranks is not None and test.ranks != ranks:
@@ -96,8 +97,18 @@ def _measured(probe: Probe, log: nccl_tests.NcclLog, host: str) -> Reading:
     if not test.complete:
         problems.append("the closing lines are missing: output was cut")
     if problems:
-        return Reading((), Outcome.ERROR, f"{host}: nccl-tests output not usable: {'; '.join(problems)}")
+        reason = f"{host}: nccl-tests output not usable: {'; '.join(problems)}"
+        return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
     return Reading(tuple(_measurements(probe, test)))
+
+
+def _garbled(probe: Probe, host: str) -> NamedPart | None:
+    """
+    Of several hosts the one that started the job, and that printed what cannot be read although all ended well.
+
+    A job that another host disturbed ends with an error.
+    """
+    return NamedPart(host, "garbled") if len(probe.hosts) > 1 else None
 
 
 def _measurements(probe: Probe, test: nccl_tests.NcclTest) -> Iterator[Measurement]:

@@ -14,13 +14,23 @@ from fabric.model.scenario import (
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
     LoopbackSpec,
+    PairwiseSpec,
     Phase,
     ProbeSpec,
     RnicToRnicSpec,
     TorAllReduceSpec,
 )
 from fabric.model.topology import Topology
-from fabric.probes import all_to_all, concurrent_rings, group_all_reduce, loopback, rnic_to_rnic, tor_all_reduce
+from fabric.probes import (
+    all_to_all,
+    concurrent_rings,
+    group_all_reduce,
+    loopback,
+    pairwise,
+    rnic_to_rnic,
+    routes,
+    tor_all_reduce,
+)
 from fabric.probes.collective import with_env
 
 FIRST_PORT = 18600
@@ -63,6 +73,8 @@ KINDS: Mapping[str, Kind] = {
     tor_all_reduce.KIND: tor_all_reduce,
     group_all_reduce.KIND: group_all_reduce,
     concurrent_rings.KIND: concurrent_rings,
+    pairwise.KIND: pairwise,
+    routes.KIND: routes,
 }
 
 COLLECTIVES = frozenset({all_to_all.KIND, tor_all_reduce.KIND, group_all_reduce.KIND, concurrent_rings.KIND})
@@ -78,6 +90,7 @@ _OF_SPEC: Mapping[type, Kind] = {
     TorAllReduceSpec: tor_all_reduce,
     GroupAllReduceSpec: group_all_reduce,
     ConcurrentRingsSpec: concurrent_rings,
+    PairwiseSpec: pairwise,
 }
 
 

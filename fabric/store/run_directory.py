@@ -59,6 +59,12 @@ class RunDirectory:
         self.added.append(probe)
         self.events.append("replanned", at_s, {"instead_of": instead_of, **planned_fields(probe)})
 
+    def followed_up(self, probes: Sequence[Probe], because: str, at_s: float) -> None:
+        """Note probes that were not in the plan: *because* names the follow-up that asked for them."""
+        self.added.extend(probes)
+        for probe in probes:
+            self.events.append("replanned", at_s, {"because": because, **planned_fields(probe)})
+
     def finished(self, result: ProbeResult, outputs: Sequence[CommandResult]) -> None:
         """Note how a probe ended and keep what its commands printed; durable after ``flush``."""
         if outputs:

@@ -71,6 +71,11 @@ def judged(
     return {verdict.probe_id: verdict for verdict in judge.judge(pairs)}
 
 
+def normal_gbps(probe: Probe) -> float:
+    """What a healthy probe of this link class measures."""
+    return NORMAL[_link_class(probe)]
+
+
 def _link_class(probe: Probe) -> str | None:
     given = probe.params.get("link_class")
     return None if given is None else str(given)

@@ -12,9 +12,10 @@ from fabric.analysis.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
-from fabric.model.topology import Topology
-from fabric.model.verdict import Limit
+from fabric.model.topology import Host, Topology
+from fabric.model.verdict import Baseline, Limit
 from tests.analysis.noisy_rack import LOW_LIMITS, healthy, judged, measured, probes_of, slow_rnic
+from tests.conftest import dgx_platform
 
 
 def named(topology: Topology, pairs: list[tuple[Probe, ProbeResult]]) -> list[str]:
@@ -107,6 +108,44 @@ def test_a_slow_number_without_a_limit_is_not_better_for_being_slow(rack: Topolo
 def test_link_classes_are_no_peers_of_each_other(rack: Topology) -> None:
     """248 Gb/s across the sockets beside 397 on one switch is how hosts are built."""
     assert outcomes(rack, measured(probes_of(rack), cv=0.003, seed=6)) == {Outcome.PASS}
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_one_lucky_fast_pair_does_not_make_all_others_bad(rack: Topology, sequential: bool) -> None:
+    """Half as fast again as its peers: what is normal is their median, not the best of them."""
+    probes = probes_of(rack, repeat=3 if sequential else 1)
+
+    def lucky(probe: Probe) -> float:
+        return 1.5 if probe.params["series"] == "mlx5_0.mlx5_1" and probe.hosts == ("gpu001",) else 1.0
+
+    pairs = measured(probes, cv=0.003, seed=9, factor=lucky)
+    judge = Judge(
+        {"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=rack, marginal=0.005, sequential=sequential
+    )
+    assert Outcome.FAIL not in {verdict.outcome for verdict in judge.judge(pairs)}
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_two_line_rates_in_one_run_are_two_classes(sequential: bool) -> None:
+    """Hosts of 200 Gb/s beside hosts of 400: nobody is slow, and a slow one among the slower is found."""
+    fast, slow = dgx_platform(), dgx_platform("dgx-200", line_rate_gbps=200.0)
+    names = [f"gpu{number:03d}" for number in range(1, 17)]
+    topology = Topology(
+        {name: Host(name, fast if at < 8 else slow, name, "r1", ()) for at, name in enumerate(names)}, {}
+    )
+    probes = [p for p in probes_of(topology, repeat=6 if sequential else 2) if p.kind == "rnic_to_rnic"]
+
+    def factor(probe: Probe) -> float:
+        bad = probe.hosts == ("gpu012",)
+        return (0.5 if names.index(probe.hosts[0]) >= 8 else 1.0) * (0.9 if bad else 1.0)
+
+    pairs = measured(probes, cv=0.003, seed=10, factor=factor)
+    judge = Judge(
+        {"h100-ndr": Baseline("h100-ndr", "f", LOW_LIMITS)}, topology=topology, marginal=0.005, sequential=sequential
+    )
+    verdicts = judge.judge(pairs)
+    hosts = {p.hosts[0] for p, verdict in zip(probes, verdicts, strict=True) if verdict.outcome is Outcome.FAIL}
+    assert hosts == {"gpu012"}
 
 
 @pytest.mark.parametrize(

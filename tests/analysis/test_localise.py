@@ -8,7 +8,7 @@ import pytest
 
 from fabric.analysis.localise import suspects
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import NamedPart, Probe
 from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -156,6 +156,16 @@ def test_silent_host_is_one_error(rack: Topology) -> None:
     """A host on which nothing could be measured is one suspect of kind host, outcome ERROR."""
     found = named(rack, INTRA, lambda p: p.hosts == ("gpu003",), Outcome.ERROR)
     assert [(s.component, s.kind, s.outcome) for s in found] == [("gpu003", "host", Outcome.ERROR)]
+
+
+def test_of_two_hosts_the_one_whose_answer_cannot_be_read_is_named(rack: Topology) -> None:
+    """Its partner is not, although the pair was measured by nobody else."""
+    probes = expand_phase(TOR, rack, tuple(rack.hosts))
+    garbled = NamedPart(probes[0].hosts[0], "garbled")
+    verdicts = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.PASS, "", 390.0) for probe in probes}
+    verdicts[probes[0].probe_id] = ProbeVerdict(probes[0].probe_id, Outcome.ERROR, "", named=garbled)
+    found = suspects(probes, verdicts, topology=rack, outcome=Outcome.ERROR)
+    assert [(s.component, s.kind, s.ambiguous_with) for s in found] == [(garbled.component, "host", ())]
 
 
 def test_what_cannot_show_a_fault_does_not_excuse_it(rack: Topology) -> None:

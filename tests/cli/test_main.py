@@ -35,3 +35,15 @@ def test_help_lists_every_command() -> None:
     """The list of commands is what can be called."""
     output = CliRunner().invoke(main, ["--help"]).output
     assert all(name in output for name in _COMMANDS)
+
+
+def test_a_package_that_is_missing_is_named_with_what_to_do() -> None:
+    """Nobody is told of an internal error because the environment lacks something."""
+    code = (
+        "import sys; sys.modules['ClusterShell'] = None; sys.argv[1:] = ['plan', 'scenarios/self-check.yaml']\n"
+        "from fabric.cli.main import run; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 3
+    assert "the Python package ClusterShell is not installed here; install" in done.stderr
+    assert "internal error" not in done.stderr

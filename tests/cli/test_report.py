@@ -103,3 +103,17 @@ def test_push_sends_the_metrics_of_the_run(run: Path, gateway: str) -> None:
 
 def test_push_to_nobody_says_so(run: Path) -> None:
     assert "cannot push" in str(fabric("report", run, "--push", "http://127.0.0.1:9").exception)
+
+
+def test_a_scenarios_results_stand_for_its_newest_run(run: Path) -> None:
+    shown = fabric("report", run.parent, "--json").output
+    assert json.loads(shown)["run_id"] == run.name
+    (run.parent / "latest").rename(run.parent.parent / "away")
+    try:
+        assert fabric("report", run.parent, "--json").output == fabric("report", run, "--json").output
+    finally:
+        (run.parent.parent / "away").rename(run.parent / "latest")
+
+
+def test_a_folder_without_runs_is_said_to_be_none(tmp_path: Path) -> None:
+    assert str(tmp_path) in str(fabric("report", tmp_path).exception)

@@ -22,10 +22,10 @@ BAD = [
         ["9: unknown probe kind 'rnic_to_nic'; did you mean 'rnic_to_rnic'?"],
     ),
     (
-        "later probe kind",
+        "too many rounds of pairs",
         "- rnic_to_rnic",
-        "- pairwise",
-        ["9: 'pairwise' is not available in this version"],
+        "- pairwise: {rounds: 17}",
+        ["9: expected a whole number from 1 to 16, got '17'"],
     ),
     (
         "changes of no phase",

@@ -66,6 +66,18 @@ GOOD: list[tuple[str, ChangeSpec]] = [
         "link_down: {links: [spine0--leaf1#1, gpu2/mlx5_1], by: mlxlink, for: 500ms}",
         LinkDownSpec(("leaf1--spine0#1", "gpu2/mlx5_1"), "mlxlink", When(None, 0.5)),
     ),
+    (
+        "ber: {links: gpu1/mlx5_0, raw: 3e-4, stop_above: {link_downed: 0, symbol_errors: 1000}}",
+        BerSpec(("gpu1/mlx5_0",), "raw", 3, 4, when=When(stop_above=(("symbol_errors", 1000.0), ("link_downed", 0.0)))),
+    ),
+    (
+        "link_down: {links: gpu1/mlx5_0, for: 5s, stop_above: {link_downed: 1}}",
+        LinkDownSpec(("gpu1/mlx5_0",), when=When(None, 5.0, (("link_downed", 1.0),))),
+    ),
+    (
+        "port_flap: {links: gpu1/mlx5_0, down: 1s, stop_above: {link_downed: 3}}",
+        PortFlapSpec(("gpu1/mlx5_0",), 1.0, when=When(stop_above=(("link_downed", 3.0),))),
+    ),
     ("link_down: {links: leaf0--spine0#0}", LinkDownSpec(("leaf0--spine0",))),
     ("port_flap: {links: gpu1/mlx5_0, down: 0.5s}", PortFlapSpec(("gpu1/mlx5_0",), 0.5)),
     (
@@ -126,6 +138,16 @@ BAD = [
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 601s}", ["7: expected at most 600s, 'max_hold' of the lease in the"]),
     ("link_down: {links: gpu1/mlx5_0, for: 11m}", ["7: expected at most 600s, 'max_hold' of the lease"]),
     ("link_down: {}", ["7: 'links' is required here"]),
+    (
+        "ber: {raw: 1e-6, links: gpu1/mlx5_0, stop_above: {symbol_erors: 9}}",
+        ["7: unknown key 'symbol_erors'; did you mean 'symbol_errors'?"],
+    ),
+    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, stop_abov: {}}", ["7: unknown key 'stop_abov'; did you mean 'stop_above'?"]),
+    ("link_down: {links: gpu1/mlx5_0, stop_above: {}}", ["7: a counter is required here: raw_errors, "]),
+    (
+        "link_down: {links: gpu1/mlx5_0, stop_above: {link_downed: -1}}",
+        ["7: expected a whole number from 0 to 9007199254740992, got '-1'"],
+    ),
     ("link_down: {links: gpu1/mlx5_0, by: mlxlnk}", ["7: got 'mlxlnk'; did you mean 'mlxlink'?"]),
     ("port_flap: {links: gpu1/mlx5_0}", ["7: 'down' is required here"]),
     ("port_flap: {links: gpu1/mlx5_0, down: 5s, for: 9s}", ["7: unknown key 'for'"]),

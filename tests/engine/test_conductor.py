@@ -95,3 +95,76 @@ def test_an_error_of_one_procedure_leaves_the_others_to_be_moved_on() -> None:
     conductor.fire()
     assert ended == ["sound"]
     assert not conductor.busy
+
+
+def test_what_is_not_waited_for_any_more_is_cancelled_and_its_procedure_told() -> None:
+    executor = ScriptedExecutor(lambda command: (0.0, None))
+    conductor = Conductor(executor)
+    caught: list[str] = []
+
+    def waiting() -> Procedure[None]:
+        try:
+            yield from ask("gpu001", ("hang",))
+        except CommandTimeout as exc:
+            caught.append(str(exc))
+
+    procedure = waiting()
+    conductor.begin(procedure)
+    conductor.give_up(procedure, CommandTimeout("gpu001", 3.0))
+    assert caught == ["gpu001: no answer within 3 s"]
+    assert not conductor.busy
+    (late,) = executor.wait(1.0)
+    assert not conductor.take(late)
+
+
+def test_silence_begins_with_the_first_question_that_got_no_answer() -> None:
+    executor = ScriptedExecutor(lambda command: (1.0, HostUnreachable("gpu001", "connect", "no route")))
+    conductor = Conductor(executor)
+
+    def stubborn() -> Procedure[None]:
+        while True:
+            try:
+                yield from ask("gpu001", ("renew",))
+            except HostUnreachable:
+                yield from pause(executor.now() + 1.0)
+
+    conductor.begin(stubborn())
+    for _ in range(3):
+        for happening in executor.wait(executor.now() + 1.0):
+            conductor.take(happening)
+        conductor.fire()
+    (silence,) = conductor.silences
+    assert (silence.since_s, silence.command.argv) == (0.0, ("renew",))
+    assert executor.now() > 1.0
+
+
+def test_an_answer_ends_the_silence() -> None:
+    executor = ScriptedExecutor(said(""))
+    conductor = Conductor(executor)
+
+    def once() -> Procedure[None]:
+        yield from ask("gpu001", ("say",))
+        yield from pause(1e9)
+
+    conductor.begin(once())
+    assert conductor.silences
+    for happening in executor.wait(10.0):
+        conductor.take(happening)
+    assert not conductor.silences
+
+
+def test_dropped_procedures_run_their_own_ends_and_are_not_busy() -> None:
+    executor = ScriptedExecutor(lambda command: (0.0, None))
+    conductor = Conductor(executor)
+    ended: list[str] = []
+
+    def waiting() -> Procedure[None]:
+        try:
+            yield from ask("gpu001", ("hang",))
+        finally:
+            ended.append("ended")
+
+    conductor.begin(waiting())
+    conductor.drop()
+    assert ended == ["ended"]
+    assert not conductor.busy

@@ -52,8 +52,10 @@ class Rack:
     Use it in a with statement. *faults* and *seed* are those of the simulated world; its time is *speed* times ours.
 
     ``inventory_file`` describes it; ``run`` runs a command line where all hosts can be reached. A host that a fault
-    makes unreachable has no sshd.
+    makes unreachable has no sshd. *program* holds the simulated world.
     """
+
+    program = _HERE / "rack_server.py"
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class Rack:
     def _serving(self) -> Iterator[None]:
         spec = self.folder / "rack.pickle"
         spec.write_bytes(pickle.dumps((self.inventory().topology, self.faults, self.seed, self.noise_cv, self.speed)))
-        argv = (sys.executable, str(_HERE / "rack_server.py"), str(spec), str(self._socket))
+        argv = (sys.executable, str(self.program), str(spec), str(self._socket))
         log = (self.folder / "rack_server.log").open("wb")
         with log, subprocess.Popen(argv, env=own_environment(), stdout=log, stderr=log) as server:
             try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
 from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.plan.components import components
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
@@ -75,3 +78,54 @@ def test_self_check_is_near_the_bound() -> None:
 def test_empty_phase() -> None:
     """Nothing to run takes no time."""
     assert schedule([]).makespan_s == 0.0
+
+
+@given(PROBES)
+def test_repetitions_are_scheduled_as_if_each_were_looked_at(probes: list[Probe]) -> None:
+    """Only the first waiting one of those that are alike is considered; the plan is that of considering all."""
+    assert [(slot.probe, slot.start_s) for part in schedule(probes).components for slot in part] == slow(probes)
+
+
+def slow(probes: list[Probe]) -> list[tuple[Probe, float]]:
+    """The same method, looking at every waiting probe every time."""
+    found = []
+    for members in components(probes):
+        left = {claim: sum(p.duration_s for p in members if claim in p.claims) for p in members for claim in p.claims}
+        waiting, running, now_s = list(members), [], 0.0
+        while waiting:
+            held = {claim for _, p in running for claim in p.claims}
+
+            urgency = {p.probe_id: ([left[c] for c in p.claims] or [0.0]) for p in waiting}
+            free = [p for p in waiting if held.isdisjoint(p.claims)]
+            free.sort(key=lambda p, of=urgency: (max(of[p.probe_id]), sum(of[p.probe_id])), reverse=True)
+            for p in free:
+                if held.isdisjoint(p.claims):
+                    held.update(p.claims)
+                    waiting.remove(p)
+                    running.append((now_s + p.duration_s, p))
+                    found.append((p, now_s))
+            now_s = min(end_s for end_s, _ in running)
+            for _, p in [one for one in running if one[0] <= now_s]:
+                for claim in p.claims:
+                    left[claim] -= p.duration_s
+            running = [one for one in running if one[0] > now_s]
+    return found
+
+
+def test_a_thousand_repetitions_are_looked_at_once_each_time() -> None:
+    """What is looked at grows with the kinds of probes: ten kinds, a thousand of each."""
+    looked = 0
+
+    class Counted(tuple[str, ...]):
+        """Claims that count how often somebody goes through them."""
+
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[str]:
+            nonlocal looked
+            looked += 1
+            return super().__iter__()
+
+    kinds = [Counted((f"r{number % 3}", "all")) for number in range(10)]
+    schedule([probe(number, kinds[number % 10], 1.0) for number in range(10_000)])
+    assert looked < 100 * 10_000

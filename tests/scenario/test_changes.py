@@ -199,14 +199,14 @@ def test_a_scenario_without_changes_makes_no_journal(tmp_path: Path) -> None:
 
 
 def test_nothing_is_measured_once_a_change_is_lost(tmp_path: Path) -> None:
-    """The guard took it back by itself: the rest of the phase is not what was asked for."""
+    """Its guard cannot be reached: it is taken back at once, and the phase is not what was asked for."""
 
     def silent(command: Command) -> HostUnreachable | None:
         return HostUnreachable(command.host, "renewing", "no answer") if verb(command) == "renew" else None
 
     long = BER.replace("direction: up", "direction: up, for: 10m")
     judged, executor = run(tmp_path, long, on_start=silent, more=LONG)
-    assert judged.verdict.changes[-1].state == "lost"
+    assert judged.verdict.changes[-1].state == "failed"
     assert not injecting(executor)
 
 

@@ -46,31 +46,44 @@ def diagnose(
     nothing to compare with, too few or too noisy samples for the effect floor, or a trouble that nothing explains.
     MARGINAL: good, but for single slow samples. PASS: everybody measured was cleared.
     """
-    suspects: list[Suspect] = []
     judged: list[tuple[Outcome, str]] = []
     planes: list[tuple[str, Fitted]] = []
-    next_tests: list[PairTest] = []
     for kind, samples in planes_of(rows, topology):
-        where = _where(kind, samples)
-        if not (samples.gbps > 0).any():
-            judged.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{where}"))
-            continue
-        fitted = fit(samples, floor=floor)
-        planes.append((kind, fitted))
+        if (samples.gbps > 0).any():
+            planes.append((kind, fit(samples, floor=floor)))
+        else:
+            judged.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{where_text(kind, samples)}"))
+    return diagnosis_of(planes, judged, topology=topology, limit_gbps=limit_gbps, floor=floor)
+
+
+def diagnosis_of(
+    planes: Sequence[tuple[str, Fitted]],
+    judged: Sequence[tuple[Outcome, str]] = (),
+    *,
+    topology: Topology | None = None,
+    limit_gbps: float | None = None,
+    floor: float = EFFECT_FLOOR,
+) -> Diagnosis:
+    """The verdict on planes that are decoded, each with its kind of test; *judged* is what was found before."""
+    judged = list(judged)
+    suspects: list[Suspect] = []
+    next_tests: list[PairTest] = []
+    for kind, fitted in planes:
+        samples, where = fitted.samples, where_text(kind, fitted.samples)
         compared = len(samples.hosts) >= LEAST_HOSTS
         mine = suspects_of(fitted, where) if compared else []
-        judged += _doubts(fitted, where, floor) if compared else _no_peers(samples, where, limit_gbps)
+        judged += doubts(fitted, where, floor) if compared else _no_peers(samples, where, limit_gbps)
         if limit_gbps is not None:
             below, near = below_limit(fitted, limit_gbps, where)
             mine += below
             judged += [(Outcome.INCONCLUSIVE, text) for text in near]
         suspects += mine
         next_tests += _next_tests(fitted)
-    found = merged(suspects, _rails(planes))
+    found = merged(suspects, rails_of(planes))
     judged += [_reason(suspect) for suspect in found]
     if planes and not judged:
         judged.append((Outcome.PASS, f"no host, link or switch is slower than its peers by {floor:.0%} or more"))
-    if not rows:
+    if not planes and not judged:
         judged.append((Outcome.INCONCLUSIVE, "nothing was measured"))
     judged.sort(key=lambda one: -one[0].rank)
     return Diagnosis(
@@ -79,14 +92,15 @@ def diagnose(
         suspects=tuple(found),
         classes=tuple(found_class for kind, fitted in planes for found_class in _classes(kind, fitted)),
         next_tests=tuple(dict.fromkeys(next_tests))[:_NEXT_MOST],
-        hosts=tuple(dict.fromkeys(host for row in rows for host in (row.a, row.b))),
-        samples=len(rows),
+        hosts=tuple(dict.fromkeys(host for _, fitted in planes for host in fitted.samples.hosts)),
+        samples=sum(len(fitted.samples.a) for _, fitted in planes),
         notes=_notes(planes, topology),
         matrices=_matrices(planes),
     )
 
 
-def _where(kind: str, samples: PairSamples) -> str:
+def where_text(kind: str, samples: PairSamples) -> str:
+    """The kind of test and the rail in brackets, with a blank before; nothing when neither is known."""
     said = ", ".join(part for part in (kind, samples.rail or "") if part)
     return f" ({said})" if said else ""
 
@@ -111,7 +125,7 @@ def _no_peers(samples: PairSamples, where: str, limit_gbps: float | None) -> lis
     return [(Outcome.PASS, f"{few}: judged by the limit alone")]
 
 
-def _doubts(fitted: Fitted, where: str, floor: float) -> list[tuple[Outcome, str]]:
+def doubts(fitted: Fitted, where: str, floor: float) -> list[tuple[Outcome, str]]:
     """What keeps a plane from being clean although no part is to blame."""
     samples, found = fitted.samples, []
     odd = int(unexplained(fitted).sum())
@@ -177,7 +191,7 @@ def _matrices(planes: Sequence[tuple[str, Fitted]]) -> tuple[PairMatrix, ...]:
     return tuple(matrix_of(kind, fitted) for kind, fitted in slow[:_MATRICES_MOST])
 
 
-def _rails(planes: Sequence[tuple[str, Fitted]]) -> dict[str, int]:
+def rails_of(planes: Sequence[tuple[str, Fitted]]) -> dict[str, int]:
     """On how many rails each host was measured."""
     rails: dict[str, set[str]] = {}
     for _, fitted in planes:

@@ -8,15 +8,15 @@ returns, adds the results with ``State.with_results`` and asks again. No tests: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
-from fabric.analysis.pairs.rounds import across_leaves, under_leaves
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
-from fabric.analysis.pairs.targeted import targeted, to_settle
+from fabric.analysis.pairs.targeted import Routes, targeted, to_settle
 from fabric.model.diagnosis import PairTest
+from fabric.probes.pair_rounds import across_leaves, under_leaves
 
 FIRST_ROUNDS = 3
 """One under the leaves, two across them; the rest goes after suspects."""
@@ -31,7 +31,8 @@ class State:
     Hosts by leaf, the spines that a test can be sent over (none: paths cannot be chosen), and what was measured.
 
     *results* holds one bandwidth a sample, Gb/s; a test that was repeated is there as often. A test that gave no number
-    is left out: it is evidence for nothing.
+    is left out: it is evidence for nothing. *routes*: paths are static, and this is the spine that a leaf sends over to
+    a host; then a test names the spine that it will cross.
     """
 
     leaves: Mapping[str, Sequence[str]]
@@ -39,6 +40,10 @@ class State:
     rounds: int = 0
     results: tuple[tuple[PairTest, float], ...] = ()
     floor: float = EFFECT_FLOOR
+    routes: Routes = field(default_factory=dict)
+    rail: str | None = None
+    directed: bool = False
+    most_rounds: int = MOST_ROUNDS
 
     def with_results(self, results: Iterable[tuple[PairTest, float]]) -> State:
         """After one more round."""
@@ -59,6 +64,8 @@ class State:
             leaf=np.array([n for n, group in enumerate(self.leaves.values()) for _ in group], dtype=np.int64),
             spines=self.spines,
             via=np.array([spine[test.via] if test.via else UNKNOWN for test, _ in self.results], dtype=np.int64),
+            directed=self.directed,
+            rail=self.rail,
         )
 
     def fitted(self) -> Fitted:
@@ -67,14 +74,14 @@ class State:
 
 
 def next_round(state: State) -> tuple[PairTest, ...]:
-    """The host-disjoint tests of the next round; none when the verdict stands or ``MOST_ROUNDS`` were run."""
+    """The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run."""
     if state.rounds == 0:
         return tuple(under_leaves(state.leaves))
     if state.rounds < FIRST_ROUNDS:
-        return tuple(across_leaves(state.leaves, state.spines, state.rounds - 1))
-    if state.rounds >= MOST_ROUNDS or not any(gbps > 0 for _, gbps in state.results):
+        return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
+    if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
     fitted = state.fitted()
     if not to_settle(fitted):
         return ()
-    return tuple(targeted(fitted))
+    return tuple(targeted(fitted, state.routes))

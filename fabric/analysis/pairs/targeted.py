@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -58,9 +59,26 @@ def _unexplained_hosts(fitted: Fitted) -> list[int]:
     return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
 
 
-def targeted(fitted: Fitted) -> list[PairTest]:
-    """One host-disjoint round for all that is to be settled; empty when no cleared partner is left to test with."""
-    return _Round(fitted).tests()
+Routes = Mapping[tuple[str, str], str]
+"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
+
+
+def targeted(fitted: Fitted, routes: Routes | None = None) -> list[PairTest]:
+    """
+    One host-disjoint round for all that is to be settled; empty when no cleared partner is left to test with.
+
+    With *routes* a test names the spine that it will cross, and partners are chosen so that it is the right one.
+    """
+    return _Round(fitted, routes or {}).tests()
+
+
+VERIFY = "once more"
+"""Why the tests of the last round are made."""
+
+
+def verifying(fitted: Fitted, routes: Routes | None = None) -> list[PairTest]:
+    """Every blamed part once more with good partners, and the good hosts once more among themselves; one round."""
+    return _Round(fitted, routes or {}).verifying()
 
 
 @dataclass
@@ -68,6 +86,7 @@ class _Round:
     """A round in the making: who is taken, who may be a partner."""
 
     fitted: Fitted
+    routes: Routes
     _used: set[int] = field(default_factory=set)
     _found: list[PairTest] = field(default_factory=list)
 
@@ -102,6 +121,22 @@ class _Round:
                     self._switch(component)
         return self._found
 
+    def verifying(self) -> list[PairTest]:
+        """Blamed hosts, then blamed switches and cables, then neighbours of whom nothing bad is known."""
+        components = self.fitted.components
+        blamed = [one.component for one in self.fitted.decoded.blamed]
+        for component in sorted(blamed, key=lambda c: components.hosts[c] == UNKNOWN):
+            host = int(components.hosts[component])
+            if host == UNKNOWN:
+                self._switch(component)
+            elif host not in self._used:
+                self._host(host)
+        for leaf in range(max(len(self.fitted.samples.leaves), 1)):
+            free = self._free(leaf if self.fitted.samples.leaves else UNKNOWN)
+            for a, b in zip(sorted(free)[::2], sorted(free)[1::2], strict=False):
+                self._add(a, b, None, "")
+        return [replace(test, why=VERIFY) for test in self._found]
+
     def _host(self, host: int) -> None:
         """Another partner: under the same leaf, where nothing else is between them, unless the leaf is in doubt too."""
         leaf = int(self.fitted.samples.leaf[host])
@@ -110,7 +145,7 @@ class _Round:
                 self._add(host, other, None, self.fitted.samples.hosts[host])
                 return
         for other in self._partners(host, None):
-            via = self._spine_for(leaf, int(self.fitted.samples.leaf[other])) if self._link else None
+            via = self._spine_for(host, other) if self._link else None
             if via != UNKNOWN:
                 self._add(host, other, via, self.fitted.samples.hosts[host])
                 return
@@ -143,8 +178,19 @@ class _Round:
                 for b in self._partners(a, None):
                     there = int(self.fitted.samples.leaf[b])
                     if there != here and not self._in_doubt(there, spine):
-                        return a, b
+                        if self._goes(a, b, spine):
+                            return a, b
+                        if self._goes(b, a, spine):
+                            return b, a
         return None
+
+    def _goes(self, a: int, b: int, spine: int) -> bool:
+        """Whether a test from *a* to *b* can be sent over a spine."""
+        return not self.routes or spine == UNKNOWN or self._route(a, b) == self.fitted.samples.spines[spine]
+
+    def _route(self, a: int, b: int) -> str | None:
+        samples = self.fitted.samples
+        return self.routes.get((samples.leaves[int(samples.leaf[a])], samples.hosts[b]))
 
     def _free(self, leaf: int) -> list[int]:
         """Hosts of a leaf that may be partners, cleared ones first."""
@@ -167,9 +213,12 @@ class _Round:
     def _in_doubt(self, leaf: int, spine: int) -> bool:
         return self._link.get((leaf, spine)) in self._doubtful or self._leaf.get(leaf) in self._doubtful
 
-    def _spine_for(self, leaf: int, there: int) -> int:
+    def _spine_for(self, host: int, other: int) -> int:
         """A spine over which a leaf that is in doubt itself can be asked."""
+        leaf, there = int(self.fitted.samples.leaf[host]), int(self.fitted.samples.leaf[other])
         for spine in range(len(self.fitted.samples.spines)):
+            if not self._goes(host, other, spine):
+                continue
             if self._link.get((leaf, spine)) not in self._doubtful and not self._in_doubt(there, spine):
                 return spine
         return UNKNOWN

@@ -1,0 +1,199 @@
+"""What the pair tests of a run say of it: suspects, the probes that they explain, and what stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fabric.analysis.pairs.diagnose import LEAST_HOSTS, doubts, rails_of, where_text
+from fabric.analysis.pairs.findings import suspects_of
+from fabric.analysis.pairs.fitted import Fitted
+from fabric.analysis.pairs.inside import Inside
+from fabric.analysis.pairs.merge import merged
+from fabric.analysis.pairs.of_run import RunPlane, measured_in, run_planes
+from fabric.analysis.pairs.targeted import targeted, to_settle
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes import pairwise
+
+_MOST_PROBES = 20
+_BLIND = (
+    "which uplinks and spine a pair crossed is not known (adaptive routing or ECMP, or the tables were not read): "
+    "they are not in the model, only all uplinks of a leaf together"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFindings:
+    """
+    *suspects* are FAIL; *verdicts* replace those of probes that they explain. *open* is what else was found, with what
+    it does to the outcome of the run; *notes* do nothing to it.
+    """
+
+    suspects: tuple[Suspect, ...]
+    verdicts: Mapping[str, ProbeVerdict]
+    open: tuple[tuple[Outcome, str], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is open and the notes, as reasons of a verdict."""
+        said = (f"{outcome.name}: pairs: {text}" for outcome, text in self.open)
+        return (*said, *(f"note: pairs: {note}" for note in self.notes))
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """One plane with what its samples say; *kind* as it is called in evidence."""
+
+    run: RunPlane
+    kind: str
+    fitted: Fitted
+
+
+def pair_findings(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    verdicts: Mapping[str, ProbeVerdict],
+    *,
+    topology: Topology,
+    inside: Sequence[Suspect],
+) -> PairFindings:
+    """
+    Decode every plane of every phase with pair tests.
+
+    *inside* are the suspects of probes that stay within a host: a part of a host that they name explains what pairs
+    say of this host's side.
+    """
+    phases = dict.fromkeys(probe.phase for probe in probes if probe.kind == pairwise.KIND)
+    planes = [one for phase in phases for one in _decoded(phase, probes, results, topology)]
+    if not planes:
+        return PairFindings((), {}, (), ())
+    enough = [one for one in planes if len(one.fitted.samples.hosts) >= LEAST_HOSTS]
+    wheres = {id(one): where_text(one.kind, one.fitted.samples) for one in enough}
+    found = [suspect for one in enough for suspect in suspects_of(one.fitted, wheres[id(one)])]
+    ids = _slow_probes(enough)
+    losses = _losses(enough)
+    within = Inside(inside, probes, results, topology)
+    suspects = [
+        _placed(within.refined(suspect, losses.get(suspect.component, 0.0)), enough, ids.get(suspect.component, ()))
+        for suspect in _with_whole_hosts(found, enough, ids)
+        if suspect.outcome is Outcome.FAIL and not within.explains(suspect)
+    ]
+    unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
+    open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
+    for one in enough:
+        open_ += doubts(one.fitted, wheres[id(one)], _floor(one))
+    blind = any(one.fitted.samples.crosses.any() and not one.fitted.samples.spines for one in enough)
+    return PairFindings(
+        suspects=tuple(suspects),
+        verdicts={name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
+        open=tuple(dict.fromkeys(open_)),
+        notes=(_BLIND,) if blind else (),
+    )
+
+
+def _floor(one: _Decoded) -> float:
+    return one.run.state.floor
+
+
+def _decoded(
+    phase: str, probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology
+) -> list[_Decoded]:
+    planes = run_planes(phase, measured_in(phase, probes, results), topology)
+    rates = {(one.name, one.plane.rail): set[float]() for one in planes}
+    for one in planes:
+        rates[one.name, one.plane.rail].add(one.plane.line_rate_gbps)
+    return [
+        _Decoded(
+            one,
+            f"{one.name} {one.plane.line_rate_gbps:g}G" if len(rates[one.name, one.plane.rail]) > 1 else one.name,
+            one.state.fitted(),
+        )
+        for one in planes
+        if one.state.results
+    ]
+
+
+def _with_whole_hosts(
+    found: Sequence[Suspect], planes: Sequence[_Decoded], ids: dict[str, tuple[str, ...]]
+) -> list[Suspect]:
+    """Suspects of all planes together; a host of which every rail is bad is given the probes of its rails."""
+    suspects = merged(found, rails_of([(one.kind, one.fitted) for one in planes]))
+    for suspect in suspects:
+        if suspect.component not in ids:
+            parts = [names for name, names in ids.items() if name.startswith(f"{suspect.component}/")]
+            ids[suspect.component] = tuple(name for names in parts for name in names)
+    return suspects
+
+
+def _losses(planes: Sequence[_Decoded]) -> dict[str, float]:
+    """By blamed component: the share of bandwidth that it costs."""
+    return {
+        one.fitted.components.names[blamed.component]: blamed.loss
+        for one in planes
+        for blamed in one.fitted.decoded.blamed
+    }
+
+
+def _slow_probes(planes: Sequence[_Decoded]) -> dict[str, tuple[str, ...]]:
+    """By blamed component: the ids of its slow probes, the worst first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in planes:
+        evidence = one.fitted.evidence
+        for blamed in one.fitted.decoded.blamed:
+            of_it = evidence.samples_of(blamed.component)
+            slow = [int(i) for i in of_it if evidence.ratio[i] < 1 - blamed.loss / 2]
+            name = one.fitted.components.names[blamed.component]
+            worst = sorted(slow, key=lambda i: float(one.fitted.evidence.ratio[i]))
+            found[name] = found.get(name, ()) + tuple(one.run.probe_ids[i] for i in worst)
+    return found
+
+
+def _placed(suspect: Suspect, planes: Sequence[_Decoded], ids: tuple[str, ...]) -> Suspect:
+    """With its probes, and where others explain as much, the test that would tell them apart."""
+    suspect = replace(suspect, probes=ids[:_MOST_PROBES])
+    if not suspect.ambiguous_with:
+        return suspect
+    names = {suspect.component, *suspect.ambiguous_with}
+    for one in planes:
+        blamed = {one.fitted.components.names[b.component] for b in one.fitted.decoded.blamed}
+        if not names & blamed or not to_settle(one.fitted):
+            continue
+        for test in targeted(one.fitted, one.run.state.routes):
+            over = f" over {test.via}" if test.via else ""
+            text = f"{suspect.next_step}; {test.a} with {test.b}{over} would tell them apart"
+            return replace(suspect, next_step=text)
+    return suspect
+
+
+def _explained(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
+    """Probes that are slow because of a part that is certainly bad: FAIL, against what the other pairs reach."""
+    fitted = one.fitted
+    sure = {blamed.component for blamed in fitted.decoded.blamed if blamed.gain >= 6.0}
+    if not sure:
+        return {}
+    found = {}
+    for i in np.flatnonzero(fitted.decoded.explained > 0).tolist():
+        if not sure.intersection(fitted.components.paths[i].tolist()):
+            continue
+        ratio = float(fitted.evidence.ratio[i])
+        if ratio >= 1 - float(fitted.decoded.explained[i]) / 2:
+            continue
+        name = one.run.probe_ids[i]
+        value = float(fitted.samples.gbps[i])
+        normal = value / ratio
+        reason = f"{value:.1f} Gb/s, {ratio - 1:+.1%} against the {normal:.1f} of other pairs"
+        before = verdicts[name]
+        found[name] = replace(
+            before,
+            outcome=Outcome.FAIL,
+            reason=before.reason if before.outcome is Outcome.FAIL else reason,
+            expected_gbps=normal,
+            against=before.against if before.outcome is Outcome.FAIL else "what other pairs reach",
+        )
+    return found

@@ -1,0 +1,144 @@
+"""
+How every repeated probe stands against its peers and its record (``sequential.py``), and which need more samples.
+
+Peers are a class: what they share is in ``series.py``. Their noise is pooled; a probe without peers is judged by its
+own, which takes nine samples to know. A record whose median is itself not known to a sixth of the loss that matters is
+not used here: it would shift every decision (its interval is judged in ``against_recorded.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import median
+
+from fabric.analysis.keys import floor_of
+from fabric.analysis.peers import LEAST_SPREAD, Peers, peers_of
+from fabric.analysis.sequential import Answer, Standing, above, noise_of, own_noise, standing
+from fabric.analysis.series import MEDIAN_EFFICIENCY, Series, SeriesName
+from fabric.model.recorded import Recorded
+from fabric.model.repetition import MOST_SAMPLES, REPEATED_KINDS
+
+RECORD_ERROR = 1 / 6
+"""Standard error of a recorded median that is small enough, as a share of the loss that matters (a choice)."""
+
+_WORST = (Answer.SLOW, Answer.SLOW_ONCE, Answer.OPEN, Answer.HEALTHY)
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """
+    The worst standing of one probe, what is normal there (Gb/s), and against what in words.
+
+    *noise* is that of one sample, as a share; *by_record*: a record was among what it was compared with.
+    """
+
+    standing: Standing
+    normal_gbps: float
+    text: str
+    noise: float
+    by_record: bool
+
+
+class Standings:
+    """
+    Of the series of one phase or run; *record_of* is what good runs measured for a series, where that is known.
+
+    *series* are those that are judged by samples at all: that carried something and can be measured again alone.
+    *names* are those among them whose noise is known.
+    """
+
+    def __init__(self, by_name: Mapping[SeriesName, Series], record_of: Callable[[Series], Recorded | None]) -> None:
+        self._record_of = record_of
+        self.series = {
+            name: one for name, one in by_name.items() if one.probe.kind in REPEATED_KINDS and min(one.values) > 0.0
+        }
+        classes: dict[Hashable, list[Series]] = {}
+        for name, one in self.series.items():
+            # Peers share their noise; a series without any has its own.
+            classes.setdefault(name if one.group is None else one.group, []).append(one)
+        self._peers: dict[int, Peers | None] = {}
+        for members in classes.values():
+            noise, peers = noise_of(one.values for one in members), _peers(members)
+            for one in members:
+                one.noise = noise
+                self._peers[id(one)] = peers
+        self.names = frozenset(
+            name for name, one in self.series.items() if one.noise is not None and len(one.values) > 1
+        )
+        self._found: dict[SeriesName, Against | None] = {}
+
+    def of(self, name: SeriesName) -> Against | None:
+        """The worst that is said of a series; None where nothing is normal for it, or its noise is not known."""
+        if name not in self._found:
+            self._found[name] = self._worst(self.series[name]) if name in self.names else None
+        return self._found[name]
+
+    def above(self, name: SeriesName, least_gbps: float) -> Answer:
+        """Whether a series is surely above its limit (HEALTHY), or below (SLOW); OPEN also where no noise is known."""
+        values = self.series[name].values
+        return above(values, least_gbps, noise=self._noise(self.series[name])) if name in self.names else Answer.OPEN
+
+    def wants_more(self, name: SeriesName, least_gbps: float | None) -> bool:
+        """Whether another sample may settle it, also against its limit; not where there is nothing to settle."""
+        one = self.series[name]
+        if len(one.values) >= MOST_SAMPLES:
+            return False
+        if least_gbps is not None:
+            if self._limit_is_open(name, least_gbps):
+                return True
+            if one.value < least_gbps:
+                return False  # surely bad, whatever else is normal
+        if not any(self._normals(one)):
+            return False
+        found = self.of(name)
+        return found is None or found.standing.wants_more
+
+    def _limit_is_open(self, name: SeriesName, least_gbps: float) -> bool:
+        """Whether a limit is so near that more samples are worth it; within what matters, where no noise is known."""
+        one = self.series[name]
+        if name not in self.names:
+            return abs(one.value / least_gbps - 1) < floor_of(one.probe.kind)
+        return self.above(name, least_gbps) is Answer.OPEN
+
+    def _noise(self, one: Series) -> float:
+        """To judge a series by; it is known of all of ``names``."""
+        return own_noise(one.values, one.noise or LEAST_SPREAD)
+
+    def _worst(self, one: Series) -> Against | None:
+        loss, noise = floor_of(one.probe.kind), self._noise(one)
+        normals = list(self._normals(one))
+        by_record = any(is_record for _, _, is_record in normals)
+        found = [
+            Against(standing(one.values, normal_gbps, loss=loss, noise=noise), normal_gbps, text, noise, by_record)
+            for normal_gbps, text, _ in normals
+        ]
+        return min(found, key=lambda each: _WORST.index(each.standing.answer), default=None)
+
+    def _normals(self, one: Series) -> Iterator[tuple[float, str, bool]]:
+        """What is normal for a series, against what that is in words, and whether it was recorded."""
+        peers = self._peers[id(one)]
+        if peers is not None:
+            yield peers.median_gbps, f"the median of {peers.n} peers", False
+        recorded = self._record_of(one)
+        if recorded is not None and known_well(recorded, floor_of(one.probe.kind)):
+            yield recorded.median_gbps, f"the recorded median of {recorded.n} samples", True
+
+
+def _peers(members: Sequence[Series]) -> Peers | None:
+    """
+    What is normal in a class, from as many samples of each as all of them have: the first ones.
+
+    Later ones were asked for because the first were low. Whoever was lucky at first has no others, and the median over
+    all samples would be half a percent too high at a CV of 2 %.
+    """
+    if members[0].group is None:
+        return None
+    count = min(len(one.values) for one in members)
+    return peers_of([median(one.values[:count]) for one in members])
+
+
+def known_well(recorded: Recorded, loss: float) -> bool:
+    """Whether the standard error of a recorded median is small beside the loss that matters."""
+    return MEDIAN_EFFICIENCY * max(recorded.cv, LEAST_SPREAD) / sqrt(recorded.n) <= RECORD_ERROR * loss

@@ -1,0 +1,81 @@
+"""
+Follow-ups: what a phase measures beyond its plan, because of what it has measured so far.
+
+When every planned probe of a phase has ended, each follow-up is asked, in order; the first that wants more is given it,
+in the same phase: under the same changes, with the same claims and the same hosts out of the run. Then all are asked
+again, until none wants more or has anything left to spend. A follow-up only decides; the engine runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fabric.model.follow_up import Limits
+from fabric.model.probe import Probe, ProbeResult
+from fabric.plan.plan import PhasePlan
+
+__all__ = ["FollowUp", "FollowUps", "Limits"]
+
+
+class FollowUp(Protocol):
+    """Somebody who may want more measured after a phase's planned probes: repetitions, rounds of localisation."""
+
+    @property
+    def name(self) -> str:
+        """One word for the run's history: ``samples``, ``localise``."""
+        ...
+
+    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+        """What it may spend in this phase; None: it wants nothing there and is not asked."""
+        ...
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """
+        The probes to run next; none when it is satisfied (it may want some again after another follow-up's round).
+
+        *results* are all of this phase so far, in order of finishing, planned or not. *added* are the probes of this
+        phase that its plan does not have: re-planned pairs, and what any follow-up was given. An id that the phase has
+        already is left out by the engine. Must not alter anything and must not depend on who asks how often.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What one follow-up has had so far; *since_s* is when it was first asked."""
+
+    since_s: float
+    rounds: int = 0
+    probes: int = 0
+
+
+class FollowUps:
+    """The follow-ups of one phase: asks them in order and keeps each within its limits."""
+
+    def __init__(self, parts: Sequence[FollowUp], phase_plan: PhasePlan) -> None:
+        self._phase_plan = phase_plan
+        limited = ((part, part.limits(phase_plan)) for part in parts)
+        self._parts = [(part, limits) for part, limits in limited if limits is not None]
+        self._spent: dict[int, _Spent] = {}
+        self._known = {slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots}
+
+    def next(
+        self, results: Sequence[ProbeResult], added: Sequence[Probe], now_s: float
+    ) -> tuple[str, tuple[Probe, ...]]:
+        """Who wants more, and the probes; ``("", ())`` when it is over."""
+        self._known.update(probe.probe_id for probe in added)
+        for number, (part, limits) in enumerate(self._parts):
+            spent = self._spent.setdefault(number, _Spent(now_s))
+            left = limits.probes - spent.probes
+            if spent.rounds >= limits.rounds or left <= 0 or now_s - spent.since_s >= limits.budget_s:
+                continue
+            wanted = {probe.probe_id: probe for probe in part.more(self._phase_plan, results, added)}
+            probes = tuple(probe for probe_id, probe in wanted.items() if probe_id not in self._known)[:left]
+            if probes:
+                spent.rounds += 1
+                spent.probes += len(probes)
+                self._known.update(probe.probe_id for probe in probes)
+                return part.name, probes
+        return "", ()

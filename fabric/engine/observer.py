@@ -1,0 +1,29 @@
+"""Who watches a run while it happens."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fabric.engine.held_changes import ChangeObserver
+from fabric.model.probe import ProbeResult
+from fabric.plan.plan import PhasePlan
+
+
+class Observer(ChangeObserver, Protocol):
+    """Somebody who watches a run: the console, a test."""
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """A phase begins."""
+        ...
+
+    def probe_finished(self, result: ProbeResult) -> None:
+        """A probe ended, or was skipped."""
+        ...
+
+    def out_of_run(self, component: str, reason: str) -> None:
+        """A host, or a part of one, stopped answering; its remaining probes are errors."""
+        ...
+
+    def interrupted(self, open_changes: int, again: int) -> None:
+        """Somebody wants to stop (*again*: for how many times now); so many changes are being taken back first."""
+        ...

@@ -1,0 +1,202 @@
+"""Counters, temperatures and light of every host, sampled beside the probes from the first phase to the last."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from fabric.errors import ConfigError, Problem
+from fabric.model.command import Command
+from fabric.model.sampling import SampleSettings, Value
+from fabric.model.scenario import Scenario
+from fabric.model.topology import Host, Topology
+from fabric.ports import Executor, Happening, Lost, Sampled, Sampler, Source, Ticket
+from fabric.probes.sources import SLOWLY, meaning, sources_of
+from fabric.store.samples_log import FILE, SampleLog
+
+STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
+"""By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""
+
+AGAIN_S = 60.0
+"""After so long a host that could not be sampled is tried once more, or after five periods if that is longer."""
+
+_Key = tuple[str, str]
+
+
+@runtime_checkable
+class SamplingExecutor(Executor, Sampler, Protocol):
+    """An executor that can sample."""
+
+
+@dataclass(slots=True)
+class _Series:
+    """One sampling of one host: the names that came last, what they mean, and the last row of each set of names."""
+
+    host: str
+    sources: tuple[Source, ...]
+    period_s: float
+    rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
+
+
+class Watch:
+    """
+    An Executor that samples on some hosts while it does what it is told by the engine.
+
+    ``begin`` starts it, ``end`` makes what was sampled durable. A host that cannot be sampled is no trouble of the run:
+    nothing is known of it meanwhile, and it is tried again.
+    """
+
+    def __init__(self, executor: SamplingExecutor, folder: Path, settings: SampleSettings) -> None:
+        self._inner, self._settings = executor, settings
+        self._log = SampleLog(folder / FILE, settings.every_s)
+        self._series: dict[Ticket, _Series] = {}
+        self._again: list[tuple[float, int, _Series]] = []
+        self._tries = 0
+        self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
+        self._meanings: dict[tuple[str, ...], list[tuple[_Key, float, float] | None]] = {}
+
+    def begin(self, hosts: Sequence[Host]) -> None:
+        """Start to sample on each of these hosts."""
+        every_s = self._settings.every_s
+        of_platform = {id(host.platform): sources_of(host.platform, self._settings) for host in hosts}
+        for host in hosts:
+            often, slowly = of_platform[id(host.platform)]
+            for sources, period_s in ((often, every_s), (slowly, SLOWLY * every_s)):
+                if sources:
+                    self._start(_Series(host.name, sources, period_s))
+
+    def end(self) -> None:
+        """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
+        for ticket in list(self._series):
+            self._inner.stop_sampling(ticket)
+        self.take_samples()
+        self._series.clear()
+        self._again.clear()
+        self._log.close()
+
+    def now(self) -> float:
+        """As the executor's."""
+        return self._inner.now()
+
+    def start(self, command: Command) -> Ticket:
+        """As the executor's."""
+        return self._inner.start(command)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.cancel(ticket)
+
+    def wake(self) -> None:
+        """As the executor's."""
+        self._inner.wake()
+
+    def close(self) -> None:
+        """End the sampling, and close the executor."""
+        try:
+            self.end()
+        finally:
+            self._inner.close()
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """As the executor's; also returns, with nothing, when something was sampled."""
+        if self._again:
+            until_s = min(until_s, self._again[0][0])
+        found = [happening for happening in self._inner.wait(until_s) if not self._is_ours(happening)]
+        self.take_samples()
+        now_s = self._inner.now()
+        while self._again and self._again[0][0] <= now_s:
+            self._start(heapq.heappop(self._again)[2])
+        return found
+
+    def take_samples(self) -> None:
+        """Write down what has arrived."""
+        for sampled in self._inner.samples():
+            series = self._series.get(sampled.ticket)
+            if series is not None:
+                self._take(series, sampled)
+
+    def _start(self, series: _Series) -> None:
+        series.rows.clear()
+        self._series[self._inner.start_sampling(series.host, series.sources, series.period_s)] = series
+
+    def _is_ours(self, happening: Happening) -> bool:
+        """Of what we started only the loss is told."""
+        series = self._series.pop(happening.ticket, None)
+        if series is None:
+            return False
+        if isinstance(happening, Lost):
+            self._log.gone(series.host, happening.at_s)
+            self._kept = {key: value for key, value in self._kept.items() if key[0] != series.host}
+            for other in self._series.values():
+                if other.host == series.host:
+                    other.rows.clear()  # what did not change since is written down again
+            self._tries += 1
+            again_s = self._inner.now() + max(AGAIN_S, SLOWLY * self._settings.every_s)
+            heapq.heappush(self._again, (again_s, self._tries, series))
+        return True
+
+    def _take(self, series: _Series, sampled: Sampled) -> None:
+        means = self._means(sampled.names)
+        before: tuple[Value, ...] = series.rows.get(sampled.names, ())
+        for at_s, row in zip(sampled.at_s, sampled.rows, strict=True):
+            keys: list[_Key] = []
+            values: list[Value] = []
+            places = (
+                [place for place, (now, old) in enumerate(zip(row, before, strict=True)) if now != old]
+                if before
+                else range(len(row))
+            )
+            for place in places:
+                found, value = means[place], row[place]
+                if found is None:
+                    continue
+                key, scale, step = found
+                if value is not None and step:
+                    value = self._moved(series.host, key, value * scale, step)
+                keys.append(key)
+                values.append(value)
+            self._log.add(series.host, at_s, keys, values)
+            before = row
+        series.rows[sampled.names] = before
+
+    def _moved(self, host: str, key: _Key, value: float, step: float) -> float:
+        """What is written of something that wavers: the same until it has moved far enough."""
+        kept = self._kept.get((host, key))
+        if kept is not None and abs(value - kept) < step:
+            return kept
+        kept = self._kept[host, key] = float(round(value)) if step >= 1.0 else round(value, 1)
+        return kept
+
+    def _means(self, names: tuple[str, ...]) -> list[tuple[_Key, float, float] | None]:
+        found = self._meanings.get(names)
+        if found is None:
+            means = [meaning(name) for name in names]
+            found = self._meanings[names] = [
+                None if one is None else ((one.part, one.name), one.scale, STEPS.get(one.name, 0.0)) for one in means
+            ]
+        return found
+
+
+def stop_watching(executor: Executor) -> None:
+    """What was sampled is on disk when this returns; nothing is done where nothing was sampled."""
+    if isinstance(executor, Watch):
+        executor.end()
+
+
+def watching(executor: Executor, folder: Path, scenario: Scenario, topology: Topology) -> Executor:
+    """
+    The executor to run with: one that also samples on the scenario's hosts where it asks for that.
+
+    ConfigError when the executor cannot.
+    """
+    if scenario.sample is None:
+        return executor
+    if not isinstance(executor, SamplingExecutor):
+        text = "sample: hosts cannot be sampled through this backend: leave the key away, or use ssh or mock"
+        raise ConfigError([Problem(scenario.source, 0, text)])
+    watch = Watch(executor, folder, scenario.sample)
+    watch.begin([topology.hosts[name] for name in scenario.hosts])
+    return watch

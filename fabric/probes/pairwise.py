@@ -1,0 +1,120 @@
+"""
+RNIC to RNIC of another host, on the same rail, one way (ib_write_bw): what `analysis.pairs` finds the bad part from.
+
+One rail at a time and one direction at a time say most: a two-host all-reduce uses all rails and both directions, and
+is as slow as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc
+multi_node_active_healthcheck.py, measured between two hosts).
+
+A pair that leaves its leaf claims the uplinks of both leaves: with static routes two pairs may share an uplink although
+there are enough, and would seem slow without a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fabric.model.command import Command, CommandResult
+from fabric.model.diagnosis import PairTest
+from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.scenario import PairwiseSpec
+from fabric.model.topology import Host, Rnic, Topology
+from fabric.probes.intra_host import repeated
+from fabric.probes.pair_planes import Plane, planes_of
+from fabric.probes.pair_rounds import across_leaves, under_leaves
+from fabric.probes.perftest_pair import SETUP_S, command, int_param, read_bandwidth
+
+KIND = "pairwise"
+NEEDS = "another host in the run with an RNIC of the same rail and line rate"
+SOME = False
+
+FIRST_PORT = 30_000
+"""TCP ports of these probes' servers: above those counted from ``kinds.FIRST_PORT``, below the ephemeral ones."""
+
+_ROUNDS_APART = 32  # ports of as many rounds differ: a server that lingers is not in the next round's way
+
+
+def expand(
+    spec: PairwiseSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
+) -> Iterator[Probe]:
+    """The first rounds of every plane: one under the leaves, the others across them."""
+    del ports
+    for plane in planes_of(hosts, topology):
+        for number in range(spec.rounds):
+            tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
+            for test in tests:
+                # Odd rounds go the other way, so that every host sends and receives.
+                yield from probes_of(
+                    spec, test, plane, phase=phase, topology=topology, number=number, reverse=number % 2 == 1
+                )
+
+
+def probes_of(
+    spec: PairwiseSpec, test: PairTest, plane: Plane, *, phase: str, topology: Topology, number: int, reverse: bool
+) -> Iterator[Probe]:
+    """
+    One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends.
+    """
+    names = (test.b, test.a) if reverse else (test.a, test.b)
+    ends = [topology.hosts[name] for name in names]
+    rnics = [_rnic(host, plane.rail) for host in ends]
+    leaves = [host.leaves[plane.rail] for host in ends if plane.rail < len(host.leaves)]
+    claims = [f"{ends[0].name}/{rnics[0].device}", f"{ends[1].name}/{rnics[1].device}"]
+    # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
+    claims += [
+        f"{host.name}/{rnic.pcie_switch}:{way}"
+        for host, rnic, way in zip(ends, rnics, ("down", "up"), strict=True)
+        if rnic.pcie_switch is not None
+    ]
+    if len(set(leaves)) > 1:
+        claims += [f"{leaf}:up" for leaf in leaves]
+    for label, series in repeated(f"{rnics[0].device}.t{number + 1}", spec.repeat):
+        yield Probe(
+            probe_id=f"{phase}/{names[0]}+{names[1]}/{spec.name}.{label}",
+            kind=KIND,
+            phase=phase,
+            hosts=names,
+            claims=tuple(claims),
+            duration_s=spec.duration_s + SETUP_S,
+            params={
+                "rnic": rnics[0].device,
+                "peer_rnic": rnics[1].device,
+                "rail": plane.rail,
+                "round": number,
+                "size_bytes": spec.size_bytes,
+                "duration_s": spec.duration_s,
+                "queue_pairs": spec.queue_pairs,
+                "port": FIRST_PORT + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
+                "series": f"{names[0]}+{names[1]}/{series}",
+                "name": spec.name,
+                "why": test.why,
+            },
+        )
+
+
+def _rnic(host: Host, rail: int) -> Rnic:
+    return next(rnic for rnic in host.platform.rnics if rnic.rail == rail)
+
+
+def commands(probe: Probe, topology: Topology) -> ProbeCommands:
+    """The server on the second host, the client, which sends, on the first; hosts know each other by inventory name."""
+    sender, receiver = (topology.hosts[name] for name in probe.hosts)
+
+    def side(host: Host, device: str, peer: str | None) -> Command:
+        rnic = host.platform.rnic_by_device[device]
+        made = command(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=None, numa_node=rnic.numa)
+        return replace(made, host=host.name)
+
+    server = side(receiver, str(probe.params["peer_rnic"]), None)
+    return ProbeCommands(servers=(server,), client=side(sender, str(probe.params["rnic"]), receiver.name))
+
+
+def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+    """The average bandwidth, or why there is none."""
+    devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
+    return read_bandwidth(probe, servers, client, devices=devices)
+
+
+def round_of(probe: Probe) -> int:
+    """In which round it was measured, from 0."""
+    return int_param(probe, "round")

@@ -1,0 +1,134 @@
+"""
+The static routes of an InfiniBand fabric, read from its switches: who is where (iblinkinfo), then one leaf's table.
+
+No scenario asks for these: a phase that localises does, where it is told that paths are static. They alter nothing.
+What is read are numbers, kept as measurements: LIDs of RNICs and leaves, switches behind a leaf's ports, ports by LID.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fabric.errors import ToolError, UnreadableOutput
+from fabric.model.command import MIB, Command, CommandResult
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.topology import Topology
+from fabric.probes.pair_planes import Plane
+from fabric.probes.perftest_pair import int_param
+from fabric.tools import iblinkinfo, ibroute
+
+KIND = "routes"
+NEEDS = "an InfiniBand fabric"
+SOME = True
+
+LID, PEER, ROUTE = "lid", "peer", "route"
+"""First words of metrics: ``lid gpu001/mlx5_0``, ``peer su0-leaf3:17 spine05``, ``route 812``."""
+
+_LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take some ten seconds
+_CAP_BYTES = 64 * MIB
+# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
+_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
+
+
+def expand(spec: Any, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+    """None: no scenario asks for it."""
+    del spec, phase, topology, hosts, ports
+    return iter(())
+
+
+def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sudo: bool) -> Probe:
+    """Who is where, as *asker* sees it through its RNIC of the plane's rail."""
+    rnics = [
+        f"{host} {rnic.device}"
+        for host in plane.hosts
+        for rnic in topology.hosts[host].platform.rnics
+        if rnic.rail == plane.rail
+    ]
+    wanted = "\n".join((*plane.leaves, *rnics))
+    params: dict[str, ParamValue] = {"lid": 0, "wanted": wanted, "leaves": "\n".join(plane.leaves)}
+    return _probe(
+        f"{plane.name.replace(' ', '-')}.links", phase, asker, _LINKS_S, _ways(plane, asker, topology, sudo) | params
+    )
+
+
+def table_probe(
+    plane: Plane, leaf: str, lid: int, lids: Sequence[int], *, phase: str, asker: str, topology: Topology, sudo: bool
+) -> Probe:
+    """Out of which port a leaf sends to each of *lids*."""
+    params: dict[str, ParamValue] = {"lid": lid, "leaf": leaf, "lids": tuple(lids)}
+    name = f"{plane.name.replace(' ', '-')}.{leaf}"
+    return _probe(name, phase, asker, _TABLE_S, _ways(plane, asker, topology, sudo) | params)
+
+
+def _ways(plane: Plane, asker: str, topology: Topology, sudo: bool) -> dict[str, ParamValue]:
+    rnic = next(rnic for rnic in topology.hosts[asker].platform.rnics if rnic.rail == plane.rail)
+    return {"plane": plane.name, "device": rnic.device, "device_port": rnic.port, "sudo": int(sudo)}
+
+
+def _probe(name: str, phase: str, asker: str, timeout_s: float, params: dict[str, ParamValue]) -> Probe:
+    return Probe(
+        probe_id=f"{phase}/{asker}/routes.{name}",
+        kind=KIND,
+        phase=phase,
+        hosts=(asker,),
+        claims=(),
+        duration_s=timeout_s / 10,
+        params={"name": KIND, "series": name, "timeout_s": int(timeout_s), **params},
+    )
+
+
+def commands(probe: Probe, topology: Topology) -> ProbeCommands:
+    """iblinkinfo or ibroute, through the RNIC that is named."""
+    host = topology.hosts[probe.hosts[0]]
+    lid = int_param(probe, "lid")
+    if lid:
+        words = ibroute.argv(lid, tool=host.platform.program("ibroute"))
+    else:
+        words = iblinkinfo.argv(tool=host.platform.program("iblinkinfo"))
+    prefix = ("sudo", "-n") if probe.params["sudo"] else ()
+    through = ("-C", str(probe.params["device"]), "-P", str(int_param(probe, "device_port")))
+    argv = (*prefix, words[0], *through, *words[1:])
+    timeout_s = float(int_param(probe, "timeout_s"))
+    return ProbeCommands((), Command(host.name, argv, timeout_s, output_cap_bytes=_CAP_BYTES))
+
+
+def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+    """The numbers; PASS, for nothing of them is to be judged. INCONCLUSIVE where they cannot be had."""
+    del servers
+    if client is None:
+        return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
+    said = (client.stdout, client.stderr, client.exit_status)
+    try:
+        rows = _table(probe, ibroute.read(*said)) if probe.params["lid"] else _links(probe, iblinkinfo.read(*said))
+    except (ToolError, UnreadableOutput) as exc:
+        return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
+    found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)
+    return Reading(found, Outcome.PASS)
+
+
+def _table(probe: Probe, ports: dict[int, int]) -> list[tuple[str, int]]:
+    lids = probe.params["lids"]
+    return [(f"{ROUTE} {lid}", ports[lid]) for lid in (lids if isinstance(lids, tuple) else ()) if lid in ports]
+
+
+def _links(probe: Probe, lines: Sequence[iblinkinfo.PortLine]) -> list[tuple[str, int]]:
+    wanted = frozenset(str(probe.params["wanted"]).split("\n"))
+    leaves = frozenset(str(probe.params["leaves"]).split("\n"))
+    found: dict[str, int] = {}
+    for line in lines:
+        name = _plain(line.end.description)
+        if name in wanted:
+            found[f"{LID} {name.replace(' ', '/')}"] = line.end.lid
+        if name in leaves and line.peer is not None and line.active:
+            peer = _plain(line.peer.description)
+            if peer not in wanted and " " not in peer:
+                found[f"{PEER} {name}:{line.end.port} {peer}"] = line.end.port
+    return list(found.items())
+
+
+def _plain(description: str) -> str:
+    managed = _MANAGED.fullmatch(description)
+    return managed["name"] if managed else description

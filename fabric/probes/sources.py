@@ -1,0 +1,112 @@
+"""Which files and tools of a host tell how its links and GPUs are while probes run, and what they call it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fabric.model.sampling import SampleSettings
+from fabric.model.topology import Platform
+from fabric.ports import Source
+
+SLOWLY = 5
+"""What changes all the time, or is dear to ask, is read so many times less often (choice)."""
+
+ROOT = "/sys/class/infiniband"
+
+COUNTERS = (
+    "symbol_error",
+    "link_downed",
+    "link_error_recovery",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+)
+"""Files of ``ports/N/counters`` (linux: drivers/infiniband/core/sysfs.c)."""
+
+HARDWARE = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err")
+"""Files of ``ports/N/hw_counters`` that count retransmissions and why (linux: mlx5/counters.c)."""
+
+HARDWARE_ETHERNET = ("roce_adp_retrans", "rx_icrc_encapsulated")
+NET_DEVICE = ("statistics/rx_crc_errors", "carrier_down_count")
+"""What ``ethtool -S`` calls ``rx_crc_errors_phy`` and ``link_down_events_phy``, as files."""
+
+WAIT = "port_xmit_wait"
+
+GPU_FIELDS = "temperature.gpu,clocks.sm"
+
+OPTICS = (
+    'mlxlink -d "$1" -m | awk -F: \'/^(Rx|Tx) Power Current/ { '
+    'name = tolower(substr($1, 1, 2)); split($2, lanes, "[,[]"); low = lanes[1] + 0; '
+    "for (i = 2; i <= 4; i++) if (lanes[i] + 0 < low) low = lanes[i] + 0; "
+    'printf "%s:%s_dbm: %s\\n", dev, name, low }\' dev="$1"'
+)
+"""The darkest of the four lanes of a module, ``mlx5_0:rx_dbm: 1.9``."""
+
+_LANES = re.compile(r"^(Rx|Tx) Power Current \[dBm\]\s*:\s*([-0-9.,]+)", re.MULTILINE)
+
+_FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
+_GPU = re.compile(r"([0-9]+):(temperature\.gpu|clocks\.(?:current\.)?sm)\b.*")
+_OPTIC = re.compile(r"([^:/]+):([rt]x_dbm)")
+_FILE_NAMES = {
+    "temp1_input": ("asic_c", 1e-3),
+    "temp2_input": ("module_c", 1e-3),
+    "carrier_down_count": ("link_downed", 1.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a sampled name is about: a *part* of the host, the *name* of the reading, and *scale* to its unit."""
+
+    part: str
+    name: str
+    scale: float = 1.0
+
+
+def darkest_lanes(device: str, text: str) -> str:
+    """What ``OPTICS`` prints where mlxlink printed *text*."""
+    lowest = [
+        (way.lower(), min(float(lane) for lane in lanes.split(",") if lane)) for way, lanes in _LANES.findall(text)
+    ]
+    return "".join(f"{device}:{way}_dbm: {dbm:g}\n" for way, dbm in lowest)
+
+
+def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """What is read every time on a host of this make, and what only ``SLOWLY``."""
+    often: list[Source] = []
+    slowly: list[Source] = []
+    ethernet = platform.link_layer == "ethernet"
+    for rnic in platform.rnics:
+        device, port = f"{ROOT}/{rnic.device}", f"{ROOT}/{rnic.device}/ports/{rnic.port}"
+        if settings.counters:
+            names = [name for name in COUNTERS if not (ethernet and name in ("link_downed", "symbol_error"))]
+            often += [Source(f"{port}/counters/{name}") for name in names]
+            hardware = HARDWARE + (HARDWARE_ETHERNET if ethernet else ())
+            often += [Source(f"{port}/hw_counters/{name}") for name in hardware]
+            often += [Source(f"{device}/device/net/*/{name}") for name in NET_DEVICE if ethernet]
+            slowly.append(Source(f"{port}/counters/{WAIT}"))
+        if settings.temperatures:
+            often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
+        if settings.optics:
+            slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device)))
+    if settings.temperatures and platform.gpus:
+        smi = platform.program("nvidia-smi")
+        often.append(Source(argv=(smi, f"--query-gpu={GPU_FIELDS}", "--format=csv,nounits"), form="csv"))
+    return tuple(often), tuple(slowly)
+
+
+def meaning(sampled: str) -> Meaning | None:
+    """What a name of a row stands for; None for one that no source of ours has."""
+    found = _OPTIC.fullmatch(sampled)
+    if found:
+        return Meaning(found[1], found[2])
+    found = _GPU.fullmatch(sampled)
+    if found:
+        return Meaning(f"gpu{found[1]}", "gpu_c" if found[2].startswith("temperature") else "sm_mhz")
+    found = _FILE.fullmatch(sampled)
+    if found is None:
+        return None
+    name, scale = _FILE_NAMES.get(found[2], (found[2], 1.0))
+    return Meaning(found[1], name, scale)

@@ -1,0 +1,111 @@
+"""The samples of a run read back from samples.log."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+
+from fabric.errors import StoreError
+from fabric.model.sampling import Course, Reading, Samples, Value
+from fabric.store.samples_log import FILE, HEAD
+
+_MOST_BLOCK = 1 << 28
+
+Keep = Callable[[Reading], bool]
+Change = tuple[Reading, float, Value]
+"""At this time (seconds) a reading became this."""
+
+
+def read_samples(run: Path, keep: Keep = lambda _: True) -> Samples:
+    """
+    The courses of the readings that *keep* wants, of the run in a directory; none where nothing was sampled.
+
+    Raises StoreError for a file that is not as this version writes it; a block that was torn off at the end is left
+    out.
+    """
+    lines = _Lines(run / FILE, keep)
+    courses: dict[Reading, Course] = {}
+    for reading, at_s, value in lines.changes():
+        course = courses.setdefault(reading, Course())
+        course.at_s.append(at_s)
+        course.values.append(value)
+    for reading, course in courses.items():
+        course.until_s = lines.asked_s.get(reading.host, course.at_s[-1])
+    return Samples(lines.every_s, courses)
+
+
+def changes(run: Path) -> Iterator[Change]:
+    """Every change of every reading, in order of time for each host; raises as ``read_samples``."""
+    return _Lines(run / FILE, lambda _: True).changes()
+
+
+class _Lines:
+    """What the lines have told so far: the spacing, and when each host was last asked (seconds)."""
+
+    def __init__(self, path: Path, keep: Keep) -> None:
+        self.every_s = 0.0
+        self.asked_s: dict[str, float] = {}
+        self._path, self._keep = path, keep
+        self._hosts: dict[int, str] = {}
+        self._names: dict[int, tuple[str, str]] = {}
+        self._known: dict[int, dict[int, Reading | None]] = {}  # by host; None: nobody wants it
+
+    def changes(self) -> Iterator[Change]:
+        """All that changed."""
+        if not self._path.exists():
+            return
+        for line in _lines(self._path):
+            try:
+                yield from self._taken(line)
+            except (KeyError, TypeError, ValueError) as exc:
+                raise StoreError(f"{self._path}: not a line of this tool: {str(line)[:80]}") from exc
+
+    def _taken(self, line: object) -> list[Change]:
+        match line:
+            case ["every", int() | float() as every]:
+                self.every_s = float(every)
+            case ["host", int(number), str(name)]:
+                self._hosts[number], self._known[number] = name, {}
+            case ["name", int(number), str(part), str(name)]:
+                self._names[number] = part, name
+            case [int(number), int() | float() as at_s, None]:
+                return [(reading, at_s, None) for reading in self._known[number].values() if reading is not None]
+            case [int(number), int() | float() as at_s, *rest]:
+                name = self._hosts[number]
+                self.asked_s[name] = max(at_s, self.asked_s.get(name, at_s))
+                return list(self._changed(number, at_s, rest))
+            case _:
+                raise ValueError(line)
+        return []
+
+    def _changed(self, host: int, at_s: float, rest: list[object]) -> Iterator[Change]:
+        known = self._known[host]
+        for which, value in zip(rest[::2], rest[1::2], strict=True):
+            if not isinstance(which, int) or not (value is None or type(value) in (int, float)):
+                raise ValueError(rest)
+            if which not in known:
+                reading = Reading(self._hosts[host], *self._names[which])
+                known[which] = reading if self._keep(reading) else None
+            found = known[which]
+            if found is not None:
+                yield found, at_s, value  # type: ignore[misc]
+
+
+def _lines(path: Path) -> Iterator[object]:
+    try:
+        with path.open("rb") as file:
+            while True:
+                head = file.read(HEAD.size)
+                length, checksum = HEAD.unpack(head) if len(head) == HEAD.size else (0, 0)
+                packed = file.read(length) if 0 < length <= _MOST_BLOCK else b""
+                if not packed or len(packed) != length or zlib.crc32(packed) != checksum:
+                    if file.read(1):
+                        raise StoreError(f"{path}: a bad block before the end: somebody else wrote here")
+                    return
+                for line in zlib.decompress(packed).split(b"\n"):
+                    yield orjson.loads(line)
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc

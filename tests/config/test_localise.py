@@ -1,0 +1,80 @@
+"""``localise`` and ``pairwise`` in a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fabric import config
+from fabric.config import from_resolved, resolved_document
+from fabric.errors import ConfigError
+from fabric.model.scenario import LocaliseSettings, PairwiseSpec, Scenario
+
+Explained = Callable[[Callable[[], object], list[str]], None]
+
+HEAD = "name: pairs\ninventory: inventory.yaml\nphases:\n  - name: p\n"
+
+
+def loaded(folder: Path, body: str) -> Scenario:
+    """The scenario with this phase."""
+    path = folder / "scenario.yaml"
+    path.write_text(HEAD + body)
+    return config.load_scenario(path)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("auto", LocaliseSettings()),
+        ("{rounds: 8, budget: 5m}", LocaliseSettings(8, 300.0)),
+        ("{paths: static}", LocaliseSettings(paths="static")),
+    ],
+)
+def test_a_phase_localises(folder: Path, text: str, expected: LocaliseSettings) -> None:
+    phase = loaded(folder, f"    localise: {text}\n    probes: [pairwise]\n").phases[0]
+    assert (phase.localise, phase.probes) == (expected, (PairwiseSpec(),))
+
+
+def test_a_phase_does_not_localise_unasked(folder: Path) -> None:
+    assert loaded(folder, "    probes: [pairwise]\n").phases[0].localise is None
+
+
+def test_every_combination_of_a_matrix_localises(folder: Path) -> None:
+    found = loaded(folder, "    localise: auto\n    probes: [pairwise: {size: $size}]\nmatrix: {size: [64K, 1M]}\n")
+    assert [phase.localise for phase in found.phases] == [LocaliseSettings()] * 2
+
+
+def test_a_run_is_read_back_with_it(folder: Path) -> None:
+    path = folder / "scenario.yaml"
+    path.write_text(HEAD + "    localise: {rounds: 7}\n    probes: [pairwise: {rounds: 4, duration: 2s, repeat: 3}]\n")
+    scenario, inventory = config.load_scenario(path)
+    again, _ = from_resolved(resolved_document(scenario, inventory))
+    assert again.phases == scenario.phases
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("    localise: auto\n    probes: [loopback]\n", "5: it needs a pairwise probe in this phase"),
+        ("    localise: yes\n    probes: [pairwise]\n", "5: expected auto, or a mapping with rounds and budget"),
+        ("    localise: {round: 8}\n    probes: [pairwise]\n", "5: unknown key 'round'; did you mean 'rounds'?"),
+        ("    localise: {paths: fixed}\n    probes: [pairwise]\n", "5: expected unknown or static, got 'fixed'"),
+        ("    localise: {budget: 5}\n    probes: [pairwise]\n", "5: expected a duration"),
+    ],
+)
+def test_what_is_wrong_is_said(folder: Path, explained: Explained, body: str, problem: str) -> None:
+    explained(lambda: loaded(folder, body), [problem])
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("gpu1/mlx5_0:port:broken", "a cable can be slow"), ("gpu1/mlx5_9:port:slow=0.9", "is not a part")],
+)
+def test_a_cable_of_an_rnic_can_be_slow_and_nothing_else(folder: Path, fault: str, said: str) -> None:
+    path = folder / "scenario.yaml"
+    path.write_text(HEAD + "    probes: [pairwise]\n")
+    config.load_scenario(path, faults=("gpu1/mlx5_0:port:slow=0.9",))
+    with pytest.raises(ConfigError, match=said):
+        config.load_scenario(path, faults=(fault,))

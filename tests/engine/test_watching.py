@@ -1,0 +1,106 @@
+"""Sampling beside the probes: on simulated hosts, some of which go away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from fabric.engine.watching import Watch, watching
+from fabric.errors import ConfigError
+from fabric.executors.mock import MockExecutor
+from fabric.model.command import Command
+from fabric.model.inventory import Fault, TimedFault
+from fabric.model.sampling import Reading, Samples, SampleSettings
+from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.ports import Ended
+from fabric.sim.life.course import Life
+from fabric.sim.world import World
+from fabric.store.samples import read_samples
+from tests.conftest import rack_topology
+from tests.scenario.changing import Watched
+
+RACK = rack_topology(2, parts=2)
+
+
+@pytest.fixture
+def mock() -> Iterator[MockExecutor]:
+    """Two hosts; the second goes away after 100 s, for 200 s."""
+    life = Life(
+        (TimedFault(100.0, 200.0, Fault("gpu002", "broken")), TimedFault(0.0, inf, Fault("gpu001/mlx5_0", "hot")))
+    )
+    executor = MockExecutor(World(RACK, faults=(), seed=1, noise_cv=0.0, life=life))
+    yield executor
+    executor.close()
+
+
+def watched(mock: MockExecutor, folder: Path, until_s: float, settings: SampleSettings | None = None) -> Samples:
+    """A host sleeps for so long while both are sampled."""
+    watch = Watch(mock, folder, settings or SampleSettings(10.0, optics=True))
+    watch.begin(list(RACK.hosts.values()))
+    ticket = watch.start(Command("gpu001", ("sleep", str(until_s)), until_s + 60))
+    found = []
+    while not found and watch.now() < until_s + 60:
+        found = list(watch.wait(until_s + 60))
+    assert [(type(one), one.ticket) for one in found] == [(Ended, ticket)]  # and nothing that we started
+    watch.end()
+    return read_samples(folder)
+
+
+def test_counters_temperatures_clocks_and_light_are_sampled(mock: MockExecutor, tmp_path: Path) -> None:
+    """Of every part, by its name."""
+    samples = watched(mock, tmp_path, 60.0)
+    names = {(reading.part, reading.name) for reading in samples.courses if reading.host == "gpu001"}
+    wanted = (
+        "symbol_error",
+        "link_downed",
+        "out_of_sequence",
+        "port_xmit_wait",
+        "asic_c",
+        "module_c",
+        "rx_dbm",
+        "tx_dbm",
+    )
+    assert names >= {(f"mlx5_{number}", name) for number in (0, 1) for name in wanted}
+    assert names >= {(f"gpu{number}", name) for number in (0, 1) for name in ("gpu_c", "sm_mhz")}
+
+
+def test_a_hot_module_shows_in_its_course(mock: MockExecutor, tmp_path: Path) -> None:
+    """In degrees, and only its own."""
+    samples = watched(mock, tmp_path, 900.0)
+    hot, cool = (samples.courses[Reading("gpu001", f"mlx5_{number}", "module_c")].values[-1] for number in (0, 1))
+    assert hot is not None
+    assert cool is not None
+    assert 15 < hot - cool < 35
+
+
+def test_a_host_that_goes_away_has_a_gap_and_comes_back(mock: MockExecutor, tmp_path: Path) -> None:
+    """The run does not notice; what is not known meanwhile is not 0."""
+    samples = watched(mock, tmp_path, 600.0)
+    course = samples.courses[Reading("gpu002", "mlx5_0", "link_error_recovery")]
+    assert [course.value_at(at_s) for at_s in (50.0, 200.0, 500.0)] == [0, None, 0]
+
+
+def test_what_only_wavers_is_not_written_again(mock: MockExecutor, tmp_path: Path) -> None:
+    """A temperature in balance is one line, not sixty."""
+    samples = watched(mock, tmp_path, 600.0)
+    assert len(samples.courses[Reading("gpu001", "mlx5_1", "module_c")].values) == 1
+
+
+def scenario(settings: SampleSettings | None) -> Scenario:
+    """One that is never run."""
+    return Scenario("s", "", "s.yaml", "i.yaml", ("gpu001",), (), JudgeSettings(), sample=settings)
+
+
+def test_nothing_is_sampled_that_was_not_asked_for(mock: MockExecutor, tmp_path: Path) -> None:
+    """The executor is the very same."""
+    assert watching(mock, tmp_path, scenario(None), RACK) is mock
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backend_that_cannot_sample_is_refused(mock: MockExecutor, tmp_path: Path) -> None:
+    """Before anything runs, and with what to do."""
+    with pytest.raises(ConfigError, match="cannot be sampled through this backend"):
+        watching(Watched(mock, lambda _: None), tmp_path, scenario(SampleSettings()), RACK)

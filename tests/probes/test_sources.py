@@ -1,0 +1,82 @@
+"""What is sampled on a host, and what its answers are called."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric.model.sampling import SampleSettings
+from fabric.probes.sources import OPTICS, Meaning, darkest_lanes, meaning, sources_of
+from tests.conftest import dgx_platform
+
+SYS = "/sys/class/infiniband/mlx5_3"
+MODULE = """
+Module Info
+-----------
+Temperature [C]                    : 54 [-5..75]
+Rx Power Current [dBm]             : 2.062,-1.968,2.116,1.870 [-10.41..6]
+Tx Power Current [dBm]             : 1.61,1.58,1.65,1.60 [-8.508..5]
+Rx Power Type                      : Average power
+"""
+
+
+@pytest.mark.parametrize(
+    ("sampled", "means"),
+    [
+        (f"{SYS}/ports/1/counters/link_downed", Meaning("mlx5_3", "link_downed")),
+        (f"{SYS}/ports/1/hw_counters/out_of_sequence", Meaning("mlx5_3", "out_of_sequence")),
+        (f"{SYS}/device/hwmon/hwmon7/temp2_input", Meaning("mlx5_3", "module_c", 1e-3)),
+        (f"{SYS}/device/net/ens1/carrier_down_count", Meaning("mlx5_3", "link_downed")),
+        ("5:temperature.gpu", Meaning("gpu5", "gpu_c")),
+        ("5:clocks.current.sm [MHz]", Meaning("gpu5", "sm_mhz")),
+        ("mlx5_3:rx_dbm", Meaning("mlx5_3", "rx_dbm")),
+        ("something else", None),
+    ],
+)
+def test_each_name_has_a_meaning(sampled: str, means: Meaning | None) -> None:
+    """Or none."""
+    assert meaning(sampled) == means
+
+
+def test_every_source_of_a_host_has_a_meaning() -> None:
+    """Files are named by their paths."""
+    for layer in ("infiniband", "ethernet"):
+        often, slowly = sources_of(replace(dgx_platform(), link_layer=layer), SampleSettings())
+        files = [source.path for source in (*often, *slowly) if source.path]
+        assert all(meaning(path.replace("*", "x")) is not None for path in files)
+        assert len(set(files)) == len(files)
+
+
+def test_ethernet_asks_for_crc_errors_and_infiniband_for_symbol_errors() -> None:
+    """Each link layer counts in its own files."""
+    asked = {
+        layer: " ".join(
+            source.path for source in sources_of(replace(dgx_platform(), link_layer=layer), SampleSettings())[0]
+        )
+        for layer in ("infiniband", "ethernet")
+    }
+    assert "symbol_error" in asked["infiniband"]
+    assert "rx_crc_errors" not in asked["infiniband"]
+    assert "rx_crc_errors" in asked["ethernet"]
+    assert "symbol_error" not in asked["ethernet"]
+
+
+def test_nothing_is_asked_that_is_switched_off() -> None:
+    """No counters, no temperatures, no light: no source."""
+    assert sources_of(dgx_platform(), SampleSettings(10.0, False, False, False)) == ((), ())
+
+
+@pytest.mark.skipif(shutil.which("awk") is None, reason="no awk here")
+def test_the_script_prints_the_darkest_lane(tmp_path: Path) -> None:
+    """A shell and awk do what the simulated hosts do."""
+    tool = tmp_path / "mlxlink"
+    tool.write_text(f"#!/bin/sh\ncat <<'END'{MODULE}END\n")
+    tool.chmod(0o755)
+    argv = ["sh", "-c", OPTICS, "sh", "mlx5_0"]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    said = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=True).stdout
+    assert said == darkest_lanes("mlx5_0", MODULE) == "mlx5_0:rx_dbm: -1.968\nmlx5_0:tx_dbm: 1.58\n"

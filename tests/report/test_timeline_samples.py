@@ -1,0 +1,27 @@
+"""What was sampled, below the time line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.report.html.timeline_samples import MOST_POINTS, bounded
+
+POINT = st.tuples(st.floats(0, 1e6), st.floats(0, 1e6))
+
+
+@given(st.lists(POINT, max_size=3000, unique_by=lambda point: point[0]).map(sorted))
+def test_a_series_is_bounded_and_keeps_its_highest_point(points: list[tuple[float, float]]) -> None:
+    """In order of time."""
+    found = bounded(points)
+    assert len(found) <= MOST_POINTS
+    assert sorted(found) == list(found)
+    assert max((value for _, value in found), default=None) == max((value for _, value in points), default=None)
+
+
+@pytest.mark.parametrize("count", [1, MOST_POINTS])
+def test_few_points_are_left_as_they_are(count: int) -> None:
+    """Nothing is brought together."""
+    points = [(float(number), 1.0) for number in range(count)]
+    assert list(bounded(points)) == points

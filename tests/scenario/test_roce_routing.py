@@ -1,0 +1,134 @@
+"""A RoCE fabric in two tiers whose switches speak NVUE: adaptive routing off and on, and what rings gain by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import app, app_restore
+from fabric.errors import ConfigError
+from fabric.model.change import Change
+from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
+from fabric.model.outcome import Outcome
+from fabric.ports import Executor
+from fabric.wiring import BACKENDS
+from tests.scenario.changing import ROOT, Watched, Watcher
+
+RNICS = "\n".join(f"      - {{device: mlx5_{n}, rail: {n}, numa: 0, line_rate_gbps: 400}}" for n in range(4))
+INVENTORY = f"""\
+name: roce-pod
+backend: mock
+platforms:
+  h100-roce:
+    baseline: h100-ndr
+    link_layer: ethernet
+    numa_nodes: 1
+    gpus: [{{index: 0-3, numa: 0}}]
+    rnics:
+{RNICS}
+hosts:
+  - {{names: "node[01-16]", platform: h100-roce, leaves: "u{{unit}}-leaf{{rail}}", hosts_per_unit: 8}}
+switches:
+  - names: "u[0-1]-leaf[0-3]"
+    tier: leaf
+    uplinks: {{to: "spine[0-3]", count: 2, line_rate_gbps: 400}}
+    address: "{{name}}.mgmt"
+    management: nvue
+    user: cumulus
+  - {{names: "spine[0-3]", tier: spine, address: "{{name}}.mgmt", management: nvue}}
+changes:
+  lease: {{ttl: 2m, max_hold: 30m}}
+mock: {{routing: ecmp}}
+"""
+SCENARIO = """\
+name: contention
+inventory: inventory/roce.yaml
+hosts: all
+matrix: {adaptive_routing: [off, on]}
+phases:
+  - name: rings
+    changes:
+      - {adaptive_routing: $adaptive_routing, scope: fabric}
+      - {adaptive_routing: $adaptive_routing, scope: host}
+    probes: [{concurrent_rings: {groups_of: 2, pairing: random, seed: 3, sizes: [8G], repeat: 3}}]
+expect:
+  - {compare: rings, where: {adaptive_routing: on}, against: {adaptive_routing: off}, at_least: 1.1}
+"""
+
+
+class Reasons(Watcher):
+    """Remembers reasons too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: list[str] = []
+
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """Remember both."""
+        super().change_state(change, state, reason)
+        self.reasons.append(reason)
+
+
+def place(folder: Path, *, inventory: str = INVENTORY) -> Path:
+    """The scenario and its inventory."""
+    (folder / "inventory" / "baselines").mkdir(parents=True)
+    for path in (ROOT / "inventory" / "baselines").glob("*.yaml"):
+        (folder / "inventory" / "baselines" / path.name).write_text(path.read_text())
+    (folder / "inventory" / "roce.yaml").write_text(inventory)
+    (folder / "contention.yaml").write_text(SCENARIO)
+    return folder / "contention.yaml"
+
+
+def run(path: Path, watcher: Watcher | None = None) -> tuple[JudgedRun, Watched]:
+    """Run it on the mock."""
+    made: list[Watched] = []
+
+    def make(inventory: Inventory, seed: int) -> Executor:
+        made.append(Watched(BACKENDS["mock"](inventory, seed), lambda command: None))
+        return made[0]
+
+    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    results = path.parent / "results"
+    return app.run(
+        asked, backend="mock", make_executor=make, results=results, seed=1, observer=watcher or Watcher()
+    ), made[0]
+
+
+def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
+    watcher = Reasons()
+    judged, executor = run(place(tmp_path), watcher)
+    assert {result.state for result in judged.verdict.changes} == {"reverted"}, watcher.reasons
+    (expected,) = judged.verdict.expectations
+    assert expected.outcome is Outcome.PASS, expected
+    switches = executor.mock._world._rack.nvue
+    for name in executor.mock._world._rack.topology.switches:
+        switch = switches.of(name)
+        assert switch is not None
+        assert "router adaptive-routing enable" not in switch.applied
+        assert [one.message.split()[0] for one in switch.history] == ["fabric", "fabric"]
+
+
+def test_a_run_is_read_again_with_the_addresses_of_its_switches(tmp_path: Path) -> None:
+    judged, _ = run(place(tmp_path))
+    again = app.reopened(Path(judged.path))
+    login = again.inventory.topology.switches["u0-leaf0"].login
+    assert login is not None
+    assert (login.address, login.user, login.management) == ("u0-leaf0.mgmt", "cumulus", "nvue")
+
+
+def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:
+    place(tmp_path)
+    told = app_restore.restore_hosts(
+        tmp_path / "inventory" / "roce.yaml",
+        backend=None,
+        make_executor=lambda backend, inventory: BACKENDS[backend](inventory, 1),
+    )
+    assert any(one.text.startswith("spine3: ") and one.certain for one in told)
+
+
+def test_switches_that_are_not_reached_are_named_before_anything_runs(tmp_path: Path) -> None:
+    path = place(tmp_path, inventory=INVENTORY.replace(', address: "{name}.mgmt", management: nvue}', "}"))
+    with pytest.raises(ConfigError, match=r"RoCE fabric 'spine\[0-3\]' need 'address' and 'management: nvue'"):
+        app.prepare(path, inventory_path=None, hosts=None, faults=())

@@ -1,0 +1,97 @@
+"""samples.log: what was written comes back, whatever happened to the end of it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.errors import StoreError
+from fabric.model.sampling import Reading
+from fabric.store.samples import read_samples
+from fabric.store.samples_log import BLOCK_S, FILE, SampleLog
+from fabric.store.samples_table import TABLE, write_samples
+
+KEYS = [("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"), ("gpu0", "gpu_c")]
+Rows = list[list[int | None]]
+
+
+def written(folder: Path, rows: Rows, every_s: float = 10.0) -> Path:
+    """One host, a row every period."""
+    log = SampleLog(folder / FILE, every_s)
+    for number, row in enumerate(rows):
+        log.add("gpu001", number * every_s, KEYS, row)
+    log.close()
+    return folder / FILE
+
+
+@given(rows=st.lists(st.lists(st.none() | st.integers(0, 2**40), min_size=3, max_size=3), min_size=1, max_size=60))
+def test_every_value_comes_back_at_its_time(rows: Rows) -> None:
+    """Though only changes are written."""
+    with tempfile.TemporaryDirectory() as name:
+        written(Path(name), rows)
+        samples = read_samples(Path(name))
+    assert samples.every_s == 10.0
+    for place, (part, counter) in enumerate(KEYS):
+        course = samples.courses[Reading("gpu001", part, counter)]
+        assert [course.value_at(number * 10.0) for number in range(len(rows))] == [row[place] for row in rows]
+        assert course.until_s == 10.0 * (len(rows) - 1)
+
+
+def test_what_does_not_change_costs_next_to_nothing(tmp_path: Path) -> None:
+    """A day of a quiet host at a row a minute."""
+    path = written(tmp_path, [[0, 0, 40]] * 1440, every_s=60.0)
+    assert path.stat().st_size < 10_000
+
+
+def test_a_torn_end_is_left_out(tmp_path: Path) -> None:
+    """All blocks before it are read."""
+    path = written(tmp_path, [[number, 0, 40] for number in range(20)])
+    whole = read_samples(tmp_path).courses[Reading("gpu001", *KEYS[0])].values
+    path.write_bytes(path.read_bytes()[:-3])
+    torn = read_samples(tmp_path).courses[Reading("gpu001", *KEYS[0])].values
+    assert 0 < len(torn) < len(whole)
+    assert torn == whole[: len(torn)]
+    assert BLOCK_S < 200.0  # else there was only one block
+
+
+def test_a_bad_block_before_the_end_is_not_guessed_at(tmp_path: Path) -> None:
+    """Somebody else wrote here."""
+    path = written(tmp_path, [[number, 0, 40] for number in range(20)])
+    data = bytearray(path.read_bytes())
+    data[12] ^= 0xFF
+    path.write_bytes(bytes(data))
+    with pytest.raises(StoreError, match=r"samples\.log: a bad block"):
+        read_samples(tmp_path)
+
+
+def test_a_host_that_went_away_has_no_values_until_it_is_back(tmp_path: Path) -> None:
+    """Not the last ones for ever."""
+    log = SampleLog(tmp_path / FILE, 10.0)
+    log.add("gpu001", 0.0, KEYS, [1, 2, 3])
+    log.gone("gpu001", 15.0)
+    log.add("gpu001", 100.0, KEYS, [1, 2, 3])
+    log.close()
+    course = read_samples(tmp_path).courses[Reading("gpu001", *KEYS[0])]
+    assert [course.value_at(at_s) for at_s in (5.0, 50.0, 105.0)] == [1, None, 1]
+
+
+def test_a_run_without_samples_has_none(tmp_path: Path) -> None:
+    """No file, no courses, no table."""
+    write_samples(tmp_path)
+    assert not read_samples(tmp_path).courses
+    assert not (tmp_path / TABLE).exists()
+
+
+def test_the_table_holds_every_change(tmp_path: Path) -> None:
+    """For whoever reads Parquet."""
+    import pyarrow.parquet as pq
+
+    written(tmp_path, [[0, 0, 40], [0, None, 40], [7, None, 41]])
+    write_samples(tmp_path)
+    rows = pq.read_table(tmp_path / TABLE).to_pylist()
+    assert len(rows) == 6
+    assert {"host": "gpu001", "part": "mlx5_0", "name": "link_downed", "at_s": 20.0, "value": 7.0} in rows
