@@ -44,7 +44,8 @@ def _ssh(inventory: Inventory, seed: int) -> Executor:
     problem = key_problem(inventory.ssh)
     if problem is not None:
         raise ConfigError([Problem(inventory.source, 0, f"ssh: {problem}")])
-    return SshExecutor(inventory.ssh, {host.name: host.address for host in inventory.topology.hosts.values()})
+    topology = inventory.topology
+    return SshExecutor(inventory.ssh, {host.name: host.address for host in topology.hosts.values()}, topology.logins)
 
 
 def _process(inventory: Inventory, seed: int) -> Executor:

@@ -13,6 +13,7 @@ from fabric.model.scenario import (
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
     LoopbackSpec,
+    PairwiseSpec,
     ProbeSpec,
     RnicToRnicSpec,
     Scenario,
@@ -99,7 +100,7 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
 def _of_probe(spec: ProbeSpec, platform: Platform) -> Iterator[HostNeeds]:
     """What one kind of probe needs, where these hosts can take part in it."""
     gpus = len(platform.gpus)
-    if isinstance(spec, LoopbackSpec | RnicToRnicSpec):
+    if isinstance(spec, LoopbackSpec | RnicToRnicSpec | PairwiseSpec):
         # perftest holds a sending and a receiving half for each queue pair.
         pinned_bytes = 2 * spec.size_bytes * spec.queue_pairs
         to_gpu = isinstance(spec, LoopbackSpec) and gpus > 0

@@ -30,6 +30,8 @@ _COMMANDS = {
     "inventory": ("fabric.cli.inventory", "Show an inventory, or the schema of its file."),
 }
 
+_INSTALL = "install what fabric needs: python -m pip install fabric-testbench (from its source: pip install -e .)"
+
 
 class _Lazy(click.Group):
     """Imports a command's module only when it is asked for: ``fabric --help`` must be instant."""
@@ -113,6 +115,8 @@ def _explain(exc: BaseException) -> int:
         code, text = 4, f"A CHANGE MAY STILL BE LIVE: {exc}"
     elif isinstance(exc, FabricError):
         code, text = 3, f"error: {exc}"
+    elif (package := _missing(exc)) is not None:
+        code, text = 3, f"error: the Python package {package} is not installed here; {_INSTALL}"
     else:
         code, text = 3, f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"
     _say_json(text, code, problems)
@@ -120,6 +124,12 @@ def _explain(exc: BaseException) -> int:
         warn(visible(problem))
     warn(visible(text))
     return code
+
+
+def _missing(exc: BaseException) -> str | None:
+    """The package of somebody else that is missing, None when that is not what is wrong."""
+    name = (exc.name or "").partition(".")[0] if isinstance(exc, ModuleNotFoundError) else ""
+    return name if name not in ("", "fabric") else None
 
 
 def _say_json(error: str, exit_code: int, problems: Sequence[str]) -> None:

@@ -34,7 +34,8 @@ def command(
     as_json: bool,
 ) -> int:
     """
-    Show the verdict of RUN (a run directory), as the run was judged when it ended; several RUNs side by side.
+    Show the verdict of RUN (a run directory, or results/<scenario> for its newest run), as the run was judged when it
+    ended; several RUNs side by side.
 
     Changes nothing unless told to make files again.
     """
@@ -45,6 +46,7 @@ def command(
         return 0
     if not runs:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
+    runs = tuple(_newest(run) for run in runs)
     if len(runs) > 1:
         return _compare(runs, probe or as_csv or push or as_json, html=html or open_it, open_it=open_it)
     if probe is not None:
@@ -58,6 +60,16 @@ def command(
     from fabric import app
 
     return show(app.analyze(runs[0], baseline_path=None, rewrite=False), as_json=as_json)
+
+
+def _newest(path: Path) -> Path:
+    """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
+    if (path / "run.json").exists():
+        return path
+    latest = path / "latest"
+    return (
+        latest if (latest / "run.json").exists() else max((one.parent for one in path.glob("*/run.json")), default=path)
+    )
 
 
 def show(judged: JudgedRun, *, as_json: bool) -> int:

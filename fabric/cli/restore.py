@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option("--all-hosts", is_flag=True, help="Ask the guards on every host of --inventory instead of a journal.")
-@click.option("--inventory", type=click.Path(path_type=Path), help="With --all-hosts: the inventory file.")
-@click.option("--backend", metavar="NAME", help="With --all-hosts: mock, ssh or process; default: the inventory's.")
+@click.option(
+    "--inventory",
+    type=click.Path(path_type=Path),
+    help="How to reach hosts: with --all-hosts, or a RUN without run.json.",
+)
+@click.option("--backend", metavar="NAME", help="With --inventory: mock, ssh or process; default: the inventory's.")
 @json_option
 def command(
     run: Path | None, results: Path, inventory: Path | None, backend: str | None, *, all_hosts: bool, as_json: bool
@@ -28,18 +32,24 @@ def command(
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
     from fabric import app_restore
 
-    if all_hosts != (inventory is not None):
-        raise click.UsageError("--all-hosts and --inventory belong together")
+    if all_hosts and inventory is None:
+        raise click.UsageError("--all-hosts needs --inventory FILE")
+    if inventory is not None and not all_hosts and run is None:
+        raise click.UsageError("--inventory needs a RUN, or --all-hosts")
+    if backend is not None and inventory is None:
+        raise click.UsageError("--backend needs --inventory FILE")
     if all_hosts and run is not None:
         raise click.UsageError("give either a run or --all-hosts")
     where = f"in {run}" if run is not None else f"under {results.absolute()}"
     if inventory is None and run is None and not results.is_dir():
         raise click.UsageError(f"{results.absolute()} is no folder of runs: give a run, or --results")
-    if inventory is not None:
+    if all_hosts and inventory is not None:
         where = f"on the hosts of {inventory}"
         found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
     else:
-        found = app_restore.restore(run, results=results, make_executor=_executor)
+        found = app_restore.restore(
+            run, results=results, make_executor=_executor, inventory_path=inventory, backend=backend
+        )
     return _show(found, where=where, as_json=as_json)
 
 
@@ -55,15 +65,14 @@ def _executor(backend: str, inventory: Inventory) -> Executor:
 def _show(found: list[Restored], *, where: str, as_json: bool) -> int:
     """Exit 0 when nothing is left, 4 when something may be."""
     from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.restored import restored_json, restored_lines
 
     code = 0 if all(one.certain for one in found) else 4
     if as_json:
-        changes = [{"run": one.run, "text": one.text, "certain": one.certain} for one in found]
-        print_json({"changes": changes, "exit_code": code})
+        print_json({"changes": restored_json(found), "exit_code": code})
         return code
-    for one in found:
-        say(visible(f"{'ok  ' if one.certain else 'LIVE'}  {one.text}"))
+    for line in restored_lines(found):
+        say(line)
     if not found:
         say(f"no change is open {where}")
     elif code:

@@ -43,12 +43,13 @@ def command(
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric import app
     from fabric.errors import ConfigError, Problem
-    from fabric.report.progress import ConsoleProgress
+    from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import BACKENDS
 
     # A polite kill is an interruption: what runs on hosts is ended, what was measured is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
+    with planning():
+        asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
     name = asked.inventory.backend if backend is None else backend
     if name not in BACKENDS:
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])

@@ -9,6 +9,7 @@ make have the same component up to names, so each shape is scheduled once.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,23 +75,37 @@ def busiest_claim(probes: Sequence[Probe]) -> tuple[float, str]:
     return work[claim], claim
 
 
+@dataclass(slots=True)
+class _Alike:
+    """
+    Probes of the same claims and duration, by index: repetitions, say. They are as urgent and exclude each other.
+
+    So only the first that waits can be the next of them, and the work grows with the kinds of probes, not with all.
+    """
+
+    claims: tuple[str, ...]
+    duration_s: float
+    waiting: deque[int]
+
+
 def _list_schedule(probes: Sequence[Probe]) -> list[tuple[int, float]]:
     """Index and start time of each probe, in order of start."""
     left: dict[str, float] = {}
     for probe in probes:
         for claim in probe.claims:
             left[claim] = left.get(claim, 0.0) + probe.duration_s
-    waiting = list(range(len(probes)))
+    alike = _alike(probes)
     held: set[str] = set()
     running: list[tuple[float, int]] = []
     order: list[tuple[int, float]] = []
     now_s = 0.0
-    while waiting:
-        for index in _startable(probes, waiting, held=held, left=left):
-            waiting.remove(index)
-            held.update(probes[index].claims)
-            heapq.heappush(running, (now_s + probes[index].duration_s, index))
+    while alike:
+        for group in _startable(alike, held=held, left=left):
+            index = group.waiting.popleft()
+            held.update(group.claims)
+            heapq.heappush(running, (now_s + group.duration_s, index))
             order.append((index, now_s))
+        alike = [group for group in alike if group.waiting]
         now_s = running[0][0]
         while running and running[0][0] <= now_s:
             _, index = heapq.heappop(running)
@@ -100,20 +115,31 @@ def _list_schedule(probes: Sequence[Probe]) -> list[tuple[int, float]]:
     return order
 
 
-def _startable(probes: Sequence[Probe], waiting: Sequence[int], *, held: set[str], left: dict[str, float]) -> list[int]:
-    """A maximal set of waiting probes whose claims are free, most urgent first."""
-    free = [index for index in waiting if held.isdisjoint(probes[index].claims)]
-    free.sort(key=lambda index: _urgency(probes[index], left), reverse=True)
+def _alike(probes: Sequence[Probe]) -> list[_Alike]:
+    groups: dict[object, _Alike] = {}
+    for index, probe in enumerate(probes):
+        key: object = (
+            (probe.claims, probe.duration_s) if probe.claims else index
+        )  # without claims none excludes another
+        groups.setdefault(key, _Alike(probe.claims, probe.duration_s, deque())).waiting.append(index)
+    return list(groups.values())
+
+
+def _startable(alike: Sequence[_Alike], *, held: set[str], left: dict[str, float]) -> list[_Alike]:
+    """A maximal set of waiting probes whose claims are free, most urgent first, of equal ones the first in order."""
+    free = [group for group in alike if held.isdisjoint(group.claims)]
+    free.sort(key=lambda group: group.waiting[0])
+    free.sort(key=lambda group: _urgency(group.claims, left), reverse=True)
     taken: set[str] = set()
     chosen = []
-    for index in free:
-        if taken.isdisjoint(probes[index].claims):
-            taken.update(probes[index].claims)
-            chosen.append(index)
+    for group in free:
+        if taken.isdisjoint(group.claims):
+            taken.update(group.claims)
+            chosen.append(group)
     return chosen
 
 
-def _urgency(probe: Probe, left: dict[str, float]) -> tuple[float, float]:
+def _urgency(claims: tuple[str, ...], left: dict[str, float]) -> tuple[float, float]:
     """Work left on its busiest claim, then on all its claims: the longest queue is served first."""
-    loads = [left[claim] for claim in probe.claims]
+    loads = [left[claim] for claim in claims]
     return max(loads, default=0.0), sum(loads)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -18,6 +22,8 @@ from fabric.report.output import warn
 from fabric.report.visible import visible
 
 _LINE_EVERY_S = 15.0
+PLANNING_S = 1.0
+"""Planning that takes longer than this is told of (seconds; a choice: what a person takes for "at once")."""
 
 _STATES = {
     "in_force": "is in force",
@@ -39,6 +45,7 @@ class ConsoleProgress:
         self._task: TaskID | None = None
         self._phase = ""
         self._total = self._done = self._bad = 0
+        self._planned: frozenset[str] = frozenset()
         self._line_due_s = 0.0
         self._in_force: set[str] = set()
 
@@ -65,6 +72,7 @@ class ConsoleProgress:
     def phase_started(self, plan: PhasePlan) -> None:
         """Announce a phase."""
         self._phase, self._total = plan.phase.name, plan.schedule.probes
+        self._planned = frozenset(slot.probe.probe_id for slots in plan.schedule.components for slot in slots)
         self._done = self._bad = 0
         self._line_due_s = time.monotonic() + _LINE_EVERY_S
         if self._bar is not None:
@@ -76,13 +84,18 @@ class ConsoleProgress:
             self._say(f"{self._phase}: {self._total:,} probes, about {expected} on hardware")
 
     def probe_finished(self, result: ProbeResult) -> None:
-        """Count it; only what the tools themselves called bad is known before the judging."""
+        """
+        Count it; only what the tools themselves called bad is known before the judging.
+
+        A probe that was not planned (another partner, one more round) is one more to do: there is never more done.
+        """
         self._done += 1
+        self._total += result.probe_id not in self._planned
         if result.outcome in (Outcome.FAIL, Outcome.ERROR):
             self._bad += 1
         if self._bar is not None and self._task is not None:
             bad = f"{self._bad} not measured" if self._bad else ""
-            self._bar.update(self._task, completed=self._done, bad=bad)
+            self._bar.update(self._task, completed=self._done, total=self._total, bad=bad)
         elif self._done % 64 == 0 and time.monotonic() >= self._line_due_s:
             self._line_due_s = time.monotonic() + _LINE_EVERY_S
             self._say(f"{self._phase}: {self._done:,} of {self._total:,} done")
@@ -115,6 +128,22 @@ class ConsoleProgress:
             self._console.print(visible(text), markup=False, soft_wrap=True)
         elif not self._console.quiet:
             warn(visible(text))
+
+
+@contextmanager
+def planning(*, after_s: float = PLANNING_S) -> Iterator[None]:
+    """Say "planning ..." on a terminal when what is done inside takes longer than *after_s* (seconds)."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    late = threading.Timer(after_s, warn, args=("planning ...",))
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()
 
 
 def _many(changes: int) -> str:

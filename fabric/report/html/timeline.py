@@ -13,6 +13,7 @@ from fabric.model.scenario import Where
 from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
 from fabric.report.change_words import what
+from fabric.report.html import timeline_samples
 from fabric.report.html.scale import Scale, x_axis, y_axis
 from fabric.report.html.svg import line, path, picture, rect, tag, text
 from fabric.report.shown_run import Row, ShownRun
@@ -91,7 +92,9 @@ def draw(run: ShownRun) -> Markup | None:
     parts += _band_parts(bands, x, bottom)
     parts += _samples(found, x, y) if len(found) <= _MOST_SAMPLES else _binned(found, x, y)
     parts += _seen(verdict, x, top, bottom)
-    return picture(_WIDTH, bottom + 36, parts, "time line: bandwidth, changes, losses seen and over")
+    sampled, end = timeline_samples.draw(run, x, bottom + 30)
+    label = "time line: bandwidth, changes, losses seen and over, counters and temperatures"
+    return picture(_WIDTH, end + 6, [*parts, *sampled], label)
 
 
 def caption(run: ShownRun) -> str:
