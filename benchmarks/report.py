@@ -2,16 +2,23 @@
 How long reports take, how large the page is, and how both grow: ``python benchmarks/report.py [HOSTS...]``.
 
 Runs the self-check on the simulated hall for each number of hosts (8, 128, 512 when none is given), then makes each
-report from the judged run. With ``--paint`` also the time from opening the file to the first picture, by Chromium.
+report from the judged run, then ``fabric report RUN --html`` as a whole, in a process of its own: once as if nothing
+were kept, once with the verdict that was. Every line ends with how its time grew against the number of hosts before.
+
+With ``--paint`` also when the page showed its first words, by the browser's own first-contentful-paint, counted from
+the beginning of the navigation: nothing is subtracted but the start of the browser, which comes before.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from fabric import app
@@ -21,7 +28,8 @@ from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
 FAULTS = ("gpu0003/mlx5_3:slow=0.6", "gpu0005:hanging")
-PAINT = ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,1600")
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')"
+READY = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 
 def main() -> None:
@@ -29,31 +37,71 @@ def main() -> None:
     words = sys.argv[1:]
     sizes = [int(word) for word in words if word.isdigit()] or [8, 128, 512]
     gc.set_threshold(500_000, 50, 1000)
-    head = f"{'hosts':>6} {'probes':>8} {'read back s':>12} {'report':>14} {'s':>7} {'CPU s':>7}"
-    print(f"{head} {'KiB':>8} {'bytes/probe':>12}")
+    print(
+        f"{'hosts':>6} {'probes':>8} {'what':>20} {'s':>7} {'CPU s':>7} {'KiB':>8} {'bytes/probe':>12} {'growth':>12}"
+    )
+    before: dict[str, Line] = {}
     for hosts in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            measure(hosts, Path(folder), paint="--paint" in words)
+            for line in measured(hosts, Path(folder), paint="--paint" in words):
+                print(said(line, before.get(line.what)), flush=True)
+                before[line.what] = line
 
 
-def measure(hosts: int, results: Path, *, paint: bool) -> None:
-    """Run, read back, make every report."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What something took, and how large it is; None: no such number."""
+
+    hosts: int
+    probes: int
+    what: str
+    took_s: float
+    cpu_s: float | None = None
+    size: int | None = None
+
+
+def said(line: Line, before: Line | None) -> str:
+    """One line of the table; growth is that of the time over that of the hosts."""
+    cpu = "" if line.cpu_s is None else f"{line.cpu_s:.2f}"
+    size = "" if line.size is None else f"{line.size >> 10}"
+    each = "" if line.size is None else f"{line.size / line.probes:.1f}"
+    grew = ""
+    if before is not None and before.took_s > 0:
+        grew = f"{line.took_s / before.took_s:.1f} of {line.hosts / before.hosts:.0f}"
+    said = f"{line.hosts:>6} {line.probes:>8} {line.what:>20} {line.took_s:>7.2f} {cpu:>7}"
+    return f"{said} {size:>8} {each:>12} {grew:>12}"
+
+
+def measured(hosts: int, results: Path, *, paint: bool) -> Iterator[Line]:
+    """Run, read back, make every report; then all of it as a person asks for it."""
     path = run(hosts, results)
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     shown = app.reopened(path)
-    back_s = time.perf_counter() - start
+    probes = len(shown.rows)
+    yield Line(hosts, probes, "read and judge", time.perf_counter() - start, time.process_time() - cpu)
     for name, make in derived.MAKERS.items():
         start, cpu = time.perf_counter(), time.process_time()
         text = make(shown)
         took_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
-        size = len(text.encode())
-        probes = len(shown.rows)
-        said = f"{hosts:>6} {probes:>8} {back_s:>12.2f} {name:>14} {took_s:>7.2f} {cpu_s:>7.2f}"
-        print(f"{said} {size >> 10:>8} {size / probes:>12.1f}")
+        yield Line(hosts, probes, name, took_s, cpu_s, len(text.encode()))
         derived.write_text(path / name, text)
+    del shown
+    for what in ("--html, judging", "--html, as kept"):
+        yield Line(hosts, probes, what, *asked_for(path))
     if paint:
-        drawn_s = painted(path / "report.html", results)
-        print(f"{hosts:>6} {'':>8} {'':>12} {'drawn':>14} {drawn_s:>7.2f}  (Chromium's own start included)")
+        first_s, whole_s = painted(path / "report.html", results)
+        yield Line(hosts, probes, "first paint", first_s)
+        yield Line(hosts, probes, "page complete", whole_s)
+
+
+def asked_for(path: Path) -> tuple[float, float]:
+    """Seconds, and seconds of CPU, of ``fabric report RUN --html``."""
+    start, cpu = time.perf_counter(), os.times()
+    words = [sys.executable, "-c", "from fabric.cli.main import main; main()", "report", str(path), "--html"]
+    subprocess.run(words, check=True, capture_output=True, timeout=300, cwd=ROOT)
+    now = os.times()
+    spent_s = now.children_user - cpu.children_user + now.children_system - cpu.children_system
+    return time.perf_counter() - start, spent_s
 
 
 def run(hosts: int, results: Path) -> Path:
@@ -76,12 +124,18 @@ def run(hosts: int, results: Path) -> Path:
     return Path(judged.path)
 
 
-def painted(page: Path, folder: Path) -> float:
-    """Seconds from starting Chromium until it has drawn the page."""
-    start = time.perf_counter()
-    words = ["chromium", *PAINT, f"--user-data-dir={folder}/profile", f"--screenshot={folder}/page.png", page.as_uri()]
-    subprocess.run(words, check=True, capture_output=True, timeout=120)
-    return time.perf_counter() - start
+def painted(page: Path, folder: Path) -> tuple[float, float]:
+    """Seconds from the navigation until the first words are drawn, and until the page's script has run."""
+    sys.path.insert(0, str(ROOT))
+    from tests.report.chromium import Chromium
+
+    browser = Chromium(folder / "profile")
+    try:
+        browser.open(page.as_uri())
+        browser.until(f"{FIRST_PAINT}.length > 0")
+        return browser.value(f"{FIRST_PAINT}[0].startTime") / 1000, browser.value(READY) / 1000
+    finally:
+        browser.close()
 
 
 if __name__ == "__main__":

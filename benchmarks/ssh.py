@@ -6,14 +6,19 @@ What reaching many hosts over SSH costs the orchestrator, against libraries and 
 
 One real sshd in a network namespace of its own stands for all hosts: every address of 127.0.0.0/8 there is it. So the
 hosts' cost shares this machine's cores, and wall times are the server's more than the client's; client CPU is the
-figure to compare. It is that of the client's whole process tree (wait4), interpreter start included. Python peers are
-installed into a throw-away environment, or are those of --python; a peer that is not here is named and left out. Who
-connects anew for each command is measured with two of them, and the figures multiplied.
+figure to compare. It is that of the client's whole process tree (wait4), interpreter start included. Each line also
+says what the hosts' own processes took meanwhile: targets_cpu_s is sshd and all that it has begun (the commands, and
+for us the agents), and targets_wall_s the same spread over all cores: so much of wall_s, at least, is not the
+client's, and on real hosts would be divided by their number. Modules are compiled beforehand.
+
+Python peers are installed into a throw-away environment, or are those of --python; a peer that is not here is named
+and left out. Who connects anew for each command is measured with two of them, and the figures multiplied.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import resource
@@ -35,6 +40,9 @@ from benchmarks.ssh_peers import NEW_CONNECTIONS, PEERS, addresses, missing  # n
 Figures = dict[str, float]
 IDLE_S = 20.0
 _MEASURED = 2  # commands of who connects anew for each
+# PR_SET_CHILD_SUBREAPER, which survives exec: what a session leaves behind becomes the listener's child, and counts.
+_ADOPTING = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+_GROWING = ("cpu_s", "wall_s", "targets_cpu_s", "targets_wall_s")  # with the commands
 _OURS = ("fabric", "plain")
 
 
@@ -122,6 +130,7 @@ class Site:
             authorized_keys=folder / "authorized_keys",
             environment={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder / "home")},
             more="MaxStartups 4000\nMaxSessions 100\nLoginGraceTime 300",
+            wrap=(sys.executable, "-c", _ADOPTING),
         )
         self.sshd.start()
         key = self.sshd.public_key()
@@ -131,7 +140,7 @@ class Site:
         """One client, from its start to its end."""
         argv = ("ip", "netns", "exec", self.namespaces.of("server"), python, __file__, "--client", kind, job)
         argv += (str(self.folder), str(count), str(times))
-        begun_s = time.monotonic()
+        begun_s, targets_s = time.monotonic(), self.sshd_cpu_s()
         with (self.folder / "figures.json").open("wb") as out:
             child = subprocess.Popen(argv, stdout=out)
             _, status, usage = os.wait4(child.pid, 0)
@@ -143,7 +152,15 @@ class Site:
         figures["cpu_s"] = usage.ru_utime + usage.ru_stime
         figures["rss_mib"] = usage.ru_maxrss / 1024
         self.settle()
+        figures["targets_cpu_s"] = self.sshd_cpu_s() - targets_s
+        figures["targets_wall_s"] = figures["targets_cpu_s"] / len(os.sched_getaffinity(0))
         return figures
+
+    def sshd_cpu_s(self) -> float:
+        """CPU seconds of the listener and of all that it has waited for, from /proc (proc(5): utime to cstime)."""
+        stat = Path(f"/proc/{self.sshd.pid}/stat").read_text()
+        ticks = stat[stat.rindex(")") + 2 :].split()[11:15]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def settle(self) -> None:
         """Wait until the server has done with the last client."""
@@ -173,7 +190,7 @@ def compared(site: Site, python: str, names: list[str], hosts: int, times: int, 
         for name in names:
             asked = min(times, _MEASURED) if name in NEW_CONNECTIONS else times
             figures = site.run(sys.executable if name in _OURS else python, name, "commands", hosts, asked)
-            for one in ("cpu_s", "wall_s"):
+            for one in _GROWING:
                 figures[one] *= times / asked
             runs[name].append(figures)
             print(f"round {number + 1}: {_line(name, figures)}", flush=True)
@@ -182,7 +199,7 @@ def compared(site: Site, python: str, names: list[str], hosts: int, times: int, 
     for name, figures in medians.items():
         print(_line(name, figures))
     for name in [one for one in medians if one != "fabric"]:
-        ratios = [f"{one} {medians['fabric'][one] / medians[name][one]:.3f}" for one in ("cpu_s", "wall_s", "rss_mib")]
+        ratios = [f"{one} {medians['fabric'][one] / medians[name][one]:.3f}" for one in (*_GROWING[:3], "rss_mib")]
         print(f"  fabric / {name:12} " + "  ".join(ratios), flush=True)
 
 
@@ -233,6 +250,8 @@ def main() -> None:
         lacking = missing(python)
         for peer in [one for one in asked.peers if one in lacking]:
             print(f"{peer} is left out: {lacking[peer]}")
+        for room in ("fabric", "benchmarks"):  # else the first round would compile, as pip has done for the peers
+            compileall.compile_dir(ROOT / room, quiet=2)
         names = ["fabric", *(one for one in asked.peers if one not in lacking)]
         site = Site(folder, max(asked.hosts, asked.most))
         try:

@@ -9,25 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
+from fabric.store.runs_index import runs_index
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_VERDICT = {
-    "run_id": "VARCHAR",
-    "scenario": "VARCHAR",
-    "backend": "VARCHAR",
-    "outcome": "VARCHAR",
-    "suspects": "STRUCT(component VARCHAR, kind VARCHAR, outcome VARCHAR, hosts VARCHAR[])[]",
-    "not_passed": "STRUCT(probe_id VARCHAR, outcome VARCHAR)[]",
-}
-_RUN = {"run_id": "VARCHAR", "asked": "STRUCT(scenario STRUCT(hosts VARCHAR[]))"}
-_LARGEST_FILE = 256 << 20
-
 # A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts.
 _TABLES = """
-CREATE TEMP TABLE taking_part AS
-  SELECT path, unnest(asked.scenario.hosts) AS host FROM runs;
+CREATE TEMP TABLE verdicts AS SELECT * FROM told SEMI JOIN wanted USING (path);
+CREATE TEMP TABLE taking_part AS SELECT path, unnest(hosts) AS host FROM verdicts;
 CREATE TEMP TABLE bad AS
   SELECT path, probe.outcome AS outcome, unnest(string_split(split_part(probe.probe_id, '/', 2), '+')) AS host,
          contains(split_part(probe.probe_id, '/', 2), '+') AS several, probe.probe_id AS probe_id
@@ -59,19 +49,8 @@ FROM counted ORDER BY troubled DESC, host
 """
 
 _SHARES = """
-WITH values AS (
-  SELECT parse_dirpath(filename) AS path, split_part(probe_id, '/', 2) AS who,
-         regexp_replace(split_part(probe_id, '/', 3), '\\.r[0-9]+$', '') AS name,
-         metric, size_bytes, value
-  FROM read_parquet($files, filename = true, union_by_name = true) WHERE unit = 'Gb/s'),
-chosen AS (SELECT * FROM values WHERE list_contains(string_split(who, '+'), $host) AND regexp_matches(name, $part)),
-normal AS (
-  SELECT v.path, v.name, v.metric, v.size_bytes, median(v.value) AS value
-  FROM values v SEMI JOIN chosen c USING (path, name, metric, size_bytes) GROUP BY ALL)
-SELECT c.path, min(c.value / n.value)
-FROM chosen c JOIN normal n USING (path, name, metric)
-WHERE c.size_bytes IS NOT DISTINCT FROM n.size_bytes AND n.value > 0
-GROUP BY c.path
+SELECT path, min(share) FROM part_share SEMI JOIN wanted USING (path)
+WHERE host = $host AND regexp_matches(name, $part) GROUP BY path
 """
 
 
@@ -82,7 +61,7 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     *component*: a host or a part of it (``gpu003/mlx5_2``): then each run says what it found of that. Raises
     ConfigError when there are no runs, or when no run knows the component; StoreError when a file cannot be read.
     """
-    paths = _directories(results, days)
+    paths = _directories(results.resolve(), days)
     if not paths:
         raise ConfigError([Problem(str(results), 0, "no runs here: expected <scenario>/<run>/run.json")])
     whole = [path for path in paths if (path / "verdict.json").is_file()]
@@ -91,9 +70,9 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     import duckdb
 
     try:
-        with duckdb.connect(":memory:") as database:
-            _load(database, whole)
-            runs = _runs(database, component, whole)
+        with runs_index(results.resolve(), whole) as database:
+            database.execute(_TABLES)
+            runs = _runs(database, component)
             signals = _signals(database)
     except duckdb.Error as exc:
         raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
@@ -109,34 +88,17 @@ def _directories(results: Path, days: int | None) -> list[Path]:
     return sorted((path for path in found if path.name >= since), key=lambda path: (path.name, path))
 
 
-def _load(database: DuckDBPyConnection, paths: Sequence[Path]) -> None:
-    """Only the columns that are asked for: the rest of a verdict is skipped while it is read."""
-    for table, file, columns in (("verdicts", "verdict.json", _VERDICT), ("runs", "run.json", _RUN)):
-        files = [_literal(path / file) for path in paths]
-        database.execute(
-            f"CREATE TEMP TABLE {table} AS SELECT *, parse_dirpath(filename) AS path FROM read_json($files, "
-            f"columns = {columns}, format = 'unstructured', filename = true, maximum_object_size = {_LARGEST_FILE})",
-            {"files": files},
-        )
-    database.execute(_TABLES)
-
-
-def _literal(path: Path) -> str:
-    """DuckDB reads * ? [ in a name as patterns; in brackets they are themselves."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
-
-
-def _runs(database: DuckDBPyConnection, component: str | None, paths: Sequence[Path]) -> list[RunLine]:
+def _runs(database: DuckDBPyConnection, component: str | None) -> list[RunLine]:
     host = component.partition("/")[0] if component else None
     where = "WHERE EXISTS (SELECT 1 FROM taking_part t WHERE t.path = v.path AND t.host = $host)" if host else ""
     rows = database.execute(
-        f"""SELECT v.path, v.run_id, v.scenario, v.backend, v.outcome, len(r.asked.scenario.hosts)
-        FROM verdicts v JOIN runs r USING (path) {where} ORDER BY v.run_id, v.path""",
+        f"""SELECT v.path, v.run_id, v.scenario, v.backend, v.outcome, len(v.hosts)
+        FROM verdicts v {where} ORDER BY v.run_id, v.path""",
         {"host": host} if host else {},
     ).fetchall()
     failed = _by_path(database, "SELECT path, probe_id FROM bad WHERE outcome = 'fail'", host)
     suspected = _by_path(database, "SELECT path, component FROM suspected WHERE true", host)
-    shares = _shares(database, component, paths) if component else {}
+    shares = _shares(database, component) if component else {}
     part = component.partition("/")[2] if component else ""
     return [
         RunLine(
@@ -168,15 +130,12 @@ def _by_path(database: DuckDBPyConnection, query: str, host: str | None) -> dict
     return found
 
 
-def _shares(database: DuckDBPyConnection, component: str, paths: Sequence[Path]) -> dict[str, float]:
+def _shares(database: DuckDBPyConnection, component: str) -> dict[str, float]:
     import re
 
     host, _, part = component.partition("/")
-    files = [_literal(path / "measurements.parquet") for path in paths if (path / "measurements.parquet").is_file()]
-    if not files:
-        return {}
     pattern = rf"(^|[^A-Za-z0-9_]){re.escape(part)}($|[^A-Za-z0-9_])" if part else ""
-    rows: list[Any] = database.execute(_SHARES, {"files": files, "host": host, "part": pattern}).fetchall()
+    rows: list[Any] = database.execute(_SHARES, {"host": host, "part": pattern}).fetchall()
     return dict(rows)
 
 

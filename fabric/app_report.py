@@ -6,11 +6,18 @@ import gc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fabric.app import reopened
+from fabric.app import EVENTS, reopened
+from fabric.config import from_resolved
 from fabric.errors import StoreError
+from fabric.model.judged_run import JudgedRun
+from fabric.plan.plan import plan_scenario
 from fabric.report import derived
+from fabric.report.kept_verdict import FILE, read_kept
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
+from fabric.store.events import read_events
+from fabric.store.results import from_events, replanned
+from fabric.store.run_document import read_run
 
 COMPARISON = "compare.html"
 """Where several runs side by side are written, in the directory of the first."""
@@ -19,14 +26,48 @@ COMPARISON = "compare.html"
 def make_reports(path: Path) -> Path:
     """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
     _spare_the_collector()
-    run = reopened(path)
+    kept = as_kept(path)
+    run = kept or reopened(path)
     directory = Path(run.judged.path)
     try:
         for name, make in derived.MAKERS.items():
             derived.write_text(directory / name, make(run))
+        if kept is None:
+            derived.keep_verdict(run, directory)
     except OSError as exc:
         raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / "report.html"
+
+
+def as_kept(path: Path) -> ShownRun | None:
+    """
+    A run as it was judged before, with nothing judged again.
+
+    None where its verdict was not kept (a small run, a run with changes), or what it rests on has changed since.
+    """
+    path = path.parent / path.readlink() if path.is_symlink() else path
+    if not (path / FILE).is_file():
+        return None
+    document = read_run(path)
+    scenario, inventory = from_resolved(document["asked"])
+    plan = plan_scenario(scenario, inventory)
+    events = list(read_events(path / EVENTS))
+    planned = (slot.probe for phase in plan.phases for component in phase.schedule.components for slot in component)
+    probes = [*planned, *replanned(events)]
+    kept = read_kept(path, [probe.probe_id for probe in probes])
+    if kept is None:
+        return None
+    judged = JudgedRun(
+        scenario=scenario,
+        verdict=kept.verdict,
+        path=str(path),
+        run_id=document["run_id"],
+        elapsed_s=kept.elapsed_s,
+        backend=document["backend"],
+        judged_by=kept.judged_by,
+        again=f"fabric report {path}",
+    )
+    return ShownRun(judged, inventory, probes, from_events(events), document, kept.complete)
 
 
 def csv(path: Path) -> Iterator[str]:

@@ -176,7 +176,8 @@ def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: M
     executor = make_executor(backend or inventory.backend, inventory)
     try:
         topology = inventory.topology
-        names = (*topology.hosts, *(name for name, login in topology.logins.items() if login.management))
+        switches = (name for name, login in topology.logins.items() if login.management)
+        names = (*topology.hosts, *topology.management, *switches)
         carry_out((take_back_all(name, guard, report) for name in names), executor)
     finally:
         executor.close()

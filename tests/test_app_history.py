@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from fabric.app_history import history
 from fabric.errors import ConfigError
 from fabric.report.history import lines, spark
+from fabric.store.runs_index import FOLDER
 from tests.report.shown import run_of
 
 
@@ -95,3 +97,46 @@ def test_old_runs_can_be_left_out(results: Path) -> None:
 
 def test_a_line_of_bars_falls_where_bandwidth_fell() -> None:
     assert spark([1.0, 0.6, None]) == "█▂·"
+
+
+def test_what_was_read_once_is_not_read_again(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    first = history(tmp_path / "copy", component="gpu002/mlx5_3")
+    for path in (tmp_path / "copy" / "self-check").glob("*/verdict.json"):
+        before = path.stat()
+        path.write_bytes(b"x" * before.st_size)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert history(tmp_path / "copy", component="gpu002/mlx5_3") == first
+
+
+def test_a_run_that_was_judged_again_is_read_again(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    before = history(tmp_path / "copy")
+    path = next((tmp_path / "copy" / "self-check").glob("20990101-000000/verdict.json"))
+    document = orjson.loads(path.read_bytes())
+    path.write_bytes(orjson.dumps({**document, "outcome": "marginal", "suspects": []}))
+    after = history(tmp_path / "copy")
+    changed = [new for old, new in zip(before.runs, after.runs, strict=True) if old != new]
+    assert [(run.run_id, run.outcome, run.suspected) for run in changed] == [("20990101-000000", "marginal", ())]
+
+
+def test_a_run_that_is_gone_is_forgotten(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    assert len(history(tmp_path / "copy").runs) == 6
+    shutil.rmtree(tmp_path / "copy" / "self-check" / "20990101-000001")
+    assert len(history(tmp_path / "copy").runs) == 5
+
+
+def test_without_a_place_for_its_file_history_reads_all(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True, ignore=shutil.ignore_patterns(FOLDER))
+    (tmp_path / "copy" / FOLDER).write_text("in the way")
+    assert history(tmp_path / "copy", component="gpu002") == history(results, component="gpu002")
+
+
+def test_a_damaged_file_is_made_again(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    first = history(tmp_path / "copy")
+    file = next((tmp_path / "copy" / FOLDER).iterdir())
+    file.write_bytes(b"no database")
+    assert history(tmp_path / "copy") == first
+    assert file.read_bytes() != b"no database"

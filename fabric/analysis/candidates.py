@@ -11,7 +11,7 @@ from fabric.model.probe import Probe
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import ProbeVerdict
 
-NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce", "pairwise"})
+NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce", "pairwise", "link_burn"})
 """Probes whose bytes leave the host, and so can tell of leaves that other hosts share."""
 
 
@@ -47,7 +47,7 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _tor_all_reduce(probe, topology)
     elif probe.kind in ("group_all_reduce", "concurrent_rings"):
         yield from _group(probe)
-    elif probe.kind == "pairwise":
+    elif probe.kind in ("pairwise", "link_burn"):
         yield from _pairwise(probe, topology)
 
 
@@ -65,7 +65,7 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
     if verdict.named is not None and verdict.named.condition == "garbled":
         yield Component(verdict.named.component, "host", "what the host's tools print cannot be read")
         return
-    if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise"):
+    if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise", "link_burn"):
         return
     named = verdict.named
     for host, device in {_ends(named.component)} if named else _rnics(probe):
@@ -113,7 +113,7 @@ def _pairwise(probe: Probe, topology: Topology) -> Iterator[Component]:
         leaves.update(dict.fromkeys(topology.hosts[host].leaves[rail : rail + 1]))
     for leaf in leaves:
         yield Component(leaf, "leaf", f"the leaf switch {leaf}")
-    a, b = probe.hosts
+    a, b = probe.hosts[0], probe.hosts[-1]
     yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fabric.analysis.altered import alterations, as_altered, unblamed
 from fabric.analysis.as_asked import said
+from fabric.analysis.common_reasons import common_reasons
 from fabric.analysis.effects import windows_report
 from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.judge import Judge
@@ -22,7 +23,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
-from fabric.probes import pairwise
+from fabric.probes import link_burn, pairwise
 
 if TYPE_CHECKING:
     from fabric.analysis.pairs.in_verdict import PairFindings
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 NOT_REACHED = "not reached: the run ended before it"
 
 _BLAMING = (Outcome.FAIL, Outcome.ERROR)
-_REASONS = 4  # of one kind and outcome, in the verdict's reasons
 
 
 def conclude(
@@ -196,18 +196,11 @@ def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], unto
             measured = unjudged(members, verdicts)
             told = {id(probe) for group in measured for probe in group.probes}
             others = (verdicts[probe.probe_id].reason for probe in members if id(probe) not in told)
-            lines += [f"  {text}" for text in (*(group.text for group in measured), *_common_reasons(others))]
+            lines += [f"  {text}" for text in (*(group.text for group in measured), *common_reasons(others))]
         else:
             alone = [verdicts[probe.probe_id].reason for probe in members if probe.probe_id in untold]
-            lines += [f"  {text}" for text in _common_reasons(alone)]
+            lines += [f"  {text}" for text in common_reasons(alone)]
     return lines
-
-
-def _common_reasons(reasons: Iterable[str]) -> list[str]:
-    """Each reason once, the most frequent first; what no suspect speaks for must be explained here."""
-    counted = Counter(reasons).most_common()
-    rest = sum(number for _, number in counted[_REASONS:])
-    return [text for text, _ in counted[:_REASONS]] + ([f"and {rest} more, in verdict.json"] if rest else [])
 
 
 def _components(
@@ -251,6 +244,6 @@ def _parts(probe: Probe) -> Iterable[str]:
     if probe.kind == "loopback":
         yield f"{probe.hosts[0]}/{probe.params['rnic']}"
         yield f"{probe.hosts[0]}/{probe.params['endpoint']}"
-    elif probe.kind in ("rnic_to_rnic", pairwise.KIND):
+    elif probe.kind in ("rnic_to_rnic", pairwise.KIND, link_burn.KIND):
         yield f"{probe.hosts[0]}/{probe.params['rnic']}"
         yield f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"

@@ -22,12 +22,17 @@ BELOW = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds."""
+    """
+    One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds.
+
+    *value_gbps* is what it carried; None with *share*.
+    """
 
     key: Key
     started_s: float
     ended_s: float
     share: float | None
+    value_gbps: float | None = None
 
     def reaches(self, fraction: float) -> bool:
         """Whether it carried at least this share."""
@@ -156,7 +161,8 @@ def _level(sample: Sample, reference_gbps: float | None) -> Level | None:
     if result is None or reference_gbps is None or (sample.value_gbps is None and not sample.gave_up):
         return None
     share = None if sample.gave_up or sample.value_gbps is None else sample.value_gbps / reference_gbps
-    return Level(sample.key, result.started_s, result.ended_s, share)
+    value_gbps = None if share is None else sample.value_gbps
+    return Level(sample.key, result.started_s, result.ended_s, share, value_gbps)
 
 
 def _spacing(levels: Sequence[Level]) -> float | None:

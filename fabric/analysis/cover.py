@@ -5,9 +5,9 @@ A component of which (nearly) every telling probe is bad is a candidate. It lets
 carried, its level; a good probe tells against it only if it carried more (an RNIC held to 240 Gb/s shows nothing on a
 path that never carries more than 200). Bad probes at that level are its own; a slower one may be (two probes shared the
 component) or may have another cause. Greedily, the candidate that owns most of what is still unexplained is taken; of
-equals a part before a path, for a path is bad because of a part of it unless other probes of that part carried more (an
-RNIC that lost 5 % shows on its own node alone, whose paths are the only ones fast enough); then the one that fewest
-probes pass through. Numbers are compared within one kind of probe only.
+equals the one that fewest probes pass through. But a part that explains just what a path does goes before it: a path is
+bad because of a part of it unless other probes of that part carried more (an RNIC that lost 5 % shows on its own node
+alone, whose paths are the only ones fast enough). Numbers are compared within one kind of probe only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ HALF_THE_LOSS = 0.5
 
 _MOST_CANDIDATES = 24  # in the search for other explanations; a bound on its cost
 _MOST_CHOSEN = 3
-
-_BETWEEN_PARTS = ("path", "pair")
 
 _SPECIFIC_FIRST = ("path", "gpu_pcie", "nvlink", "numa", "link", "gpu", "rnic", "pcie_switch", "pair")
 
@@ -118,17 +116,32 @@ def greedy(candidates: Sequence[Candidate], bad: set[str]) -> list[Candidate]:
         best = max(left, key=lambda candidate: _rank(candidate, unexplained))
         if not best.bad & unexplained:
             break
+        if best.component.kind == "path":
+            best = _part_of(best, left, unexplained)
         chosen.append(best)
         unexplained -= best.bad
         left = [candidate for candidate in left if candidate.bad & unexplained]
     return chosen
 
 
-def _rank(candidate: Candidate, unexplained: set[str]) -> tuple[int, int, float, bool, int, int]:
+def _part_of(path: Candidate, left: Sequence[Candidate], unexplained: set[str]) -> Candidate:
+    """The part that explains just what a path does and as surely, where there is one; else the path itself."""
+    shown = path.own & unexplained
+    parts = [
+        other
+        for other in left
+        if other.component.kind != "path"
+        and other.own & unexplained == shown
+        and (other.bad, other.share) == (path.bad, path.share)
+    ]
+    return max(parts, key=lambda candidate: _rank(candidate, unexplained), default=path)
+
+
+def _rank(candidate: Candidate, unexplained: set[str]) -> tuple[int, int, float, int, int]:
     kind = candidate.component.kind
     specific = _SPECIFIC_FIRST.index(kind) if kind in _SPECIFIC_FIRST else len(_SPECIFIC_FIRST)
     own, all_bad = len(candidate.own & unexplained), len(candidate.bad & unexplained)
-    return own, all_bad, candidate.share, kind not in _BETWEEN_PARTS, -candidate.passing_through, -specific
+    return own, all_bad, candidate.share, -candidate.passing_through, -specific
 
 
 def rivals_of(chosen: Sequence[Candidate], candidates: Sequence[Candidate], bad: set[str]) -> list[list[Component]]:

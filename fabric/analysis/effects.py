@@ -7,7 +7,7 @@ from math import inf
 from statistics import median
 
 from fabric.analysis.bit_errors import UNCHANGED, corrected
-from fabric.analysis.course import BELOW, Back, Course, back, course
+from fabric.analysis.course import BELOW, Back, Course, Level, back, course
 from fabric.analysis.samples import Sample, samples
 from fabric.model.change import ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
@@ -56,6 +56,18 @@ def backs(course: Course, windows: Sequence[Window], fraction: float) -> list[Ba
     return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=False)]
 
 
+def _gbps(during: Sequence[Level]) -> tuple[float, float] | None:
+    """
+    The median bandwidth during and before, Gb/s, of the samples that have a share.
+
+    None where they are of different sizes or kinds, whose middle would say nothing.
+    """
+    measured = [(level.value_gbps, level.share) for level in during if level.value_gbps and level.share]
+    if not measured or len({(level.key.kind, level.key.name, level.key.size_bytes) for level in during}) > 1:
+        return None
+    return median(value for value, _ in measured), median(value / share for value, share in measured)
+
+
 def _effect(result: ChangeResult, course: Course) -> ChangeEffect:
     if not result.change.is_fault and course.before == 0:
         return ChangeEffect(result.change.change_id)
@@ -74,5 +86,6 @@ def _effect(result: ChangeResult, course: Course) -> ChangeEffect:
         given_up=len(during) - len(shares),
         spacing_s=course.spacing_s,
         windows=windows,
+        gbps=_gbps(during),
         note=corrected(result.change) if retained is not None and retained >= UNCHANGED else "",
     )

@@ -7,7 +7,8 @@ Each probe against what it must reach: the worst of three comparisons counts, an
 
 Slower than records or peers, above the limit, is FAIL when it is confirmed (``confirm.py``), else MARGINAL: measure it
 again. Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples
-that lie far apart are MARGINAL at least, whatever the median.
+that lie far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and
+one meets the limit, the series is INCONCLUSIVE.
 
 Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
 sequential test (``by_samples.py``) and not by the rules for a single number.
@@ -100,7 +101,9 @@ class Judge:
         slow_series(by_name)  # which tells each series its peers
         standings = Standings(by_name if self.sequential else {}, self._recorded_for)
         return [
-            one.probe for name, one in standings.series.items() if standings.wants_more(name, self._least_gbps(one))
+            one.probe
+            for name, one in standings.series.items()
+            if standings.wants_more(name, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
         ]
 
     def _series(self, one: Series, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
@@ -108,8 +111,7 @@ class Judge:
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
             normal = slow or low
-            expected = normal.median_gbps if normal else None
-            return replace(verdict, expected_gbps=expected, reason=with_spread(verdict, one))
+            return _below_limit(verdict, one, normal.median_gbps if normal else None)
         if slow is not None:
             return slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
         verdict = self._against_record(verdict, one)
@@ -122,8 +124,7 @@ class Judge:
         """One series of as many repetitions as it took to tell."""
         verdict, found = self._absolute(one), standings.of(name)
         if verdict.outcome is Outcome.FAIL:
-            expected = found.normal_gbps if found else None
-            return replace(verdict, expected_gbps=expected, reason=with_spread(verdict, one))
+            return _below_limit(verdict, one, found.normal_gbps if found else None)
         if found is None or not found.by_record:  # there is none, or none that is known well enough for a test
             verdict = self._against_record(verdict, one)
         if found is not None and not verdict.against:
@@ -218,6 +219,27 @@ def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
 def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
     """The verdict of its series."""
     return verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
+
+
+def _below_limit(verdict: ProbeVerdict, one: Series, normal_gbps: float | None) -> ProbeVerdict:
+    """FAIL with what is normal, where that is known; two samples that disagree do not say which of them is right."""
+    if _is_torn(one, verdict.limit_gbps) and one.steadiness is not None:
+        reason = (
+            f"unstable: {one.steadiness.text}, {max(one.values):.1f} meets the {verdict.limit_gbps or 0.0:g} required"
+        )
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}: too few to tell, measure it again")
+    return replace(verdict, expected_gbps=normal_gbps, reason=with_spread(verdict, one))
+
+
+def _is_torn(one: Series, least_gbps: float | None) -> bool:
+    """Two samples that lie far apart, one on either side of the limit."""
+    spread = one.steadiness
+    return (
+        spread is not None
+        and spread.torn
+        and least_gbps is not None
+        and min(one.values) < least_gbps <= max(one.values)
+    )
 
 
 def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerdict:

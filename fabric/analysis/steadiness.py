@@ -44,6 +44,11 @@ class Steadiness:
         return self.n >= LEAST_FOR_CV and (self.cv > self.most_cv or self.dips > 0)
 
     @property
+    def torn(self) -> bool:
+        """Too few to have a median, and too far apart to be one speed: their middle is nothing that was measured."""
+        return self.n < LEAST_FOR_CV and self.cv > self.most_cv
+
+    @property
     def text(self) -> str:
         """``median of 5, least 371.2 Gb/s, CV 0.021``."""
         dips = f", {self.dips} dip{'s' if self.dips > 1 else ''}" if self.dips else ""

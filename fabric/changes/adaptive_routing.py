@@ -1,4 +1,4 @@
-"""Adaptive routing switched on or off: for the whole fabric by subnet managers or switches, or in the RNICs of hosts."""
+"""Adaptive routing on or off: for the whole fabric by subnet managers or switches, or in the RNICs of hosts."""
 
 from __future__ import annotations
 

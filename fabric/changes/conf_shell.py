@@ -16,6 +16,9 @@ from fabric.tools import opensm_conf
 ABSENT = "absent"
 """What ``absent`` says when none of the keys is there."""
 
+WHOLE = "\n# fabric-conf: whole\n"
+"""What ``show`` ends with: a key counts as not there only in a file that was seen to its end."""
+
 _TEXT = r"""
 LC_ALL=C; export LC_ALL; umask 077; set -f;
 fail() { printf 'fabric-conf: %s\n' "$1" >&2; exit 1; };
@@ -122,6 +125,9 @@ absent)
     [ -f "$config" ] || fail "$config: no such file";
     [ -z "$(lines_of 1 "$@" <"$config")" ] || fail "$config: has a key that was not there before";
     printf 'absent %s\n' "$config" ;;
+show)
+    [ -f "$config" ] || fail "$config: no such file";
+    cat -- "$config" && printf '\n# %s\n' 'fabric-conf: whole' ;;
 drop)
     rm -f -- "$backup" "$backup.new" "$new" || fail "$backup: cannot be removed";
     printf 'dropped %s\n' "$backup" ;;
@@ -139,9 +145,9 @@ Says one line on stdout, or exits 1 with a reason on stderr.
 ``set`` copies CONFIG to BACKUP if there is none yet and gives each key its value (mode and owner stay; a key that is
 missing gets a line). ``undo`` gives the lines of the keys back as they are in BACKUP, byte for byte, and touches no
 others: changes of other keys may come and go meanwhile, in any order. Without a BACKUP ``key=value`` says what was
-there, ``key`` that nothing was. ``absent`` succeeds when no line has one of the keys. ``drop`` removes BACKUP. Each may
-be run twice; two that run at the same time in one folder wait for each other. Whether the last line ends with a line
-break stays as it was.
+there, ``key`` that nothing was. ``absent`` succeeds when no line has one of the keys. ``show`` prints the file and then
+``WHOLE``. ``drop`` removes BACKUP. Each may be run twice; two that run at the same time in one folder wait for each
+other. Whether the last line ends with a line break stays as it was.
 """
 
 
@@ -167,6 +173,11 @@ def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
     return tuple(
         word.partition("=")[0] if value is None else word for word, value in zip(words, before.values(), strict=True)
     )
+
+
+def show(config: str) -> Argv:
+    """Print the file, and that this is all of it."""
+    return ("sh", "-c", CONF_SH, "fabric-conf", "show", config, backup_of(config, "show"))
 
 
 def drop(config: str, backup: str) -> Argv:

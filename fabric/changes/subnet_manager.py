@@ -141,9 +141,11 @@ def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | Non
 
 
 def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:
-    stdout, stderr, status = yield from look(context, manager.host, ("cat", manager.config))
+    stdout, stderr, status = yield from look(context, manager.host, conf_shell.show(manager.config))
     if status != 0:
         raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
+    if not stdout.endswith(conf_shell.WHOLE):
+        raise ToolError(f"{manager.host}: {manager.config} was not read to its end: {stdout[-80:]!r}")
     return opensm_conf.parse(stdout)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fabric.checks.needs_of_changes import Alters, altering
 from fabric.model.inventory import Inventory
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
     MIB,
     AllToAllSpec,
@@ -100,10 +101,11 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
 def _of_probe(spec: ProbeSpec, platform: Platform) -> Iterator[HostNeeds]:
     """What one kind of probe needs, where these hosts can take part in it."""
     gpus = len(platform.gpus)
-    if isinstance(spec, LoopbackSpec | RnicToRnicSpec | PairwiseSpec):
+    if isinstance(spec, LoopbackSpec | RnicToRnicSpec | PairwiseSpec | LinkBurnSpec):
         # perftest holds a sending and a receiving half for each queue pair.
         pinned_bytes = 2 * spec.size_bytes * spec.queue_pairs
-        to_gpu = isinstance(spec, LoopbackSpec) and gpus > 0
+        uses_gpus = isinstance(spec, LoopbackSpec) or (isinstance(spec, LinkBurnSpec) and spec.memory == "gpu")
+        to_gpu = uses_gpus and gpus > 0
         yield HostNeeds(programs=("ib_write_bw", "numactl"), cuda=to_gpu, gpudirect=to_gpu, pinned_bytes=pinned_bytes)
     elif isinstance(spec, AllToAllSpec) and gpus > 1:
         yield HostNeeds(programs=("alltoall_perf",))

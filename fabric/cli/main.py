@@ -17,9 +17,13 @@ import click
 _COMMANDS = {
     "check": ("fabric.cli.check", "Look before you measure: does every host have what a scenario needs?"),
     "run": ("fabric.cli.run", "Run a scenario and judge it."),
+    "resume": ("fabric.cli.resume", "Go on with a run that was killed, interrupted or stopped."),
+    "status": ("fabric.cli.status", "How far a run is, or all runs at a glance."),
+    "stop": ("fabric.cli.stop", "End a run that is going on, from anywhere; its changes are taken back."),
     "plan": ("fabric.cli.plan", "Show what a scenario would run, and for how long."),
     "analyze": ("fabric.cli.analyze", "Judge an old run again, with today's code or another baseline."),
     "report": ("fabric.cli.report", "Show the verdict of a run, make its report.html, put runs side by side."),
+    "verify": ("fabric.cli.verify", "Is this certificate of a run true? Whose is it, and which file was changed?"),
     "history": ("fabric.cli.history", "All runs as one history, and the hosts in trouble again and again."),
     "parse": ("fabric.cli.parse", "Read the output of nccl-tests or perftest."),
     "compare": ("fabric.cli.compare", "Compare two runs: before and after a repair, a firmware, a setting."),

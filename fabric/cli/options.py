@@ -31,6 +31,26 @@ def scenario_options(function: _F) -> _F:
     return function
 
 
+def lasting_option(function: _F) -> _F:
+    """How long the whole run lasts, for phases that have a share of it."""
+    return click.option(
+        "--for", "lasts", metavar="TIME", help="How long the whole run lasts, for phases with a share of it: 48h."
+    )(function)
+
+
+def seconds(text: str | None, hint: str) -> float | None:
+    """The time of an option, None where it was not given; refuses what is no duration, or above 30 days."""
+    from pydantic_core import PydanticCustomError
+
+    from fabric.config.quantities import Duration
+    from fabric.config.scenario_file import LONGEST_S
+
+    try:
+        return None if text is None else float(Duration(1, LONGEST_S).parse(text))
+    except PydanticCustomError as exc:
+        raise click.BadParameter(exc.message(), param_hint=hint) from exc
+
+
 def json_option(function: _F) -> _F:
     """One JSON document on stdout and nothing else there."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")(function)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
 @click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
+@click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
+@click.option("--key", type=click.Path(path_type=Path), help="With --certificate: sign it with this Ed25519 key.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
 @json_option
 def command(
@@ -30,6 +32,8 @@ def command(
     open_it: bool,
     as_csv: bool,
     push: str | None,
+    certificate: bool,
+    key: Path | None,
     schema: bool,
     as_json: bool,
 ) -> int:
@@ -46,7 +50,9 @@ def command(
         return 0
     if not runs:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
-    runs = tuple(_newest(run) for run in runs)
+    runs = tuple(newest(run) for run in runs)
+    if certificate or key is not None:
+        return _certify(runs, key)
     if len(runs) > 1:
         return _compare(runs, probe or as_csv or push or as_json, html=html or open_it, open_it=open_it)
     if probe is not None:
@@ -62,7 +68,7 @@ def command(
     return show(app.analyze(runs[0], baseline_path=None, rewrite=False), as_json=as_json)
 
 
-def _newest(path: Path) -> Path:
+def newest(path: Path) -> Path:
     """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
     if (path / "run.json").exists():
         return path
@@ -72,16 +78,46 @@ def _newest(path: Path) -> Path:
     )
 
 
+def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
+    from fabric.app_verify import make_certificate
+    from fabric.report.certificate import EXIT_CODES
+    from fabric.report.output import say
+
+    if len(runs) > 1:
+        raise click.UsageError("--certificate is for one run")
+    path, result = make_certificate(runs[0], key=key)
+    say(f"{result}: {path}")
+    return EXIT_CODES[result]
+
+
 def show(judged: JudgedRun, *, as_json: bool) -> int:
-    """Print a judged run and give its exit code."""
+    """Print a judged run and give its exit code; of a post-repair validation the decision."""
+    from fabric.app_post_repair import is_post_repair
     from fabric.report.console import print_verdict
     from fabric.report.verdict_json import exit_code, verdict_document
 
+    if is_post_repair(judged.scenario):
+        return _show_decision(judged, as_json=as_json)
     if as_json:
         print_json(verdict_document(judged))
     else:
         print_verdict(judged)
     return exit_code(judged.verdict)
+
+
+def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
+    from fabric.app_post_repair import decide
+    from fabric.report.acceptance_text import EXIT_CODES, acceptance_document, acceptance_lines
+    from fabric.report.output import say
+    from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
+
+    found = decide(Path(judged.path), write=True)
+    code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
+    if as_json:
+        print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
+    else:
+        say("\n".join([*acceptance_lines(found), "", judged.path]))
+    return code
 
 
 def _print_output(run: Path, probe: str) -> int:

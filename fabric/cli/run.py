@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, scenario_options
+from fabric.cli.options import json_option, lasting_option, scenario_options, seconds
 from fabric.cli.report import show
 
 if TYPE_CHECKING:
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @scenario_options
+@lasting_option
 @click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says.")
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise."
 )
+@click.option("--because", type=click.Path(path_type=Path), metavar="RUN", help="After a repair: the run that failed.")
+@click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors.")
 @click.option("--yes", is_flag=True, help="Alter a real fabric without asking.")
 @click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md.")
 @json_option
@@ -32,10 +35,13 @@ def command(
     inventory: Path | None,
     hosts: str | None,
     faults: tuple[str, ...],
+    lasts: str | None,
     backend: str | None,
     results: Path,
     seed: int,
+    because: Path | None,
     *,
+    quick: bool,
     yes: bool,
     no_html: bool,
     as_json: bool,
@@ -49,14 +55,14 @@ def command(
     # A polite kill is an interruption: what runs on hosts is ended, what was measured is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with planning():
-        asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults)
+        asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, lasts_s=seconds(lasts, "--for"))
     name = asked.inventory.backend if backend is None else backend
     if name not in BACKENDS:
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
     if faults and name != "mock":
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
     if name != "mock":
-        _agree(asked, yes=yes)
+        agree(asked, yes=yes)
     # The plan lives as long as the run: without this the collector walks through it again and again (measured: 25 to
     # 30 % of the CPU of a run over 512 hosts).
     gc.collect()
@@ -75,7 +81,30 @@ def command(
     return show(judged, as_json=as_json)
 
 
-def _agree(asked: Asked, *, yes: bool) -> None:
+def _asked(
+    scenario: Path,
+    inventory: Path | None,
+    hosts: str | None,
+    faults: tuple[str, ...],
+    because: Path | None,
+    *,
+    quick: bool,
+    lasts_s: float | None,
+) -> Asked:
+    from fabric import app
+    from fabric.errors import ConfigError, Problem
+
+    if because is None and quick:
+        raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
+    if because is None:
+        return app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=lasts_s)
+    from fabric.app_post_repair import Wanted, prepare
+    from fabric.cli.report import newest
+
+    return prepare(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
+
+
+def agree(asked: Asked, *, yes: bool) -> None:
     """Nobody alters a real fabric by accident: a person says yes, or the command line does."""
     from fabric.errors import ConfigError, Problem
     from fabric.report.visible import visible

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.model.inventory import Inventory
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.names import fold
 from fabric.model.scenario import (
+    AgainSpec,
     AllToAllSpec,
     ConcurrentRingsSpec,
     ExpectedRatio,
@@ -21,6 +23,7 @@ from fabric.model.scenario import (
 )
 from fabric.model.topology import Platform
 from fabric.model.verdict import Baseline, Limit
+from fabric.probes.kinds import kind_of
 
 HALF = 0.5
 """A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
@@ -126,16 +129,13 @@ def _asked(platform: Platform, spec: ProbeSpec, *, hosts: int) -> Iterator[_Aske
     if isinstance(spec, LoopbackSpec):
         for link_class in _link_classes(platform):
             yield _Asked("loopback", link_class=link_class, size_bytes=spec.size_bytes)
-    elif isinstance(spec, RnicToRnicSpec):
-        if len(platform.rnics) > 1:
-            yield _Asked("rnic_to_rnic", size_bytes=spec.size_bytes)
-    elif isinstance(spec, PairwiseSpec):
-        if hosts > 1:
-            yield _Asked("pairwise", size_bytes=spec.size_bytes)
+    elif isinstance(spec, RnicToRnicSpec | PairwiseSpec | LinkBurnSpec):
+        if (len(platform.rnics) if isinstance(spec, RnicToRnicSpec) else hosts) > 1:
+            yield _Asked(kind_of(spec).KIND, size_bytes=spec.size_bytes)
     elif isinstance(spec, AllToAllSpec):
         if gpus > 1:
             yield _Asked("all_to_all", size_bytes=spec.sizes_bytes[-1], ranks=gpus)
-    else:
+    elif not isinstance(spec, AgainSpec):  # what it stands for was asked of that run
         yield from _asked_between_hosts(gpus, spec, hosts=hosts)
 
 

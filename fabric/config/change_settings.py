@@ -10,15 +10,23 @@ from fabric.config.entries import valid
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.wording import nearest, quoted
 from fabric.model.change import BlastRadius, ChangeSettings, Lease, SubnetManager
+from fabric.model.topology import Topology
 
 _HERE: KeyPath = ("changes",)
 
 
-def change_settings(tree: Tree, hosts: Collection[str], problems: Problems, *, whole: bool) -> ChangeSettings:
-    """The settings; names are looked up among *hosts* only when those are *whole* (none of them could not be read)."""
+def change_settings(tree: Tree, topology: Topology, problems: Problems, *, whole: bool) -> ChangeSettings:
+    """
+    The settings; hosts are looked up in *topology* only when that is *whole* (none of them could not be read).
+
+    Subnet managers may run on hosts for management, too. In-band tools need RNICs, which only a host under test has.
+    """
     entry = valid(ChangesEntry, tree) or ChangesEntry()
-    if entry.via is not None and whole:
-        _host_exists(entry.via, hosts, (*_HERE, "via"), problems)
+    if entry.via in topology.management:
+        text = f"expected a host under test, whose RNICs lead to the switches, got {quoted(str(entry.via))}"
+        problems.add((*_HERE, "via"), f"{text} (role management)")
+    elif entry.via is not None and whole:
+        _host_exists(entry.via, topology.hosts, (*_HERE, "via"), problems)
     if entry.ufm_url is not None and entry.via is None:
         problems.add((*_HERE, "ufm_url"), "'ufm_url' needs 'via': the host from which it is asked")
     if entry.lease.max_hold < entry.lease.ttl:
@@ -29,7 +37,7 @@ def change_settings(tree: Tree, hosts: Collection[str], problems: Problems, *, w
         here = (*_HERE, "subnet_managers", position)
         _check_manager(manager, seen, here, problems)
         if whole:
-            _host_exists(manager.host, hosts, (*here, "host"), problems)
+            _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
     for what in ("adaptive", "shield"):
         _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
     return _settings(entry)

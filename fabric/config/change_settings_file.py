@@ -60,7 +60,7 @@ class LeaseEntry(Entry):
 class SubnetManagerEntry(Entry):
     """One subnet manager, running or standing by."""
 
-    host: HostName = Field(description="The host it runs on, one of hosts.")
+    host: HostName = Field(description="The host it runs on, one of hosts, of any role.")
     config: Annotated[str, SAFE_PATH] = Field(_MANAGER.config, description="Its configuration file (opensm.conf).")
     reload: Argv = Field(_MANAGER.reload, description="The argv that makes it read that file.")
 

@@ -13,7 +13,9 @@ from fabric.config.matrix import Matrix
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.wording import nearest, one_of, quoted
 from fabric.model.change import AdaptiveRoutingSpec, PortFlapSpec, ShieldSpec
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
+    AgainSpec,
     Expectation,
     ExpectedEnd,
     ExpectedRatio,
@@ -145,9 +147,9 @@ def _apart(one: Where, other: Where) -> bool:
 
 
 def _sizes(probe: ProbeSpec) -> tuple[int, ...]:
-    if isinstance(probe, LoopbackSpec | RnicToRnicSpec | PairwiseSpec):
+    if isinstance(probe, LoopbackSpec | RnicToRnicSpec | PairwiseSpec | LinkBurnSpec):
         return (probe.size_bytes,)
-    return probe.sizes_bytes
+    return () if isinstance(probe, AgainSpec) else probe.sizes_bytes
 
 
 def _ends_while_measured(phase: Phase) -> bool:

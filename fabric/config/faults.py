@@ -6,7 +6,7 @@ import re
 
 from pydantic_core import PydanticCustomError
 
-from fabric.config.inventory_file import COMPONENT, FACTOR, FAULT_KIND, FaultEntry
+from fabric.config.inventory_file import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, FaultEntry
 from fabric.config.lively_faults import is_lively, passing_problem
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scalars import refusal
@@ -21,10 +21,10 @@ _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=
 
 
 def fault(entry: FaultEntry, path: KeyPath, problems: Problems) -> Fault:
-    """The fault; a factor belongs to ``slow`` and to nothing else."""
-    if entry.kind == "slow" and entry.factor is None:
-        problems.add(path, "'factor' is required with kind slow: the fraction of its bandwidth that is left")
-    if entry.kind != "slow" and entry.factor is not None:
+    """The fault; a factor belongs to kinds that leave a part of the bandwidth, and to no other."""
+    if entry.kind in PARTIAL and entry.factor is None:
+        problems.add(path, f"'factor' is required with kind {entry.kind}: the fraction of its bandwidth that is left")
+    if entry.kind not in PARTIAL and entry.factor is not None:
         problems.add((*path, "factor"), f"'factor' goes with kind slow, not with {entry.kind}")
     return Fault(entry.component, entry.kind, 1.0 if entry.factor is None else entry.factor)
 
@@ -53,8 +53,15 @@ def _entry(text: str) -> FaultEntry:
 
 def component_problem(component: str, kind: str, topology: Topology) -> str | None:
     """Why a component does not exist or cannot have that kind of fault, or None when all is well."""
+    if kind in ("replaced", "outdated"):
+        return _other_part_problem(component, kind, topology)
     if is_lively(kind):
         return component_problem(component, "slow", topology) or passing_problem(component, kind, topology)
+    return _fault_problem(component, kind, topology)
+
+
+def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
+    """The same of a fault that is there all the time."""
     name, slash, part = component.partition("/")
     host = topology.hosts.get(name)
     if kind == "garbage" and (slash or host is None):
@@ -76,6 +83,18 @@ def component_problem(component: str, kind: str, topology: Topology) -> str | No
     if not arrow:
         return None if part in parts else f"{quoted(part)} is not a part of {name}{nearest(part, parts)}"
     return _path_problem(host, device, end)
+
+
+def _other_part_problem(component: str, kind: str, topology: Topology) -> str | None:
+    """What has a serial number can be replaced, what has a firmware of its own can be outdated."""
+    name, _, part = component.partition("/")
+    host = topology.hosts.get(name)
+    if host is None:
+        return f"no host {quoted(name)}{nearest(name, topology.hosts)}"
+    devices = tuple(host.platform.rnic_by_device)
+    more = (*(f"{device}{PORT}" for device in devices), *host.platform.gpu_by_name)
+    those = devices if kind == "outdated" else (*devices, *more)
+    return None if part in those else f"{quoted(part)} of {name} cannot be {kind}{nearest(part, those)}"
 
 
 def _parts(platform: Platform) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     topology, whole = _topology(tree, problems)
     _baselines_exist(tree, path, problems)
     mock = _mock(tree, topology, problems, whole=whole)
-    changes = change_settings(tree.get("changes", {}), topology.hosts, problems, whole=whole)
+    changes = change_settings(tree.get("changes", {}), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     file = InventoryFile.model_validate(tree)
@@ -80,11 +80,16 @@ def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool
     )
     host_names = parts.Names("hosts", problems)
     host_entries = list(valid_items(HostsEntry, tree.get("hosts"), ("hosts",)))
-    hosts = parts.hosts(host_entries, known, host_names)
+    tested = [(path, entry) for path, entry in host_entries if entry.role == "test"]
+    hosts = parts.hosts(tested, known, host_names)
+    management = parts.management([each for each in host_entries if each[1].role == "management"], host_names)
+    if host_entries and not tested:
+        problems.add(("hosts",), "expected a host with role test: there is nothing to measure")
     for name in sorted(host_names.taken & switch_names.taken):
         problems.add(("switches",), f"{quoted(name)} names a host and a switch")
-    whole = complete and _as_many(tree.get("hosts"), host_entries) and len(hosts) == host_names.asked > 0
-    return Topology(hosts, switches, uplinks), whole
+    made = len(hosts) + len(management)
+    whole = complete and _as_many(tree.get("hosts"), host_entries) and made == host_names.asked > 0
+    return Topology(hosts, switches, uplinks, management), whole
 
 
 def _as_many(raw: Tree | None, entries: Sized) -> bool:

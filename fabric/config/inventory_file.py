@@ -18,12 +18,16 @@ BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")
 TIERS = ("leaf", "spine", "core")
 MANAGEMENT = ("nvue",)
+ROLES = ("test", "management")
 
 LineRate = Annotated[float, Decimal(1, 10_000)]
 PathText = Annotated[str, Line("a path", most=4096)]
 
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
-FAULT_KIND = Choice(("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot"))
+_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
+FAULT_KIND = Choice((*_KINDS, "dipping", "fading", "heat_sick"))
+PARTIAL = ("slow", "dipping", "fading", "heat_sick")
+"""Kinds of faults with a factor: what is left of the bandwidth."""
 FACTOR = Decimal(0.001, 0.999)
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 
@@ -84,7 +88,12 @@ class HostsEntry(Entry):
     """Hosts that are alike; racks and units are counted over them in the order written."""
 
     names: Annotated[Folded, FoldedNames()] = Field(description="Which hosts: gpu[001-016].")
-    platform: Annotated[str, SAFE_NAME] = Field(description="Their layout, one of platforms.")
+    role: Annotated[str, Choice(ROLES)] = Field(
+        "test", description="test, or management: a subnet manager's or UFM's host, on which nothing is measured."
+    )
+    platform: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Their layout, one of platforms; required of hosts under test."
+    )
     address: Annotated[Template, TemplateText(("name", "unit", "rack"))] | None = Field(
         None, description="Where each is reached; {name} when left out."
     )
@@ -162,9 +171,12 @@ class FaultEntry(Entry):
     component: Annotated[str, COMPONENT] = Field(
         description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
     )
-    kind: Annotated[str, FAULT_KIND] = Field(description="slow, broken, hanging, absent, garbage, lemon or hot.")
+    kind: Annotated[str, FAULT_KIND] = Field(
+        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; "
+        "dipping, fading or heat_sick."
+    )
     factor: Annotated[float, FACTOR] | None = Field(
-        None, description="With slow: the fraction of its bandwidth that is left."
+        None, description="With slow, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
     )
 
 

@@ -15,11 +15,20 @@ from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
 from fabric.config.tool_settings import env_problems
 from fabric.config.wording import nearest, quoted
 from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
-from fabric.model.scenario import LocaliseSettings, LoopbackSpec, PairwiseSpec, Phase, RnicToRnicSpec, Where
+from fabric.model.link_burn import LinkBurnSpec
+from fabric.model.scenario import (
+    LocaliseSettings,
+    LoopbackSpec,
+    PairwiseSpec,
+    Phase,
+    RnicToRnicSpec,
+    Where,
+)
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
 PHASES_MOST = 2000
 
+_WITHOUT_ENV = (LoopbackSpec, RnicToRnicSpec, PairwiseSpec, LinkBurnSpec)  # no collectives
 _AR, _SL = "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_SL"
 
 
@@ -46,7 +55,7 @@ class Decoder:
         probes = probe_specs(entry.probes, (*path, "probes"), self.problems)
         env_problems(entry.env, (*path, "env"), self.problems)
         env = self._env(entry, changes, path)
-        if env and all(isinstance(spec, LoopbackSpec | RnicToRnicSpec | PairwiseSpec) for spec in probes):
+        if env and all(isinstance(spec, _WITHOUT_ENV) for spec in probes):
             at = (*path, "env") if entry.env else (*path, "changes")
             self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
         localise = None if entry.localise is None else _localise(entry.localise)
@@ -54,7 +63,19 @@ class Decoder:
             self.problems.add(
                 (*path, "localise"), "it needs a pairwise probe in this phase: further rounds are of pairs"
             )
-        return Phase(entry.name, probes, entry.needs, changes, env, where=where, localise=localise)
+        if entry.for_ is not None and entry.share is not None:
+            self.problems.add((*path, "share"), "a phase has a 'for' or a 'share', not both")
+        return Phase(
+            name=entry.name,
+            probes=probes,
+            needs=entry.needs,
+            changes=changes,
+            env=env,
+            where=where,
+            localise=localise,
+            for_s=None if entry.for_ is None else float(entry.for_),
+            share=entry.share,
+        )
 
     def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
         """The variables of the phase: its own, and what adaptive routing for the job alone asks NCCL for."""
@@ -120,6 +141,8 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
                 where=phase.where,
                 round=number,
                 localise=phase.localise,
+                for_s=phase.for_s,
+                share=phase.share,
             )
             if len(made.name) > NAME_MOST:
                 text = (

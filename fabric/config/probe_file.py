@@ -11,8 +11,10 @@ from fabric.config.entries import Entry
 from fabric.config.quantities import Duration, Size, geometric
 from fabric.config.scalars import SAFE_NAME, Choice, Flag, Whole, refusal
 from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
     GIB,
+    AgainSpec,
     AllToAllSpec,
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
@@ -32,12 +34,18 @@ PROBE_KINDS = (
     "group_all_reduce",
     "concurrent_rings",
     "pairwise",
+    "again",
+    "link_burn",
 )
 ORDERS = ("sorted", "random")
+BURN_ROUTINGS = ("ftree", "updn", "minhop", "ar", "ecmp")
+MEMORIES = ("gpu", "host")
 PAIRINGS = ("across", "neighbours", "random")
 
 _LOOPBACK, _RNICS, _ALL_TO_ALL, _TOR = LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec(), TorAllReduceSpec()
 _GROUP, _RINGS, _PAIRS = GroupAllReduceSpec(), ConcurrentRingsSpec(), PairwiseSpec()
+_AGAIN = AgainSpec()
+_BURN = LinkBurnSpec()
 
 Name = Annotated[str, SAFE_NAME]
 MessageSize = Annotated[int, Size(1, GIB)]
@@ -153,6 +161,28 @@ class PairwiseEntry(Entry):
     repeat: Repeat = Field(_PAIRS.repeat, description=_REPEAT_TEXT)
 
 
+class AgainEntry(Entry):
+    """The probes that did not pass in an earlier run."""
+
+    name: Name = Field(_AGAIN.name, description=_NAME_TEXT)
+    repeat: Repeat = Field(_AGAIN.repeat, description=_REPEAT_TEXT)
+
+
+class LinkBurnEntry(Entry):
+    """Flows between RNICs in stages that load every link."""
+
+    name: Name = Field(_BURN.name, description=_NAME_TEXT)
+    routing: Annotated[str, Choice(BURN_ROUTINGS)] = Field(
+        _BURN.routing, description="How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp."
+    )
+    size: MessageSize = Field(_BURN.size_bytes, description="Message size (ib_write_bw --size).")
+    memory: Annotated[str, Choice(MEMORIES)] = Field(
+        _BURN.memory, description="Where the buffers are: gpu (the nearest of the RNIC, if it has one) or host."
+    )
+    duration: Annotated[int, Duration(1, 86400)] = Field(_BURN.duration_s, description="How long each stage runs.")
+    queue_pairs: QueuePairs = Field(_BURN.queue_pairs, description="Queue pairs of each flow.")
+
+
 class LoopbackProbe(Entry):
     """The probe kind loopback."""
 
@@ -201,6 +231,20 @@ class PairwiseProbe(Entry):
     )
 
 
+class AgainProbe(Entry):
+    """The probe kind again."""
+
+    again: AgainEntry = Field(description="The probes that did not pass in the run of --because, repeated.")
+
+
+class LinkBurnProbe(Entry):
+    """The probe kind link_burn."""
+
+    link_burn: LinkBurnEntry = Field(
+        description="Flows between RNICs, in stages that load every link to half its rate or more (ib_write_bw)."
+    )
+
+
 def _one_kind(value: object) -> object:
     """``loopback`` or ``{loopback: {…}}`` as the latter; anything else is refused."""
     whole = {value: {}} if isinstance(value, str) else value
@@ -220,7 +264,9 @@ ProbeEntry = Annotated[
     | Annotated[TorAllReduceProbe, Tag("tor_all_reduce")]
     | Annotated[GroupAllReduceProbe, Tag("group_all_reduce")]
     | Annotated[ConcurrentRingsProbe, Tag("concurrent_rings")]
-    | Annotated[PairwiseProbe, Tag("pairwise")],
+    | Annotated[PairwiseProbe, Tag("pairwise")]
+    | Annotated[AgainProbe, Tag("again")]
+    | Annotated[LinkBurnProbe, Tag("link_burn")],
     Discriminator(lambda whole: next(iter(whole))),
     BeforeValidator(_one_kind),
 ]

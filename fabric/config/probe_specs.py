@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fabric.config.probe_file import (
+    AgainProbe,
     AllToAllEntry,
     AllToAllProbe,
     ConcurrentRingsEntry,
     ConcurrentRingsProbe,
     GroupAllReduceEntry,
     GroupAllReduceProbe,
+    LinkBurnEntry,
+    LinkBurnProbe,
     LoopbackEntry,
     LoopbackProbe,
     PairwiseEntry,
@@ -20,7 +23,9 @@ from fabric.config.probe_file import (
 )
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.wording import quoted
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
+    AgainSpec,
     AllToAllSpec,
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
@@ -68,8 +73,12 @@ def _spec(probe: ProbeEntry) -> ProbeSpec:
         return _group_all_reduce(probe.group_all_reduce)
     if isinstance(probe, ConcurrentRingsProbe):
         return _concurrent_rings(probe.concurrent_rings)
+    if isinstance(probe, LinkBurnProbe):
+        return _link_burn(probe.link_burn)
     if isinstance(probe, PairwiseProbe):
         return _pairwise(probe.pairwise)
+    if isinstance(probe, AgainProbe):
+        return AgainSpec(name=probe.again.name, repeat=probe.again.repeat)
     return _tor_all_reduce(probe.tor_all_reduce)
 
 
@@ -91,6 +100,17 @@ def _pairwise(entry: PairwiseEntry) -> PairwiseSpec:
         duration_s=entry.duration,
         queue_pairs=entry.queue_pairs,
         repeat=entry.repeat,
+    )
+
+
+def _link_burn(entry: LinkBurnEntry) -> LinkBurnSpec:
+    return LinkBurnSpec(
+        name=entry.name,
+        routing=entry.routing,
+        memory=entry.memory,
+        size_bytes=entry.size,
+        duration_s=entry.duration,
+        queue_pairs=entry.queue_pairs,
     )
 
 

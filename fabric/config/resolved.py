@@ -40,6 +40,7 @@ class _InventoryDocument:
     uplinks: tuple[Uplinks, ...]
     changes: ChangeSettings = field(default_factory=ChangeSettings)  # runs before changes have none
     logins: dict[str, Login] = field(default_factory=dict)  # switches that are reached themselves
+    management: dict[str, Login] = field(default_factory=dict)  # machines that are not under test
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         switches=tuple((tier, tuple(switch.name for switch in run)) for tier, run in runs),
         uplinks=topology.uplinks,
         changes=inventory.changes,
-        logins=dict(topology.logins),
+        logins={name: login for name, login in topology.logins.items() if name in topology.switches},
+        management=dict(topology.management),
     )
 
 
@@ -106,7 +108,7 @@ def _inventory(document: _InventoryDocument) -> Inventory:
     return Inventory(
         name=document.name,
         source=document.source,
-        topology=Topology(hosts, switches, document.uplinks),
+        topology=Topology(hosts, switches, document.uplinks, document.management),
         backend=document.backend,
         ssh=document.ssh,
         process=document.process,

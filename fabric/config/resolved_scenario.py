@@ -13,8 +13,10 @@ from fabric.model.change import (
     PortFlapSpec,
     ShieldSpec,
 )
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import (
+    AgainSpec,
     AllToAllSpec,
     ConcurrentRingsSpec,
     Expectation,
@@ -42,6 +44,8 @@ ProbeRow = (
     | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
     | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
     | tuple[Literal["pairwise"], PairwiseSpec]
+    | tuple[Literal["again"], AgainSpec]
+    | tuple[Literal["link_burn"], LinkBurnSpec]
 )
 
 _KINDS: dict[type[ProbeSpec], str] = {
@@ -52,6 +56,8 @@ _KINDS: dict[type[ProbeSpec], str] = {
     GroupAllReduceSpec: "group_all_reduce",
     ConcurrentRingsSpec: "concurrent_rings",
     PairwiseSpec: "pairwise",
+    AgainSpec: "again",
+    LinkBurnSpec: "link_burn",
 }
 
 
@@ -97,6 +103,8 @@ class _PhaseDocument:
     where: Where = ()
     round: int = 1
     localise: LocaliseSettings | None = None
+    for_s: float | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,8 @@ class ScenarioDocument:
     expect: tuple[ExpectRow, ...] = ()
     allow: tuple[str, ...] = ()
     sample: SampleSettings | None = None
+    identity: bool = False
+    lasts_s: float | None = None
 
 
 def scenario_document(scenario: Scenario) -> ScenarioDocument:
@@ -129,6 +139,8 @@ def scenario_document(scenario: Scenario) -> ScenarioDocument:
         expect=expect,
         allow=scenario.allow,
         sample=scenario.sample,
+        identity=scenario.identity,
+        lasts_s=scenario.lasts_s,
     )
 
 
@@ -145,6 +157,8 @@ def _phase_document(phase: Phase) -> _PhaseDocument:
         where=phase.where,
         round=phase.round,
         localise=phase.localise,
+        for_s=phase.for_s,
+        share=phase.share,
     )
 
 
@@ -161,6 +175,8 @@ def scenario_of(document: ScenarioDocument) -> Scenario:
         expect=tuple(each for _, each in document.expect),
         allow=document.allow,
         sample=document.sample,
+        identity=document.identity,
+        lasts_s=document.lasts_s,
     )
 
 
@@ -175,4 +191,6 @@ def _phase(document: _PhaseDocument) -> Phase:
         where=document.where,
         round=document.round,
         localise=document.localise,
+        for_s=document.for_s,
+        share=document.share,
     )

@@ -68,6 +68,8 @@ def load_scenario(
         expect=body.expect,
         allow=file.allow,
         sample=file.sample.settings() if file.sample is not None else None,
+        identity=file.identity,
+        lasts_s=None if file.for_ is None else float(file.for_),
     )
     return scenario, inventory
 

@@ -12,7 +12,7 @@ from fabric.config.expect_file import ExpectEntry
 from fabric.config.probe_file import ProbeEntry
 from fabric.config.quantities import Duration
 from fabric.config.sample_file import SampleEntry
-from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Line, Whole, refusal
+from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.config.selection import HostsText, Selection
 from fabric.config.tool_settings import AsWritten, Env
 from fabric.model.repetition import AS_WRITTEN, AUTO
@@ -29,6 +29,10 @@ MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length
 
 
 _LOCALISE = LocaliseSettings()
+
+
+LONGEST_S = 30 * 86_400
+"""Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
 
 
 class LocaliseEntry(Entry):
@@ -67,6 +71,12 @@ class PhaseEntry(Entry):
     localise: (
         Annotated[LocaliseEntry, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseEntry)] | None
     ) = Field(None, description="auto: further rounds of its pairwise probes find the bad part.")
+    for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
+        None, alias="for", description="It is run again and again for so long: 4h, by the planned durations."
+    )
+    share: Annotated[float, Decimal(0.001, 1)] | None = Field(
+        None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
+    )
     probes: tuple[ProbeEntry, ...] = Field(min_length=1, max_length=64, description="What is measured, in this order.")
 
 
@@ -112,6 +122,12 @@ class ScenarioFile(Entry):
     judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
     expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
     sample: SampleEntry | None = Field(None, description="What is read on the hosts while the run works.")
+    for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
+        None, alias="for", description="How long the whole run lasts, for phases with a share of it; or --for."
+    )
+    identity: Annotated[bool, Flag()] = Field(
+        False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."
+    )
     allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
         (), max_length=len(ALLOWED), description="Guard rails that are lifted: isolate, busy_hosts, blast_radius."
     )

@@ -101,6 +101,10 @@ def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], 
         except ValueError as exc:
             say(shown(str(exc)))
     unknown = sorted(wanted - topology.hosts.keys())
+    managing = [name for name in unknown if name in topology.management]
+    if managing:
+        say(f"{some(managing)}: role management, nothing is measured there")
+        unknown = [name for name in unknown if name not in topology.management]
     if unknown:
         word = "host is" if len(unknown) == 1 else f"{len(unknown)} hosts are"
         say(f"{word} not in the inventory: {some(unknown)}{nearest(unknown[0], topology.hosts)}")

@@ -124,6 +124,10 @@ def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names
     """Every host by name, in the order written."""
     found: dict[str, Host] = {}
     for path, entry in entries:
+        if entry.platform is None:
+            names.problems.add(path, "'platform' is required here")
+            names.take(entry.names, (*path, "names"))
+            continue
         if entry.platform not in parts.platform_names:
             hint = nearest(entry.platform, parts.platform_names)
             names.problems.add((*path, "platform"), f"no platform {quoted(entry.platform)} under platforms:{hint}")
@@ -134,6 +138,26 @@ def hosts(entries: Iterable[tuple[KeyPath, HostsEntry]], parts: HostParts, names
             made = [maker.host(name, position) for position, name in enumerate(members)]
             maker.check(made, parts)
             found.update((host.name, host) for host in made)
+    return found
+
+
+def management(entries: Iterable[tuple[KeyPath, HostsEntry]], names: Names) -> dict[str, Login]:
+    """How each machine for management is reached, by name; they have no layout and no cables that we alter."""
+    found: dict[str, Login] = {}
+    for path, entry in entries:
+        for key in ("platform", "rack", "hosts_per_rack", "leaves", "hosts_per_unit"):
+            if getattr(entry, key) is not None:
+                names.problems.add((*path, key), f"'{key}' goes with role test: nothing is measured on these hosts")
+        address = entry.address or _NAME
+        made = {}
+        for name in names.take(entry.names, (*path, "names")):
+            made[name] = Login(address.text({"name": name, "unit": 0, "rack": 0}))
+        wrong = next((login.address for login in made.values() if not ADDRESS_PATTERN.fullmatch(login.address)), None)
+        if address.fields - {"name"}:
+            names.problems.add((*path, "address"), "only {name} is known of hosts for management")
+        elif wrong is not None:
+            names.problems.add((*path, "address"), f"{quoted(wrong)} is not usable as address")
+        found.update(made)
     return found
 
 

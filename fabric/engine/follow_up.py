@@ -8,13 +8,14 @@ again, until none wants more or has anything left to spend. A follow-up only dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from fabric.model.follow_up import Limits
 from fabric.model.probe import Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
+from fabric.store.so_far import Round
 
 __all__ = ["FollowUp", "FollowUps", "Limits"]
 
@@ -52,13 +53,23 @@ class _Spent:
 
 
 class FollowUps:
-    """The follow-ups of one phase: asks them in order and keeps each within its limits."""
+    """
+    The follow-ups of one phase: asks them in order and keeps each within its limits.
 
-    def __init__(self, parts: Sequence[FollowUp], phase_plan: PhasePlan) -> None:
+    *had*: what each was given (by name) before the run was interrupted.
+    """
+
+    def __init__(
+        self, parts: Sequence[FollowUp], phase_plan: PhasePlan, had: Mapping[str, Round] | None = None
+    ) -> None:
         self._phase_plan = phase_plan
         limited = ((part, part.limits(phase_plan)) for part in parts)
         self._parts = [(part, limits) for part, limits in limited if limits is not None]
-        self._spent: dict[int, _Spent] = {}
+        self._spent = {
+            number: _Spent(had[part.name].since_s, had[part.name].rounds, had[part.name].probes)
+            for number, (part, _) in enumerate(self._parts)
+            if had is not None and part.name in had
+        }
         self._known = {slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots}
 
     def next(

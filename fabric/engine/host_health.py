@@ -7,6 +7,7 @@ mean that part (a hung RNIC must not take its host out of the run).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
@@ -35,11 +36,15 @@ class _Row:
 
 
 class HostHealth:
-    """Counts errors; what is out (a host, or one of its parts) stays out for the run."""
+    """
+    Counts errors; what is out (a host, or one of its parts) stays out for the run.
 
-    def __init__(self) -> None:
+    *out*: what went out before the run was interrupted, and why.
+    """
+
+    def __init__(self, out: Mapping[str, str] | None = None) -> None:
         self._rows: dict[str, _Row] = {}
-        self._out: dict[str, str] = {}
+        self._out: dict[str, str] = dict(out or {})
 
     @property
     def any_out(self) -> bool:

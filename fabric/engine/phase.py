@@ -10,9 +10,11 @@ from fabric.engine.held_changes import HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import Interruption
 from fabric.engine.observer import Observer
+from fabric.engine.phase_past import NEW, PhasePast, planned
 from fabric.engine.probe_run import ProbeRun
 from fabric.engine.replanning import Replanning
 from fabric.engine.timers import Timers
+from fabric.engine.waiting import Waiting
 from fabric.engine.welcome import Refusal, Welcome
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -40,18 +42,21 @@ class PhaseRun:
         interruption: Interruption,
         changes: HeldChanges | None = None,
         follow_ups: Sequence[FollowUp] = (),
+        past: PhasePast = NEW,
     ) -> None:
         self._phase = plan.phase.name
-        self._follow_ups = FollowUps(follow_ups, plan)
+        self._follow_ups = FollowUps(follow_ups, plan, past.rounds)
         self._changes, self._interruption = changes, interruption
         self._given_up = ""
         self._heeded = 0
         self._interrupted = False
         self._topology, self._executor, self._directory = topology, executor, directory
         self._observer, self._health, self._welcome = observer, health, Welcome(excluded, health)
-        self._waiting: list[list[Probe]] = [[slot.probe for slot in slots] for slots in plan.schedule.components]
-        planned = (probe for waiting in self._waiting for probe in waiting)
-        self._replanning = Replanning(planned, topology, self._welcome)
+        self._waiting = [Waiting(probes) for probes in past.waiting(plan)]
+        self._begun = past.attempts
+        self._replanning = Replanning(planned(plan), topology, self._welcome)
+        for lost, probe in past.instead:
+            self._replanning.remember(lost, probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
         self._held: set[str] = set()
         self._running: dict[Ticket, ProbeRun] = {}
@@ -59,7 +64,7 @@ class PhaseRun:
         self._unstarted: list[ProbeRun] = []
         self._unheard: deque[Happening] = deque()
         self._timers = Timers()
-        self._results: list[ProbeResult] = []
+        self._results: list[ProbeResult] = list(past.results.values())
 
     def run(self) -> list[ProbeResult]:
         """Until no probe is waiting or running, and every change is taken back."""
@@ -95,7 +100,7 @@ class PhaseRun:
             if not probes:
                 return False
             self._directory.followed_up(probes, because, self._executor.now())
-            self._waiting.append(list(probes))
+            self._waiting.append(Waiting(probes))
             self._dispatch([len(self._waiting) - 1])
             if self._alive:
                 return True
@@ -184,10 +189,10 @@ class PhaseRun:
             self._running.pop(ticket, None)
         if self._interrupted:
             return  # not reached: that is neither the fabric's fault nor ours
-        self._directory.finished(result, run.outputs)
         if run.lost_midway and self._may_try_again(run) and self._welcome.refusal(run.probe) is None:
+            self._directory.finished(result, run.outputs, again=True)
             self._first[run.probe.probe_id] = result
-            self._waiting[run.component].insert(0, run.probe)
+            self._waiting[run.component].put_first(run.probe)
             return
         self._note(result)
         if run.missing is not None:
@@ -196,10 +201,13 @@ class PhaseRun:
         refusal = self._welcome.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal, run.component)
+        # Last, so that whatever a crash leaves of these lines, a finished probe is one whose consequences are written.
+        self._directory.finished(result, run.outputs)
 
     def _may_try_again(self, run: ProbeRun) -> bool:
         """A lost session is forgiven once a probe, but not while a change may be in force on what was lost."""
-        return run.attempt == 1 and not self._given_up and not (self._changes is not None and self._changes.open)
+        first = run.probe.probe_id not in self._first
+        return first and not self._given_up and not (self._changes is not None and self._changes.open)
 
     def _note(self, result: ProbeResult) -> None:
         self._results.append(result)
@@ -237,34 +245,28 @@ class PhaseRun:
 
     def _choose(self, component: int) -> list[ProbeRun]:
         """Take claims for what may start now; answer for what may not run at all; keep the rest waiting."""
-        begun: list[ProbeRun] = []
-        kept: list[Probe] = []
-        held = self._held
-        all_welcome = self._welcome.to_all and not self._given_up
-        for probe in self._waiting[component]:  # which grows meanwhile, when a pair is re-planned
-            if not all_welcome and self._turned_away(probe, component):
-                continue
-            if held.isdisjoint(probe.claims):
-                held.update(probe.claims)
-                attempt = 2 if probe.probe_id in self._first else 1
-                begun.append(ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt))
-            else:
-                kept.append(probe)
-        self._waiting[component] = kept
+        if self._given_up or not self._welcome.to_all:
+            self._turn_away(component)
+        begun = []
+        for probe in self._waiting[component].start(self._held):
+            self._held.update(probe.claims)
+            attempt = self._begun.get(probe.probe_id, 0) + (2 if probe.probe_id in self._first else 1)
+            begun.append(ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt))
         return begun
 
-    def _turned_away(self, probe: Probe, component: int) -> bool:
+    def _turn_away(self, component: int) -> None:
         """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
+        waiting = self._waiting[component]
         if self._given_up:
-            if not self._interrupted:
-                self._answer(probe, Outcome.ERROR, self._given_up, None)
-            return True
-        refusal = self._welcome.refusal(probe)
-        if refusal is None:
-            return False
-        refusal = self._replan(probe, refusal, component)
-        self._answer(probe, refusal.outcome, refusal.reason, refusal.error_host)
-        return True
+            for probe in waiting.take(lambda _: True):
+                if not self._interrupted:
+                    self._answer(probe, Outcome.ERROR, self._given_up, None)
+            return
+        for probe in waiting.take(lambda probe: self._welcome.refusal(probe) is not None):
+            refusal = self._welcome.refusal(probe)
+            if refusal is not None:
+                refusal = self._replan(probe, refusal, component)
+                self._answer(probe, refusal.outcome, refusal.reason, refusal.error_host)
 
     def _replan(self, probe: Probe, refusal: Refusal, component: int) -> Refusal:
         """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""

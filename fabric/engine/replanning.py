@@ -34,6 +34,12 @@ class Replanning:
         self._lost: dict[str, str] = {}  # by host: whom it lost
         self._made: set[str] = set()
 
+    def remember(self, lost: Probe, probe: Probe) -> None:
+        """Before the run was interrupted *probe* was planned instead of *lost*."""
+        self._made.add(probe.probe_id)
+        for left in set(lost.hosts).intersection(probe.hosts):
+            self._lost.update((left, host) for host in lost.hosts if host != left)
+
     def instead(self, probe: Probe, refusal: Refusal) -> Instead:
         """What to do about a probe that is refused, or was lost, because of one of its hosts."""
         left = next((host for host in probe.hosts if host != refusal.host), None)

@@ -10,12 +10,14 @@ from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import listening
 from fabric.engine.observer import Observer
 from fabric.engine.phase import PhaseRun
+from fabric.engine.phase_past import PhasePast, past_of
 from fabric.engine.stop_file import StopFile
 from fabric.model.probe import ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.ports import Executor
 from fabric.store.run_directory import RunDirectory
+from fabric.store.so_far import SoFar
 
 Gate = Callable[[PhasePlan, Sequence[ProbeResult]], Mapping[str, str]]
 """Which hosts did not pass a phase, and why; asked after a phase that a later one needs."""
@@ -31,9 +33,10 @@ def run_plan(
     gate: Gate,
     changing: Changing | None = None,
     follow_ups: Sequence[FollowUp] = (),
+    so_far: SoFar | None = None,
 ) -> list[ProbeResult]:
     """
-    Every probe's result, in order of finishing.
+    Every probe's result, in order of finishing; *so_far* is what was done before the run was interrupted.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
     *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. Raises
@@ -41,11 +44,18 @@ def run_plan(
     """
     needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
     failed: dict[str, Mapping[str, str]] = {}
-    health = HostHealth()
+    so_far = so_far or SoFar()
+    health = HostHealth(so_far.out)
     results: list[ProbeResult] = []
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
         for number, phase_plan in enumerate(plan.phases):
             phase = phase_plan.phase
+            past = past_of(phase_plan, so_far)
+            if _is_over(phase_plan, past, so_far):
+                results.extend(past.results.values())
+                if phase.name in needed:
+                    failed[phase.name] = gate(phase_plan, tuple(past.results.values()))
+                continue
             excluded = {
                 host: f"did not pass {need}: {why}"
                 for need in phase.needs
@@ -65,15 +75,22 @@ def run_plan(
                 interruption=interruption,
                 changes=_held(phase_plan, number, changing, executor, directory, observer),
                 follow_ups=follow_ups,
+                past=past,
             ).run()
+            if interruption.times:  # it is not over: a run that goes on begins here
+                directory.flush()
+                raise KeyboardInterrupt
             directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
             directory.flush()
-            if interruption.times:
-                raise KeyboardInterrupt
             results.extend(phase_results)
             if phase.name in needed:
                 failed[phase.name] = gate(phase_plan, phase_results)
     return results
+
+
+def _is_over(phase_plan: PhasePlan, past: PhasePast, so_far: SoFar) -> bool:
+    """It ended, or all that is left of it is to take back changes that are back already."""
+    return phase_plan.phase.name in so_far.ended or (bool(phase_plan.changes) and past.is_whole(phase_plan))
 
 
 def _held(

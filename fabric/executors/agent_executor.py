@@ -64,9 +64,8 @@ class AgentExecutor(ABC):
         """Make every ``_stream`` that blocks fail soon; called by ``close``."""
         return
 
-    def now(self) -> float:
-        """Seconds of the machine's monotonic clock."""
-        return time.monotonic()
+    now = staticmethod(time.monotonic)
+    """Seconds of the machine's monotonic clock."""
 
     def start(self, command: Command) -> Ticket:
         """Begin a command; raises ValueError for one that no host could run."""
@@ -157,8 +156,7 @@ class AgentExecutor(ABC):
 
     def _connect(self, host: AgentHost, *, again: bool) -> None:
         """In a worker: open a stream, once more if the last one had worked; whatever comes of it is posted."""
-        nonce = secrets.token_hex(16)
-        argv = receiving_argv(nonce, SILENCE_S)
+        argv = receiving_argv(nonce := secrets.token_hex(16), SILENCE_S)
         arrived = partial(self._dispatcher.post, partial(self._arrived, host))
         try:
             try:
@@ -186,9 +184,7 @@ class AgentExecutor(ABC):
         host.standing = Standing.JOINED
         session = AgentSession(host.name, stream, nonce, tell=self._tell, now=self.now)
         host.session, host.greet_until_s = session, self.now() + HELLO_S
-        host.watched = set(stream.fds())
-        for fd in host.watched:
-            self._dispatcher.watch(fd, partial(self._arrived, host))
+        host.readable = partial(self._arrived, host)
         self._dispatcher.tick_by(self.now() + TICK_S)
         if self._closing.is_set():
             session.abandon("the testbench is closing")
@@ -204,10 +200,8 @@ class AgentExecutor(ABC):
             session.abandon("the testbench itself failed")
             self._ended(host, session)
             raise
-        left = host.watched - set(session.stream.fds())
-        for fd in left:
-            self._dispatcher.unwatch(fd)
-        host.watched -= left
+        if (fds := session.stream.fds()) != host.watched:
+            self._watch(host, fds)
         if session.failure:
             self._ended(host, session)
         elif session.hello is not None and host.waiting:
@@ -216,11 +210,17 @@ class AgentExecutor(ABC):
             for order in waiting.values():
                 self._begin(host, order)
 
+    def _watch(self, host: AgentHost, fds: tuple[int, ...]) -> None:
+        """Have ``_arrived`` called when one of *fds* is readable, and for no others."""
+        for fd in set(host.watched) - set(fds):
+            self._dispatcher.unwatch(fd, host.readable)
+        for fd in set(fds) - set(host.watched):
+            self._dispatcher.watch(fd, host.readable)
+        host.watched = fds
+
     def _ended(self, host: AgentHost, session: AgentSession) -> None:
         """The session is over: what had not been sent is begun anew, once; without an agent, as plain commands."""
-        for fd in host.watched:
-            self._dispatcher.unwatch(fd)
-        host.watched.clear()
+        self._watch(host, ())
         self._workers.submit(session.stream.close)
         for order in host.part(session):
             order.tries += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,15 +30,24 @@ class Standing(Enum):
     PLAIN = "plain"  # no agent can be started there
 
 
+def _nothing() -> None:
+    """Nobody watches."""
+
+
 @dataclass(slots=True)
 class AgentHost:
-    """One host; used by the dispatcher's thread only. *waiting* is what will be begun once its agent has said hello."""
+    """
+    One host; used by the dispatcher's thread only.
+
+    *waiting* is what will be begun once its agent has said hello, *readable* what is done when one of *watched* is.
+    """
 
     name: str
     standing: Standing = Standing.APART
     session: AgentSession | None = None
     waiting: dict[Ticket, Order] = field(default_factory=dict)
-    watched: set[int] = field(default_factory=set)
+    watched: tuple[int, ...] = ()
+    readable: Callable[[], None] = _nothing
     greet_until_s: float = 0.0
     connected_before: bool = False
     plain_works: bool = False

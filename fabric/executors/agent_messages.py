@@ -32,7 +32,11 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A command has ended; *why*: ended, deadline, inactive, cancelled, or stuck (it survives SIGKILL)."""
+    """
+    A command has ended; *why*: ended, deadline, inactive, cancelled, or stuck (it survives SIGKILL).
+
+    *got* is how many bytes the agent had read by then.
+    """
 
     key: int
     why: str
@@ -42,6 +46,7 @@ class Finished:
     stdout: bytes
     stderr: bytes
     truncated: bool
+    got: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class AgentSession:
             if len(self._untimed) == 1:
                 self._ask_clock()
             return
-        running = Running(order, self._now(), begins_at=self._asked)
+        running = Running(order, self._now(), self._asked)
         self._running[order.ticket] = running
         if command is None:
             running.rows = SampledRows(order.ticket, self.clock)
@@ -126,7 +126,8 @@ class AgentSession:
                     self._take(message)
             except Garbled as exc:
                 self.abandon(_DEFECT + str(exc))
-        self.flush()
+        if self._outgoing:
+            self.flush()
 
     def flush(self) -> None:
         """Send what may be sent now."""
@@ -203,8 +204,13 @@ class AgentSession:
 
     def _take(self, message: Message) -> None:
         match message:
+            case Finished():
+                self._note_got(message.got)
+                running = self._running.get(message.key)
+                if running is not None:  # else it had been given up
+                    self._finished(running, message)
             case Got(count):
-                self._got = max(self._got, min(count, self._sent))
+                self._note_got(count)
             case Hello():
                 self.hello = message
                 self.clock.heard(message.clock_s, self._now())
@@ -214,8 +220,11 @@ class AgentSession:
                 self._bye = cause
             case _:
                 running = self._running.get(message.key)
-                if running is not None:  # else it had been given up
+                if running is not None:
                     self._answered(running, message)
+
+    def _note_got(self, count: int) -> None:
+        self._got = max(self._got, min(count, self._sent))
 
     def _ask_clock(self) -> None:
         self._ask(key_request("clock", self.clock.ask(self._now())))
@@ -242,9 +251,6 @@ class AgentSession:
                 self._printed(running, command, data, stderr=stderr)
             case Listens() if command is not None:
                 self._tell(Ready(ticket, self._now()))
-            case Finished() if command is not None:
-                del self._running[ticket]
-                self._finished(running, command, message)
             case Failed(_, cause):
                 del self._running[ticket]
                 self._lose(running, HostUnreachable(self.host, f"starting {running.order.tool}", cause))
@@ -263,10 +269,16 @@ class AgentSession:
             raise Garbled(f"more output of {running.order.tool} than was asked for")
         kept += data
 
-    def _finished(self, running: Running, command: Command, end: Finished) -> None:
-        self.clock.heard(end.ended_s, self._now())
-        self._printed(running, command, end.stdout, stderr=False)
-        self._printed(running, command, end.stderr, stderr=True)
+    def _finished(self, running: Running, end: Finished) -> None:
+        command, ticket, now_s = running.order.command, running.order.ticket, self._now()
+        if command is None:
+            raise Garbled(f"Finished about {running.order.tool}")
+        del self._running[ticket]
+        self.clock.heard(end.ended_s, now_s)
+        if end.stdout:
+            self._printed(running, command, end.stdout, stderr=False)
+        if end.stderr:
+            self._printed(running, command, end.stderr, stderr=True)
         stdout = running.stdout.decode("utf-8", "replace")
         stderr = running.stderr.decode("utf-8", "replace")
         if end.why == "stuck":
@@ -277,7 +289,7 @@ class AgentSession:
             self._lose(running, CommandTimeout(self.host, command.timeout_s, stdout, stderr, inactivity_s=limit_s))
         else:
             # The host's own times, as far as they can be: it cannot have begun before it was asked, nor end later.
-            ended_s = min(max(self.clock.here(end.ended_s), running.sent_s), self._now())
+            ended_s = min(max(self.clock.here(end.ended_s), running.sent_s), now_s)
             started_s = min(max(ended_s - (end.ended_s - end.began_s), running.sent_s), ended_s)
             result = CommandResult(command, end.exit_status, stdout, stderr, started_s, ended_s, end.truncated)
-            self._tell(Ended(running.order.ticket, result))
+            self._tell(Ended(ticket, result))

@@ -52,12 +52,15 @@ class Dispatcher:
 
     def watch(self, fd: int, action: Callable[[], None]) -> None:
         """Do *action* whenever *fd* is readable; only the thread itself may ask for it."""
+        if fd in self._selector.get_map():  # its last owner has closed it, and has not said so yet
+            self._selector.unregister(fd)
         self._selector.register(fd, selectors.EVENT_READ, action)
 
-    def unwatch(self, fd: int) -> None:
-        """Forget a descriptor, before it is closed."""
+    def unwatch(self, fd: int, action: Callable[[], None]) -> None:
+        """Forget a descriptor that *action* was for, before it is closed or soon after."""
         with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(fd)
+            if self._selector.get_key(fd).data is action:
+                self._selector.unregister(fd)
 
     def close(self, timeout_s: float) -> None:
         """Do what is posted already, then end the thread; safe to call twice."""

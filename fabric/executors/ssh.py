@@ -52,6 +52,7 @@ class SshExecutor(AgentExecutor):
         try:
             channel.exec_command(shlex.join(("exec", *argv)).encode("ascii"))
             channel.sendall(program())
+            stream.lend()
             begun = True
         except (paramiko.SSHException, OSError, EOFError) as exc:
             cause = connection.epitaph() or f"the server refuses to execute ({exc})"

@@ -13,6 +13,7 @@ import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
+from fabric.executors.ssh_packets import Packets
 from fabric.executors.ssh_transport import Transport
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
@@ -53,6 +54,7 @@ class Connection:
         self._loss: str | None = None  # why it ended by itself
         self._opening = threading.Lock()  # paramiko hands one saved exception to whichever thread asks first
         self._transport = _Transport(sock)
+        self._hangup: select.poll | None = None
 
     @property
     def alive(self) -> bool:
@@ -74,9 +76,27 @@ class Connection:
         """True when the other side has closed the TCP connection, even if nobody has read so far."""
         if not isinstance(self._sock, socket.socket):
             return False
-        poll = select.poll()
-        poll.register(self._sock, select.POLLRDHUP)
-        return bool(poll.poll(0))
+        if self._hangup is None:
+            self._hangup = select.poll()
+            self._hangup.register(self._sock, select.POLLRDHUP)
+        return bool(self._hangup.poll(0))
+
+    @property
+    def packets(self) -> Packets:
+        """What reads and writes the socket."""
+        return self._transport.packetizer
+
+    def send(self, payload: bytes) -> bool:
+        """Send one message under AES-GCM; False while ``rekeying``."""
+        return self._transport.send_unless_rekeying(payload)
+
+    def widen(self, channel: int, room_bytes: int) -> None:
+        """Let the host send so much more on one of its channels; waits while ``rekeying``."""
+        self._transport.widen(channel, room_bytes)
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for polling."""
+        return self._sock.fileno()
 
     @property
     def server_name(self) -> str:
@@ -97,7 +117,7 @@ class Connection:
         )  # start_client's own limit comes first, and can be told from hanging up
         _tune(transport.get_security_options(), {key.key_type for key in known})
         try:
-            transport.start_client(timeout=timeout_s)
+            transport.begin_client(timeout_s=timeout_s)
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
             cause = f"no common algorithm ({exc}); ECDH key exchange is needed, as OpenSSH has since 5.7"
@@ -118,7 +138,7 @@ class Connection:
         step = "authenticating"
         for _, key in keys:
             try:
-                further = self._transport.auth_publickey(user, key)
+                further = self._transport.log_in(user, key)
             except paramiko.AuthenticationException as exc:
                 if "timeout" in str(exc):
                     raise HostUnreachable(self.host, step, "the server did not answer in time") from exc

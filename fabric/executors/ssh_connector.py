@@ -20,8 +20,8 @@ from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
 
 # At once; 32 was best or equal of 32, 64, 128 on two cores with 512 hosts. More connections than that may be waiting
-# for TCP. sshd's MaxStartups (10:30:100) counts for each server, and none sees two of ours at a time: a host's connections
-# are opened one after the other, and all that goes through a jump host is carried by one connection.
+# for TCP. sshd's MaxStartups (10:30:100) counts for each server, and none sees two of ours at a time: a host's
+# connections are opened one after the other, and all that goes through a jump host is carried by one connection.
 _HANDSHAKES = 32
 _TRIES = 3
 _UNLIMITED = 1 << 30  # MaxSessions does not count forwarded connections

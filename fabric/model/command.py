@@ -14,8 +14,8 @@ class Command:
 
     With *ready_port* it is a server: it counts as ready once it listens on that TCP port of its host.
     Output beyond *output_cap_bytes* (each stream) is cut and marked. A command that prints nothing for *inactivity_s*
-    is ended as if its deadline had passed; None: it may be silent. With *start_at_s*, seconds of the executor's clock, it
-    begins then and not before: how hosts begin something together; its deadline counts from there.
+    is ended as if its deadline had passed; None: it may be silent. With *start_at_s*, seconds of the executor's clock,
+    it begins then and not before: how hosts begin something together; its deadline counts from there.
     """
 
     host: str

@@ -48,7 +48,8 @@ class Fault:
     switches) or ``su0-leaf3->spine2`` (one direction of them).
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
-    ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC).
+    ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
+    the link's own retries); ``dipping``, ``fading``, ``heat_sick`` (an RNIC or its cable: sim/life/whims.py).
     """
 
     component: str

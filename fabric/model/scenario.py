@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.model.change import ChangeSpec
+from fabric.model.link_burn import LinkBurnSpec
+from fabric.model.repair import Because
 from fabric.model.sampling import SampleSettings
 
 GIB = 1 << 30
@@ -114,6 +116,7 @@ class PairwiseSpec:
 
     The first round stays under the leaves, the others cross them. *size_bytes* and *queue_pairs* as in the published
     limit (oci-hpc).
+    Not empty, *only* keeps the pairs of which one host is named there. *first*: with which round of all it begins.
     """
 
     name: str = "pairwise"
@@ -122,6 +125,21 @@ class PairwiseSpec:
     duration_s: int = 3
     queue_pairs: int = 2
     repeat: int = 1
+    only: tuple[str, ...] = ()
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AgainSpec:
+    """
+    Probes of an earlier run, measured *repeat* times each: the evidence against a host that was repaired.
+
+    *because* is None in a file: ``fabric run --because RUN`` fills it with what did not pass there.
+    """
+
+    name: str = "again"
+    repeat: int = 5
+    because: Because | None = None
 
 
 ProbeSpec = (
@@ -132,6 +150,8 @@ ProbeSpec = (
     | GroupAllReduceSpec
     | ConcurrentRingsSpec
     | PairwiseSpec
+    | AgainSpec
+    | LinkBurnSpec
 )
 """What one entry of a phase's ``probes:`` asks for."""
 
@@ -161,7 +181,8 @@ class Phase:
 
     *changes* are in force while it runs; *env* is given to every collective. A matrix makes several phases of one that
     is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. With
-    *localise* further rounds of its pairwise probes find the bad part.
+    *localise* further rounds of its pairwise probes find the bad part. Until its rounds are planned *for_s* (seconds)
+    or *share* (of the whole run) says how long it is repeated; None: once.
     """
 
     name: str
@@ -173,6 +194,8 @@ class Phase:
     where: Where = ()
     round: int = 1
     localise: LocaliseSettings | None = None
+    for_s: float | None = None
+    share: float | None = None
 
     @property
     def written(self) -> str:
@@ -253,3 +276,5 @@ class Scenario:
     expect: tuple[Expectation, ...] = ()
     allow: tuple[str, ...] = ()  # guard rails that are lifted, by the name of the override
     sample: SampleSettings | None = None  # what is read on the hosts meanwhile; None: nothing
+    identity: bool = False  # serial numbers and firmware of the hosts' parts are read at the start
+    lasts_s: float | None = None  # the whole run, where phases have a share of it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 Endpoint = str
@@ -124,7 +124,7 @@ class Uplinks:
 @dataclass(frozen=True, slots=True)
 class Login:
     """
-    How a switch itself is reached; *user* and *port* None: as hosts are.
+    How a switch, or a machine for management, is reached; *user* and *port* None: as hosts are.
 
     *management* is what its system is configured with (``nvue``); None: it is not configured by us.
     """
@@ -156,11 +156,16 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """Everything that is there; answers who shares this ToR and which links there are."""
+    """
+    Everything that is there; answers who shares this ToR and which links there are.
+
+    *management* are machines that changes may run on (a subnet manager's, say) and that are never under test.
+    """
 
     hosts: Mapping[str, Host]
     switches: Mapping[str, Switch]
     uplinks: tuple[Uplinks, ...] = ()
+    management: Mapping[str, Login] = field(default_factory=dict)
 
     @cached_property
     def tor_groups(self) -> tuple[tuple[str, ...], ...]:
@@ -173,8 +178,9 @@ class Topology:
 
     @cached_property
     def logins(self) -> Mapping[str, Login]:
-        """The switches that can be reached themselves, in inventory order."""
-        return {switch.name: switch.login for switch in self.switches.values() if switch.login is not None}
+        """Whatever is reached and is no host under test: switches in inventory order, then machines for management."""
+        switches = {switch.name: switch.login for switch in self.switches.values() if switch.login is not None}
+        return {**switches, **self.management}
 
     @cached_property
     def ethernet(self) -> bool:

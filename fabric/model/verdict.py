@@ -141,7 +141,8 @@ class ChangeEffect:
     *retained* is the median bandwidth during it over the median before, by key; *reference* says before what ("before
     it" in the same phase, or the name of the phase without a fault that is used instead). *samples* counts those during
     it, *given_up* how many of them the transport gave up. *spacing_s*: nothing is known more finely. *note* explains a
-    bandwidth that did not change. Fields are None, empty or 0 where nothing was measured.
+    bandwidth that did not change. *gbps* is the median bandwidth during it and before, where all samples are of one
+    kind and size. Fields are None, empty or 0 where nothing was measured.
     """
 
     change_id: str
@@ -152,6 +153,7 @@ class ChangeEffect:
     spacing_s: float | None = None
     windows: tuple[WindowEffect, ...] = ()
     note: str = ""
+    gbps: tuple[float, float] | None = None
 
     @property
     def detect_s(self) -> float | None:

@@ -5,7 +5,7 @@ A burn-in that leaves a link idle says nothing of it. Imbue's ib_burn.py (cluste
 directed switch link has a planned load of 0.5 to 1 of its capacity; we take the 0.5 from there and add the host links.
 
 In a stage each RNIC sends at most one flow and receives at most one. Load is counted per stage, never added up over
-stages, and is the load that max-min sharing gives at least (`fabric.plan.link_coverage_load`). A link that is said to be
+stages, and is the load that max-min sharing gives at least (`link_coverage_load`). A link that is said to be
 covered is covered wherever traffic goes by the routes that were given.
 
 Lower bound on the number of stages. Take a group of links that no flow crosses twice: the uplinks of a leaf, the
@@ -18,24 +18,24 @@ Links that no route uses are not counted in m.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabric.plan.link_coverage_fill import fill
-from fabric.plan.link_coverage_load import Bools, Ints, RoutedFabric, covered_by
+from fabric.plan.link_coverage_load import Bools, Floats, Ints, RoutedFabric, covered_by
 from fabric.plan.link_coverage_reach import on_routes
 from fabric.plan.link_coverage_shift import shifts
 
 LEAST_LOAD = 0.5
 """Of a link's rate: less is not said to have burned it in (Imbue's ib_burn.py: 0.50)."""
 
+NEAR = 1.5
+"""Stages over the bound with which the search is content; a choice."""
+
 MOST_STAGES = 128
 """No plan has more (Imbue's ib_burn.py allows as many); what is then left is named."""
-
-Score = Callable[[Ints, Ints], tuple[int, Bools]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +51,8 @@ class TierCoverage:
     """
     The directed links of a tier: how many there are, and how many carry half their rate in some stage.
 
-    *never* are on no route, *missed* are on one and are left out all the same, *unknown*: their switches choose at
-    random, so no plan can promise them.
+    *never* no traffic can load: they are on no route, or too few RNICs are below them. *missed* are left out although
+    there is a way.
     """
 
     name: str
@@ -60,7 +60,6 @@ class TierCoverage:
     covered: int
     never: int
     missed: int
-    unknown: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,45 +78,75 @@ class CoveragePlan:
         return len(self.stages) / self.bound
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """One way to make stages: what each link counts for, and whether stages begin with a shift."""
+
+    worth: Floats
+    by_shift: bool = True
+
+
 def plan_coverage(net: RoutedFabric, *, most_stages: int = MOST_STAGES, seed: int = 0) -> CoveragePlan:
     """
     Few stages that cover all that routes allow. *seed* only decides ties; the same one gives the same plan.
 
     Each stage is the best of a family of shifts (`link_coverage_shift`), mended flow by flow for what it leaves out.
+    Where that takes more than NEAR times the bound, links that few routes cross come first, then shifts are left out.
     Raises ValueError when fewer than two RNICs can take part.
     """
     if int(net.usable.sum()) < 2:
         raise ValueError("link coverage needs two RNICs or more in the run")
-    rng = np.random.default_rng(seed)
-    wanted = _wanted(net)
-    done: Bools = np.zeros(len(net.capacity_gbps), dtype=np.bool_)
-    reach: Bools | None = None
-    stages: list[Stage] = []
-    while len(stages) < most_stages and bool((wanted & ~done).any()):
-        stage = _stage(net, wanted & ~done, rng)
-        gained = covered_by(net, stage.src, stage.dst, LEAST_LOAD) & wanted & ~done
-        if reach is None and bool((wanted & ~done & ~gained).any()):
-            reach = on_routes(net)  # dear, and needed only where something is left
-            wanted &= reach
-        if not gained.any():
-            break
-        done |= gained
-        stages.append(stage)
-    missed = wanted & ~done
-    never = _wanted(net) & ~wanted
-    coverage = tuple(_tiers(net, done, never, missed))
+    below = _below(net)
+    asked: Bools = below > 0  # nobody is there to burn in the rest
+    wanted: Bools = asked & (_needs(net) <= below)
+    stages, done = _stages(net, wanted, _Way(net.cables.astype(np.float64)), min(most_stages, 1), seed)
+    if bool((wanted & ~done).any()):
+        crossed = on_routes(net)  # dear, and needed only where a single stage does not do
+        wanted &= crossed > 0
+        stages, done = _best(net, wanted, net.cables / np.maximum(crossed, 1), most_stages, seed)
+    missed, never = wanted & ~done, asked & ~wanted
     return CoveragePlan(
         stages=tuple(stages),
-        bound=stage_bound(net, done | missed),
-        tiers=coverage,
+        bound=stage_bound(net, wanted),
+        tiers=tuple(_tiers(net, done, never, missed)),
         never=tuple(np.flatnonzero(never).tolist()),
         missed=tuple(np.flatnonzero(missed).tolist()),
     )
 
 
+def _best(net: RoutedFabric, wanted: Bools, rare: Floats, most: int, seed: int) -> tuple[list[Stage], Bools]:
+    """The plan that covers most, and of those the one with fewest stages; stops once one is near the bound."""
+    near = NEAR * stage_bound(net, wanted)
+    best: tuple[list[Stage], Bools] | None = None
+    ways = [_Way(net.cables.astype(np.float64)), _Way(rare), _Way(rare, by_shift=False)]
+    for number, way in enumerate(ways):
+        stages, done = _stages(net, wanted, way, most, seed + number)
+        if best is None or (done.sum(), -len(stages)) > (best[1].sum(), -len(best[0])):
+            best = stages, done
+        if not (wanted & ~best[1]).any() and len(best[0]) <= near:
+            break
+    assert best is not None  # there are ways
+    return best
+
+
+def _stages(net: RoutedFabric, wanted: Bools, way: _Way, most: int, seed: int) -> tuple[list[Stage], Bools]:
+    """Stages until all is covered, nothing more can be, or there are *most*; and what they cover."""
+    rng = np.random.default_rng(seed)
+    done: Bools = np.zeros(len(wanted), dtype=np.bool_)
+    stages: list[Stage] = []
+    while len(stages) < most and bool((wanted & ~done).any()):
+        stage = _stage(net, wanted & ~done, way, rng)
+        gained = covered_by(net, stage.src, stage.dst, LEAST_LOAD) & wanted & ~done
+        if not gained.any():
+            break
+        done |= gained
+        stages.append(stage)
+    return stages, done
+
+
 def stage_bound(net: RoutedFabric, coverable: Bools) -> int:
     """The fewest stages that any plan needs to cover the *coverable* links; the module's text proves it."""
-    needs = np.ceil(LEAST_LOAD * net.capacity_gbps / net.line_rate_gbps - 1e-9).astype(np.int64)
+    needs = _needs(net)
     worst = 1
     for tier in range(len(net.tiers)):
         rows = np.flatnonzero(coverable & (net.tier == tier))
@@ -129,31 +158,35 @@ def stage_bound(net: RoutedFabric, coverable: Bools) -> int:
     return worst
 
 
-def _wanted(net: RoutedFabric) -> Bools:
-    """Every link but those of RNICs that take no part, and of groups with none below: nothing could cross them."""
-    wanted: Bools = np.ones(len(net.capacity_gbps), dtype=np.bool_)
+def _below(net: RoutedFabric) -> Ints:
+    """How many RNICs that take part are below each link: what could cross it at once at most."""
+    found = np.zeros(len(net.capacity_gbps), dtype=np.int64)
     for tier in range(len(net.tiers)):
         rows = np.flatnonzero(net.tier == tier)
         if len(rows):
-            below = net.below(tier, int(net.owner[rows].max()) + 1)
-            wanted[rows] = below[net.owner[rows]] > 0
-    return wanted
+            found[rows] = net.below(tier, int(net.owner[rows].max()) + 1)[net.owner[rows]]
+    return found
 
 
-def _stage(net: RoutedFabric, wanted: Bools, rng: np.random.Generator) -> Stage:
+def _needs(net: RoutedFabric) -> Ints:
+    """How many flows at line rate it takes to load each link to half its rate."""
+    return np.ceil(LEAST_LOAD * net.capacity_gbps / net.line_rate_gbps - 1e-9).astype(np.int64)
+
+
+def _stage(net: RoutedFabric, wanted: Bools, way: _Way, rng: np.random.Generator) -> Stage:
     """The shift that gains most, without the flows that gain nothing, mended for what is left; or the mending alone."""
-    best, gain = Stage(_none(), _none()), -1
-    total = int(net.cables[wanted].sum())
-    for src, dst in shifts(net):
-        gained = int(net.cables[covered_by(net, src, dst, LEAST_LOAD) & wanted].sum())
+    best, gain = Stage(_none(), _none()), 0.0
+    total = float(way.worth[wanted].sum())
+    for src, dst in shifts(net) if way.by_shift else ():
+        gained = float(way.worth[covered_by(net, src, dst, LEAST_LOAD) & wanted].sum())
         if gained > gain:
             best, gain = Stage(src, dst), gained
-        if gain == total:
+        if gain >= total * (1 - 1e-12):
             return best
     kept = _useful(net, best, wanted)
-    mended = Stage(*fill(net, kept.src, kept.dst, wanted, LEAST_LOAD, rng))
-    after = int(net.cables[covered_by(net, mended.src, mended.dst, LEAST_LOAD) & wanted].sum())
-    return mended if after > gain else kept if gain else best
+    mended = Stage(*fill(net, kept.src, kept.dst, np.where(wanted, way.worth, 0.0), LEAST_LOAD, rng))
+    after = float(way.worth[covered_by(net, mended.src, mended.dst, LEAST_LOAD) & wanted].sum())
+    return mended if after > gain else best
 
 
 def _useful(net: RoutedFabric, stage: Stage, wanted: Bools) -> Stage:
@@ -172,7 +205,7 @@ def _tiers(net: RoutedFabric, done: Bools, never: Bools, missed: Bools) -> list[
         rows = net.tier == number
         counts = [int(net.cables[rows & which].sum()) for which in (asked, done, never, missed)]
         if counts[0]:
-            found.append(TierCoverage(name, *counts, 0))
+            found.append(TierCoverage(name, *counts))
     return found
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fabric.plan.link_coverage_load import Bools, Ints, RoutedFabric, covered_by
+from fabric.plan.link_coverage_load import Floats, Ints, RoutedFabric, covered_by
 
 _ROUNDS = 12
-_TRIES = 64  # proposals for each link and round; a leaf of 64 uplinks is then hit two times in three
+_LEAST_TRIES = 64  # proposals for each link and round; a leaf of 64 uplinks is then hit two times in three
+_MOST_TRIES = 4096  # where few links are left, these are the ones that few routes cross
 _MOST_PROPOSALS = 1 << 17
 
 
 def fill(
-    net: RoutedFabric, src: Ints, dst: Ints, wanted: Bools, least: float, rng: np.random.Generator
+    net: RoutedFabric, src: Ints, dst: Ints, worth: Floats, least: float, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
     """
-    The flows given and those added.
+    The flows given and those added; *worth* is what each link counts for, 0 where it is not wanted.
 
     A flow is added only where no link on its way gets so many flows that one falls below *least* of the line rate: then
     host links stay covered, whatever is added.
@@ -27,7 +28,7 @@ def fill(
     flows[-1] = 0
     idle = 0
     for _ in range(_ROUNDS):
-        left = wanted & ~covered_by(net, src, dst, least)
+        left = np.where(covered_by(net, src, dst, least), 0.0, worth)
         links = np.flatnonzero(left)
         if not len(links) or idle > 1:
             break
@@ -51,17 +52,18 @@ def _proposals(
     nothing = np.zeros(0, dtype=np.int64)
     if not len(senders) or not len(receivers):
         return nothing, nothing
-    links = rng.permutation(links)[: max(1, _MOST_PROPOSALS // _TRIES)]
+    links = rng.permutation(links)[: _MOST_PROPOSALS // _LEAST_TRIES]
+    tries = min(_MOST_TRIES, _MOST_PROPOSALS // len(links))
     found: list[tuple[Ints, Ints]] = []
     for tier in np.unique(net.tier[links]).tolist():
-        owners = np.repeat(net.owner[links[net.tier[links] == tier]], _TRIES)
+        owners = np.repeat(net.owner[links[net.tier[links] == tier]], tries)
         near, far = (senders, receivers) if tier % 2 == 0 else (receivers, senders)
         below = _one_below(net, tier, owners, near, rng)
         below = below[below >= 0]
         other = rng.choice(far, len(below))
         found.append((below, other) if tier % 2 == 0 else (other, below))
     src, dst = (np.concatenate(ends) for ends in zip(*found, strict=True))
-    order = rng.permutation(np.flatnonzero(src != dst))
+    order = rng.permutation(np.flatnonzero(net.meet(src, dst)))
     return src[order], dst[order]
 
 
@@ -80,7 +82,7 @@ def _accepted(
     net: RoutedFabric,
     src: Ints,
     dst: Ints,
-    left: Bools,
+    left: Floats,
     flows: NDArray[np.integer],
     most: NDArray[np.floating],
 ) -> Ints:
@@ -88,7 +90,7 @@ def _accepted(
     if not len(src):
         return np.zeros(0, dtype=np.int64)
     crossed = net.links(src, dst)
-    padded = np.append(left, False)
+    padded = np.append(left, 0.0)
     gains = padded[crossed].sum(axis=1)
     rows = np.argsort(-gains, kind="stable")
     rows = rows[gains[rows] > 0]

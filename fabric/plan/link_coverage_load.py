@@ -33,6 +33,7 @@ class RoutedFabric:
     port: Ints  # of each RNIC, on its leaf
     leaves_per_pod: int
     rail_step: int  # leaves until the next one of the same rail
+    part: Ints  # of each leaf: where rails have spines of their own, only RNICs of the same part meet
     usable: Bools  # of each RNIC
     line_rate_gbps: float
     capacity_gbps: Floats
@@ -46,6 +47,11 @@ class RoutedFabric:
     def pods(self) -> int:
         """How many pods there are; two levels are one pod."""
         return -(-(int(self.leaf.max()) + 1) // self.leaves_per_pod)
+
+    def meet(self, src: Ints, dst: Ints) -> Bools:
+        """Which of these pairs are two RNICs with a way between them."""
+        apart: Bools = (src != dst) & (self.part[self.leaf[src]] == self.part[self.leaf[dst]])
+        return apart
 
     def below(self, tier: int, owners: int) -> Ints:
         """How many usable RNICs are below each owner of a tier's links."""

@@ -15,12 +15,14 @@ KNOWN = ("ftree", "updn", "minhop", "ar")
 """Routings with paths that can be known before: OpenSM's tables, and trunks that are loaded evenly."""
 
 
-def routed_fabric(clos: Clos, *, routing: str, usable: Bools | None = None) -> RoutedFabric:
+def routed_fabric(
+    clos: Clos, *, routing: str, usable: Bools | None = None, part: Ints | None = None, salt: int = 0
+) -> RoutedFabric:
     """
-    A Clos of one plane with its routes; without *usable* every RNIC takes part.
+    A Clos of one plane with its routes; without *usable* every RNIC takes part, without *part* all leaves are joined.
 
     With ``ar`` the parallel cables of a leaf, and of a pod, are one trunk, taken to be loaded evenly. ``ecmp`` gives
-    the routes of one hash: to judge a plan that does not know it, not to make one. Raises ValueError for other planes.
+    the routes of the hash *salt*: to judge a plan that does not know it. Raises ValueError for other planes.
     """
     if clos.spec.planes != 1:
         raise ValueError("link coverage is planned for one plane at a time")
@@ -37,12 +39,13 @@ def routed_fabric(clos: Clos, *, routing: str, usable: Bools | None = None) -> R
         tier=tier,
         owner=owner,
         cables=cables,
-        links=partial(_crossed, clos, routing),
+        links=partial(_crossed, clos, routing, salt),
+        part=np.zeros(clos.leaves, dtype=np.int64) if part is None else part,
     )
 
 
-def _crossed(clos: Clos, routing: str, src: Ints, dst: Ints) -> NDArray[np.integer]:
-    return routes(clos, src, dst, engine=routing).links
+def _crossed(clos: Clos, routing: str, salt: int, src: Ints, dst: Ints) -> NDArray[np.integer]:
+    return routes(clos, src, dst, engine=routing, salt=salt).links
 
 
 _Parts = tuple[Ints, Ints, Ints, Floats]

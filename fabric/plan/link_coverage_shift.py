@@ -43,7 +43,7 @@ def _family(net: RoutedFabric, ports: int) -> Iterator[_Shift]:
         for out in outs:
             for wide in across:
                 for step in dict.fromkeys(steps):
-                    if step or wide == width and net.pods > 1:
+                    if step or (wide == width and net.pods > 1):
                         yield _Shift(step, wide, out, turn)
 
 
@@ -71,5 +71,7 @@ def _flows(net: RoutedFabric, grid: Ints, shift: _Shift) -> tuple[Ints, Ints]:
     inside = shift.out + (port - shift.out + 1) % max(ports - shift.out, 1)
     to_port = np.where(stays, inside, (port + shift.turn) % shift.out)
     src, dst = grid.ravel(), grid[to_leaf, np.minimum(to_port, ports - 1)]
-    runs = (src >= 0) & (dst >= 0) & (src != dst)
+    there = (src >= 0) & (dst >= 0)
+    src, dst = src[there], dst[there]
+    runs = net.meet(src, dst)
     return src[runs], dst[runs]

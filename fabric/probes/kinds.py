@@ -7,9 +7,11 @@ from itertools import count
 from typing import Any, Protocol
 
 from fabric.model.command import CommandResult
+from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.names import fold
 from fabric.model.probe import Probe, ProbeCommands, Reading
 from fabric.model.scenario import (
+    AgainSpec,
     AllToAllSpec,
     ConcurrentRingsSpec,
     GroupAllReduceSpec,
@@ -22,9 +24,11 @@ from fabric.model.scenario import (
 )
 from fabric.model.topology import Topology
 from fabric.probes import (
+    again,
     all_to_all,
     concurrent_rings,
     group_all_reduce,
+    link_burn,
     loopback,
     pairwise,
     rnic_to_rnic,
@@ -74,6 +78,7 @@ KINDS: Mapping[str, Kind] = {
     group_all_reduce.KIND: group_all_reduce,
     concurrent_rings.KIND: concurrent_rings,
     pairwise.KIND: pairwise,
+    link_burn.KIND: link_burn,
     routes.KIND: routes,
 }
 
@@ -91,6 +96,8 @@ _OF_SPEC: Mapping[type, Kind] = {
     GroupAllReduceSpec: group_all_reduce,
     ConcurrentRingsSpec: concurrent_rings,
     PairwiseSpec: pairwise,
+    LinkBurnSpec: link_burn,
+    AgainSpec: again,
 }
 
 
@@ -114,9 +121,16 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe]) -> lis
     measured: dict[str, set[str]] = {}
     for probe in probes:
         measured.setdefault(probe.kind, set()).update(probe.hosts)
-    kinds = {kind_of(spec).KIND: kind_of(spec) for spec in phase.probes}
+    kinds = {kind_of(spec).KIND: kind_of(spec) for spec in phase.probes if not _of_some(spec)}
     missing = {
         name: [] if kind.SOME and name in measured else [host for host in hosts if host not in measured.get(name, ())]
         for name, kind in kinds.items()
     }
     return [f"no {name} on {fold(alone)}: it needs {kinds[name].NEEDS}" for name, alone in missing.items() if alone]
+
+
+def _of_some(spec: ProbeSpec) -> bool:
+    """Whether a spec itself says of which hosts it is, so that the others miss nothing."""
+    if isinstance(spec, PairwiseSpec):
+        return bool(spec.only)
+    return isinstance(spec, AgainSpec) and spec.because is not None

@@ -40,9 +40,11 @@ def expand(
     """The first rounds of every plane: one under the leaves, the others across them."""
     del ports
     for plane in planes_of(hosts, topology):
-        for number in range(spec.rounds):
+        for number in range(spec.first, spec.first + spec.rounds):
             tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
             for test in tests:
+                if spec.only and {test.a, test.b}.isdisjoint(spec.only):
+                    continue
                 # Odd rounds go the other way, so that every host sends and receives.
                 yield from probes_of(
                     spec, test, plane, phase=phase, topology=topology, number=number, reverse=number % 2 == 1

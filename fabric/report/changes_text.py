@@ -8,6 +8,7 @@ from math import fsum
 
 from fabric.model.change import ChangeResult
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict
+from fabric.report.change_steps import after_change
 from fabric.report.change_words import what
 
 MOST_LINES = 20
@@ -55,7 +56,8 @@ def change_lines(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect
         longest = max(members, key=_in_force_s)
         yield f"{columns}  {'; '.join(filter(None, (_held(longest), row.effect)))}"
         grew = _counters([member.counters for member in members])
-        below = [row.reason, f"counters: {grew}" if grew else "", row.note]
+        step = after_change(longest)
+        below = [row.reason, f"counters: {grew}" if grew else "", row.note, f"next: {step}" if step else ""]
         yield from (f"    {line}" for line in below if line)
     if len(groups) > MOST_LINES:
         yield f"and {len(groups) - MOST_LINES} more: see verdict.json"
@@ -104,7 +106,8 @@ def _effect(effect: ChangeEffect | None) -> str:
         return ""
     parts = []
     if effect.retained is not None:
-        parts.append(f"kept {effect.retained:.3g} of {_reference(effect.reference)}")
+        gbps = "" if effect.gbps is None else f" ({effect.gbps[0]:,.1f} of {effect.gbps[1]:,.1f} Gb/s)"
+        parts.append(f"kept {effect.retained:.3g} of {_reference(effect.reference)}{gbps}")
     if effect.given_up:
         parts.append(f"{effect.given_up} of {effect.samples} probes given up")
     if effect.reference == "before it":

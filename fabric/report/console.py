@@ -17,11 +17,13 @@ from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
 from fabric.model.verdict import ExpectationVerdict, Suspect, Verdict
 from fabric.plan.plan import Plan
+from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, expectation_rows
 from fabric.report.output import say
 from fabric.report.plan_changes import phase_lines, warning_lines
 from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
+from fabric.report.wrapped import wrapped
 
 _STYLE = {
     Outcome.PASS: "bold green",
@@ -93,7 +95,7 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     if verdict.reasons:
         out.print(Text("\nWhat did not pass"))
         for reason in verdict.reasons:
-            out.print(Text(f"  {visible(reason)}"))
+            _print_wrapped(out, f"  {reason}")
     if verdict.suspects and verdict.suspects[0].probes:
         out.print(Text(f"\nOutput  fabric report {judged.path} --probe {verdict.suspects[0].probes[0]}"))
     out.print(Text(f"{'' if verdict.suspects else chr(10)}Judged  by {', '.join(judged.judged_by)}"))
@@ -113,8 +115,9 @@ def _print_expectations(out: Console, expectations: tuple[ExpectationVerdict, ..
     out.print(Text("\nExpected (ratios with 95 % interval)"))
     for found, line, reason in expectation_rows(expectations):
         out.print(Text.assemble("  ", (f"{found.outcome.name:<12}", _STYLE[found.outcome]), f"  {visible(line)}"))
-        if reason:
-            out.print(Text(f"                {visible(reason)}"))
+        step = after_expectation(found)
+        for below in filter(None, (reason, f"next: {step}" if step else "")):
+            _print_wrapped(out, f"{' ' * 16}{below}")
 
 
 def _print_changes(out: Console, verdict: Verdict) -> None:
@@ -122,7 +125,12 @@ def _print_changes(out: Console, verdict: Verdict) -> None:
         return
     out.print(Text("\nChanges"))
     for line in change_lines(verdict.changes, verdict.effects):
-        out.print(Text(f"  {visible(line)}"))
+        _print_wrapped(out, f"  {line}")
+
+
+def _print_wrapped(out: Console, text: str) -> None:
+    for line in wrapped(visible(text)):
+        out.print(Text(line))
 
 
 def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
@@ -140,9 +148,9 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
             )
         )
         for line in suspect.evidence:
-            out.print(Text(f"       {visible(line)}"))
+            _print_wrapped(out, f"       {line}")
         if suspect.ambiguous_with:
-            out.print(Text(f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}"))
+            _print_wrapped(out, f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}")
         out.print(Text(f"       next: {suspect.next_step}"))
     if len(suspects) > _MOST_SUSPECTS:
         out.print(Text(f"     and {len(suspects) - _MOST_SUSPECTS} more: see verdict.json"))

@@ -1,10 +1,15 @@
-"""The reports beside a run: report.html, junit.xml, metrics.prom, summary.md; derived, and made again at any time."""
+"""
+The reports beside a run: report.html, junit.xml, metrics.prom, summary.md; derived, and made again at any time.
+
+Beside those of a large run its whole verdict is kept, so that making them again need not judge again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from fabric.report.kept_verdict import FILE, kept_text
 from fabric.report.output import warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.visible import visible
@@ -62,10 +67,23 @@ def write_reports(run: ShownRun, directory: Path) -> None:
             )
             continue
         write_text(directory / name, text)
+    keep_verdict(run, directory)
+
+
+def keep_verdict(run: ShownRun, directory: Path) -> None:
+    """Keep the verdict of a large run; of another, nothing. Raises OSError when the disk says no."""
+    found = kept_text(run, directory)
+    if found is not None:
+        write_bytes(directory / FILE, found)
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a derived file whole; it is not worth an fsync, because it can be made again."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The same for what is no text."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, "utf-8")
+    temporary.write_bytes(data)
     temporary.rename(path)

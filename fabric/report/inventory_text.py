@@ -22,6 +22,8 @@ def inventory_lines(inventory: Inventory, *, notes: Sequence[str] = ()) -> Itera
             f"{_many(len(platform.rnics), 'RNIC')}, {_many(platform.numa_nodes, 'NUMA node')}, "
             f"{platform.link_layer}, baseline {platform.baseline}"
         )
+    if topology.management:
+        yield f"  management: {fold(topology.management)}; not under test"
     for tier, names in _tiers(topology):
         yield f"  {tier}: {_many(len(names), 'switch', 'switches')} ({fold(names)})"
     yield from _group_lines(topology)
@@ -41,6 +43,7 @@ def inventory_document(inventory: Inventory, *, notes: Sequence[str] = ()) -> di
         "backend": inventory.backend,
         "hosts": len(topology.hosts),
         "platforms": [_platform_document(platform, hosts) for platform, hosts in _platforms(topology)],
+        "management": fold(topology.management),
         "switches": [{"tier": tier, "count": len(names), "switches": fold(names)} for tier, names in _tiers(topology)],
         "tor_groups": [
             {"leaves": fold(leaves), "count": len(hosts), "hosts": fold(hosts)} for leaves, hosts in _groups(topology)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,12 @@ def registry(run: ShownRun) -> CollectorRegistry:
     info.labels(scenario, visible(run.judged.run_id), visible(run.judged.backend)).set(1)
     probes = gauge("fabric_probes", "Probes by phase, kind and outcome", "phase", "kind", "outcome")
     values: dict[tuple[str, str], list[float]] = {}
+    counted = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome) for row in run.rows)
+    for (phase, kind, ended), many in counted.items():
+        probes.labels(scenario, visible(phase), kind, ended.value).inc(many)
     for row in run.rows:
-        phase, kind = visible(row.probe.phase), row.probe.kind
-        probes.labels(scenario, phase, kind, row.verdict.outcome.value).inc()
         if row.verdict.value_gbps is not None:
-            values.setdefault((phase, kind), []).append(row.verdict.value_gbps)
+            values.setdefault((row.probe.phase, row.probe.kind), []).append(row.verdict.value_gbps)
     _bandwidths(gauge, scenario, values)
     _suspects(gauge, scenario, run)
     _changes(gauge, scenario, run)
@@ -70,8 +72,8 @@ def _bandwidths(gauge: object, scenario: str, values: dict[tuple[str, str], list
     least = gauge("fabric_bandwidth_least_bits_per_second", "The least of a phase and kind", "phase", "kind")
     middle = gauge("fabric_bandwidth_median_bits_per_second", "The median of a phase and kind", "phase", "kind")
     for (phase, kind), found in values.items():
-        least.labels(scenario, phase, kind).set(min(found) * _BITS_PER_SECOND)
-        middle.labels(scenario, phase, kind).set(median(found) * _BITS_PER_SECOND)
+        least.labels(scenario, visible(phase), kind).set(min(found) * _BITS_PER_SECOND)
+        middle.labels(scenario, visible(phase), kind).set(median(found) * _BITS_PER_SECOND)
 
 
 def _suspects(gauge: object, scenario: str, run: ShownRun) -> None:

@@ -17,7 +17,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
-from fabric.report.change_words import what
+from fabric.report.folded_states import FoldedStates
 from fabric.report.output import warn
 from fabric.report.visible import visible
 
@@ -48,6 +48,7 @@ class ConsoleProgress:
         self._planned: frozenset[str] = frozenset()
         self._line_due_s = 0.0
         self._in_force: set[str] = set()
+        self._states = FoldedStates(self._print)
 
     def __enter__(self) -> ConsoleProgress:
         if self._console.is_terminal and not self._console.quiet:
@@ -66,11 +67,13 @@ class ConsoleProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._states.flush()
         if self._bar is not None:
             self._bar.stop()
 
     def phase_started(self, plan: PhasePlan) -> None:
         """Announce a phase."""
+        self._states.planned(plan.changes)
         self._phase, self._total = plan.phase.name, plan.schedule.probes
         self._planned = frozenset(slot.probe.probe_id for slots in plan.schedule.components for slot in slots)
         self._done = self._bad = 0
@@ -89,6 +92,7 @@ class ConsoleProgress:
 
         A probe that was not planned (another partner, one more round) is one more to do: there is never more done.
         """
+        self._states.flush()
         self._done += 1
         self._total += result.probe_id not in self._planned
         if result.outcome in (Outcome.FAIL, Outcome.ERROR):
@@ -105,14 +109,18 @@ class ConsoleProgress:
         self._say(f"{component} is out of the run: {reason}")
 
     def change_state(self, change: Change, state: str, reason: str) -> None:
-        """Say when a change comes into force and how it ends; of a flap's many times only the first and the end."""
+        """
+        Say when a change comes into force and how it ends; of a flap's many times only the first and the end.
+
+        Changes of a phase that do the same in a row share a line.
+        """
         if state == "in_force":
             if change.change_id in self._in_force:
                 return
             self._in_force.add(change.change_id)
         if state in _STATES:
             because = f": {reason}" if reason else ""
-            self._say(f"{change.phase}: {change.component}: {what(change)} {_STATES[state]}{because}")
+            self._states.take(change, f"{_STATES[state]}{because}")
 
     def interrupted(self, open_changes: int, again: int) -> None:
         """Say what the run still does before it ends, and what another Ctrl-C would leave out."""
@@ -124,6 +132,10 @@ class ConsoleProgress:
             self._say(f"interrupted again: taking back {_many(open_changes)}; that is never left out")
 
     def _say(self, text: str) -> None:
+        self._states.flush()
+        self._print(text)
+
+    def _print(self, text: str) -> None:
         if self._bar is not None:
             self._console.print(visible(text), markup=False, soft_wrap=True)
         elif not self._console.quiet:

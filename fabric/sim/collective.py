@@ -87,7 +87,8 @@ class Collective:
             stdout = self.marked(listing + said)
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
         else:
-            running = Running(self, rack, process, self._plan(group, used, ring), listing, bits)
+            left = rack.whims.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
+            running = Running(self, rack, process, self._plan(group, used, ring, left=left), listing, bits)
             process.work = running
             rack.timeline.at(ready_s, running.start)
 
@@ -174,8 +175,10 @@ class Collective:
         said = text.completion_error(site.host.name, pids[0], peer=address, device=rnic.device)
         return 3, said + text.nccl_failure(site.host.name, pids[:1], NETWORK)
 
-    def _plan(self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None) -> Plan:
-        """The least of NVLink in every host and, between hosts, of every rail."""
+    def _plan(
+        self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
+    ) -> Plan:
+        """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
         ranks = Ranks(len(group), len({member.site for member in group}))
         algorithm = self.setting.env.get("NCCL_ALGO", "")
         tree = is_tree(self.operation, ranks, algorithm=algorithm)
@@ -191,7 +194,7 @@ class Collective:
         for site, rnic, gpu in used:
             for path in site.layout.for_collective(rnic.device, gpu):
                 shares.append((site, path.resources, weight))
-                limits.append(site.ceiling_gbps(path) * weight)
+                limits.append(site.ceiling_gbps(path) * weight * left)
         layout = group[0].site.layout
         tuning = tuning_of(self.operation, ranks, generation=layout.generation, algorithm=algorithm)
         latency = latency_us(self.operation, ranks, tree=tree)

@@ -7,14 +7,26 @@ from dataclasses import dataclass, field
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
+from fabric.sim.life.whims import WHIMS
 from fabric.sim.uplink_faults import is_above_leaves
 
 _KINDS = {
     "host": ("slow", "broken", "hanging", "absent", "garbage"),
-    "rnic": ("slow", "broken", "hanging", "absent", "hot", "bit_errors"),
-    "gpu": ("slow", "broken", "hanging", "absent", "hot"),
+    "rnic": (
+        "slow",
+        "broken",
+        "hanging",
+        "absent",
+        "hot",
+        "bit_errors",
+        "symbol_errors",
+        "replaced",
+        "outdated",
+        *WHIMS,
+    ),
+    "gpu": ("slow", "broken", "hanging", "absent", "hot", "replaced"),
     "part": ("slow", "broken", "hanging", "absent"),  # a part or path that is not there carries nothing: broken
-    "cable of an RNIC": ("slow",),
+    "cable of an RNIC": ("slow", "replaced", *WHIMS),
     "leaf": ("slow", "broken", "hanging", "absent"),
     "switch or cable above the leaves": ("slow", "broken"),
 }
@@ -30,7 +42,9 @@ class HostFaults:
 
     *factors* holds what is slow, *troubles* what is broken, hanging or absent, by component name inside the host;
     ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host itself is at fault. *hot*
-    are parts that run hot, *errors* bit error ratios behind the FEC of the cables of RNICs.
+    are parts that run hot, *errors* bit error ratios behind the FEC of the cables of RNICs, *symbols* behind retries.
+    *replaced* are parts with
+    another serial number than they were delivered with, *outdated* RNICs with an older firmware: neither is slow.
     """
 
     factors: dict[str, float] = field(default_factory=dict)
@@ -38,6 +52,9 @@ class HostFaults:
     host_kind: str | None = None
     hot: set[str] = field(default_factory=set)
     errors: dict[str, float] = field(default_factory=dict)
+    symbols: dict[str, float] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+    outdated: set[str] = field(default_factory=set)
 
     @property
     def stuck(self) -> set[str]:
@@ -50,9 +67,15 @@ class HostFaults:
             self.factors[component] = min(factor, self.factors.get(component, factor))
         elif kind == "hot":
             self.hot.add(component)
+        elif kind == "replaced":
+            self.replaced.add(component)
+        elif kind == "outdated":
+            self.outdated.add(component)
+        elif kind == "symbol_errors":
+            self.symbols[component] = max(factor, self.symbols.get(component, 0.0))
         elif kind == "bit_errors":
             self.errors[component] = max(factor, self.errors.get(component, 0.0))
-        else:
+        elif kind not in WHIMS:  # those are felt by each transfer by itself
             self.troubles[component] = kind
 
 
@@ -60,7 +83,7 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
     """Host name to what is wrong with it; raises ValueError for a component or kind that the rack cannot have."""
     found: dict[str, HostFaults] = {}
     for fault in faults:
-        if fault.kind in ("slow", "bit_errors") and not 0.0 < fault.factor <= 1.0:
+        if fault.kind in ("slow", "bit_errors", "symbol_errors", *WHIMS) and not 0.0 < fault.factor <= 1.0:
             raise ValueError(f"{fault.component}: factor {fault.factor} is not above 0 and at most 1")
         if is_above_leaves(fault, topology):
             _require(fault, "switch or cable above the leaves")

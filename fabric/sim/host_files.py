@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.sim.port_tool import Asked, Said
-from fabric.sim.sysfs import ROOT, port_states
+from fabric.sim.sysfs import ROOT, identity_files, port_states
 
 _KERNEL = {
     "/proc/self/limits": (
@@ -32,7 +32,7 @@ def kernel_files(asked: Asked) -> Said:
 
 
 def grep(asked: Asked) -> Said:
-    """``grep -H . FILE...``: every line that is not empty, with its file; here only of the states of ports."""
+    """``grep -H . FILE...``: every line that is not empty, with its file; here only of ports and of what RNICs are."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
     files = {
@@ -40,8 +40,10 @@ def grep(asked: Asked) -> Said:
         for rnic in asked.rnics
         for name, text in port_states(asked.port_of(rnic.device)).items()
     }
+    for rnic in asked.rnics:
+        files |= {f"{ROOT}{rnic.device}/{name}": text for name, text in identity_files(asked, rnic).items()}
     paths = asked.words[2:]
-    stdout = "".join(f"{path}:{files[path]}\n" for path in paths if path in files)
+    stdout = "".join(f"{path}:{line}\n" for path in paths if path in files for line in files[path].split("\n"))
     stderr = "".join(_NO_FILE.format(tool="grep", path=path) for path in paths if path not in files)
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fabric.sim.compute_apps import WORDS, compute_apps
 from fabric.sim.host_files import grep, kernel_files, listed
 from fabric.sim.job import Setting
+from fabric.sim.lspci import lspci
 from fabric.sim.nvidia import gpu_model
 from fabric.sim.port_tool import ANSWER_S, Asked, Said, gpu_pci_address
 from fabric.sim.process import Process
@@ -155,6 +156,7 @@ _CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Program], ...]] = {
     "date": (((), _date),),
     "grep": (((), grep),),
     "ls": (((), listed),),
+    "lspci": (((), lspci),),
     "mlxconfig": (((), _mlxconfig),),
     "numactl": ((("--hardware",), _hardware),),
     "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),

@@ -67,10 +67,11 @@ def subnet_manager(asked: Asked, port: Port) -> Node | None:
     """
     The node whose manager a port listens to; None for none.
 
-    The first RNIC of the master's host; where the inventory names no manager, the lowest LID among the switches.
+    The first RNIC of the master's host. Where the inventory names no manager, or one on a host for management, whose
+    own ports are not simulated, the lowest LID among the switches (a choice).
     """
     managers = asked.rack.managers
-    if managers.master is not None:
+    if managers.master is not None and managers.master[0].host not in asked.rack.topology.management:
         host = managers.master[0].host
         return next((node for node in sorted(asked.reached(port), key=_lid) if node.host == host), None)
     if not managers.sweeps:

@@ -29,10 +29,11 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Wear:
-    """What a bad cable or a hot module adds to both directions: bit error ratios before and behind the FEC."""
+    """What a bad cable or a hot module adds both ways: bit error ratios before and behind the FEC, behind retries."""
 
     raw: float = 0.0
     effective: float = 0.0
+    symbol: float = 0.0
 
 
 UNWORN = Wear()
@@ -55,4 +56,5 @@ def quality_of(line: LineKind, rate_gbps: float, injection: Injection | None, we
         plr=line.retries,
         line_rate_gbps=rate_gbps,
     )
-    return replace(quality, raw_ber=min(0.5, raw + effective))
+    symbol = min(0.5, quality.symbol_ber + wear.symbol)
+    return replace(quality, raw_ber=min(0.5, raw + effective), symbol_ber=symbol)

@@ -8,6 +8,7 @@ from fabric.sim.hashing import mix64, word
 from fabric.sim.life.gpu_query import gpu_query
 from fabric.sim.nvidia import gpu_model
 from fabric.sim.port_tool import Asked, Said
+from fabric.sim.serials import is_replaced
 
 _LINKS = {"a100": 12, "h100": 18, "b200": 18}  # NVLinks of one GPU (NVIDIA's data sheets)
 _CORES = 56  # a socket; choice
@@ -51,7 +52,7 @@ def _listed(asked: Asked, number: int, gpu: Gpu) -> str:
 
 
 def _uuid(asked: Asked, gpu: Gpu) -> str:
-    bits = mix64(asked.site.name_hash ^ gpu.index)
+    bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if is_replaced(asked.site, gpu.name) else 0))
     text = f"{word(bits, 0):016x}{word(bits, 1):016x}"
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 

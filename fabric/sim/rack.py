@@ -10,6 +10,7 @@ from fabric.sim.capacity import Layout
 from fabric.sim.faults import HostFaults, faults_by_host
 from fabric.sim.hashing import mix64
 from fabric.sim.life.passing import Passing
+from fabric.sim.life.whims import Whims
 from fabric.sim.ports import Ports
 from fabric.sim.process import Process
 from fabric.sim.routing import BY_DEFAULT, Routing
@@ -51,6 +52,7 @@ class Rack:
         self._faults = faults_by_host(topology, faults)
         self._dead_switches = {fault.component for fault in faults if fault.kind == "broken"} & topology.logins.keys()
         self._passing = Passing(self, faults)
+        self.whims = Whims()
         self.silent: dict[int, Process] = {}  # of hosts that hung or went away: they never answer
         self.guards: dict[tuple[str, str], dict[str, Held]] = {}  # by host and directory, then by id
         self.boots: dict[str, int] = {}  # how often a host has started anew

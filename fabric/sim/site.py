@@ -11,6 +11,7 @@ from fabric.sim.faults import HostFaults
 from fabric.sim.hashing import text_hash
 from fabric.sim.life.drift import Drift
 from fabric.sim.life.load import Load
+from fabric.sim.life.whims import Swing
 
 if TYPE_CHECKING:
     from fabric.sim.flows import Flow
@@ -22,7 +23,7 @@ class Site:
 
     __slots__ = (
         "_ceilings", "_dents", "_troubles", "addresses", "capacities", "carried", "dents", "down", "faults",
-        "flows", "heat", "host", "layout", "name_hash", "servers", "starts", "users",
+        "flows", "heat", "host", "layout", "name_hash", "servers", "starts", "swings", "users",
     )  # fmt: skip
 
     def __init__(self, host: Host, layout: Layout, faults: HostFaults | None) -> None:
@@ -37,6 +38,7 @@ class Site:
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
         self.dents: dict[int, float] = {}  # capacities of which less is left now: the least of what is in _dents
         self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
+        self.swings: dict[str, Swing] = {}  # modules that warm and cool by turns
         self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
         self.servers: dict[int, Server] = {}  # TCP port to who listens, or will
         self.starts: dict[int, int] = {}  # hash of a command to how often it was started here

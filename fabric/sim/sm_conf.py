@@ -28,12 +28,13 @@ def shell_tool(asked: Asked) -> Said:
 def fabric_conf(asked: Asked, words: tuple[str, ...]) -> Said:
     """
     ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` gives their lines back as they are there;
-    ``absent`` says whether keys are not there; ``drop`` removes BACKUP.
+    ``absent`` says whether keys are not there; ``show`` prints the file and that this is all; ``drop`` removes BACKUP.
 
     All may be run twice. One line on stdout and 0, or a reason on stderr and 1.
     """
-    if len(words) < 3 or words[0] not in ("set", "undo", "absent", "drop"):
-        return _refused(f"expected set, undo, absent or drop, a file and its copy, got {' '.join(words) or 'nothing'}")
+    if len(words) < 3 or words[0] not in ("set", "undo", "absent", "show", "drop"):
+        got = " ".join(words) or "nothing"
+        return _refused(f"expected set, undo, absent, show or drop, a file and its copy, got {got}")
     verb, config, backup = words[:3]
     host, files = asked.site.host.name, asked.rack.managers
     text, kept = files.read(host, config), files.read(host, backup)
@@ -42,6 +43,8 @@ def fabric_conf(asked: Asked, words: tuple[str, ...]) -> Said:
         return Said(f"dropped {backup}\n")
     if text is None:
         return _refused(f"{config}: no such file")
+    if verb == "show":
+        return Said(f"{text}\n# {CONF_NAME}: whole\n")
     if verb == "absent":
         there = sorted(settings_of(text).keys() & set(words[3:]))
         return _refused(f"{config}: has a key that was not there before") if there else Said(f"absent {config}\n")

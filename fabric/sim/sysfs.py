@@ -11,8 +11,9 @@ from fabric.sim.life.sensors import hwmon_files
 from fabric.sim.mlxreg_values import capped, packets, words
 from fabric.sim.phy import MESSAGE_BYTES
 from fabric.sim.port_counters import PACKET_BYTES
-from fabric.sim.port_tool import Asked, Said
+from fabric.sim.port_tool import Asked, Said, pci_address
 from fabric.sim.ports import PHYSICAL_TEXT, Port
+from fabric.sim.serials import firmware_of
 
 ROOT = "/sys/class/infiniband/"
 _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
@@ -74,19 +75,25 @@ def port_states(port: Port) -> dict[str, str]:
     }
 
 
+def identity_files(asked: Asked, rnic: Rnic) -> dict[str, str]:
+    """What an RNIC is, and where it sits; a GUID is that of its slot: one that was replaced keeps it here."""
+    number = asked.site.layout.platform.rnics.index(rnic)
+    guid = f"{asked.port_of(rnic.device).node.guid:016x}"
+    return {
+        "board_id": "MT_0000000838",
+        "fw_ver": firmware_of(asked.site, rnic.device),
+        "hca_type": "MT4129",
+        "node_guid": ":".join(guid[at : at + 4] for at in range(0, 16, 4)),
+        "device/uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={pci_address(number)}",
+    }
+
+
 def _files(asked: Asked, rnic: Rnic, *, managed: bool) -> dict[str, str]:
     """Every file of one RNIC, by its path below the root; who manages it takes a walk, made only if *managed*."""
     port = asked.port_of(rnic.device)
     ethernet = port.node.ethernet
     manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
-    guid = f"{port.node.guid:016x}"
-    files = {
-        "board_id": "MT_0000000838",
-        "fw_ver": "28.41.1000",
-        "hca_type": "MT4129",
-        "node_desc": port.node.description,
-        "node_guid": ":".join(guid[at : at + 4] for at in range(0, 16, 4)),
-    }
+    files = identity_files(asked, rnic) | {"node_desc": port.node.description}
     state = port_states(port) | {
         "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
         "sm_lid": f"0x{manager.lid if manager else 0:x}",

@@ -61,13 +61,20 @@ class Transfer(Flow):
     def _move(self, at_s: float) -> None:
         options = self.client.job.options
         posted_gbps = MESSAGES_PER_QP_MPPS * options.queue_pairs * options.size_bytes * 8 / 1000
-        self.ceiling_gbps = min(self.ceiling_gbps, posted_gbps)
+        self.ceiling_gbps = min(self.ceiling_gbps, posted_gbps) * self._left(at_s)
         sharing = self.rack.timeline.sharing
         if options.duration_s is not None:
             sharing.begin(self, at_s, seconds=float(options.duration_s))
         else:
             need_gb = options.iterations * options.queue_pairs * options.size_bytes * 8e-9
             sharing.begin(self, at_s, need_gb=need_gb)
+
+    def _left(self, at_s: float) -> float:
+        """The share that an RNIC or a cable with a whim leaves to it."""
+        sides = (self.client, self.server)
+        ends = [(end.process.site.host.name, end.side.device) for end in sides]
+        inside = self.client.process.site is self.server.process.site
+        return self.rack.whims.left(ends, self.client.bits, at_s, inside=inside)
 
     def _route(self) -> str | None:
         """Find the shares and the ceiling; returns what is wrong on the way."""

@@ -21,7 +21,8 @@ def change_results(events: Iterable[Event], planned: Sequence[Change]) -> tuple[
     How each planned change ended, in planned order; those of which nothing was begun are left out.
 
     One whose last event is not a final state is ``open``: the run ended, and nobody saw it taken back. A change that
-    was begun anew (a phase run again) counts from its last beginning. Raises StoreError for a state that there is not,
+    was begun anew (a run that went on) counts from its last beginning; only the windows of one that is in force for all
+    of its phase add up. Raises StoreError for a state that there is not,
     and for a change that is not planned: a plan that differs from what was run must not hide one that may be live.
     """
     lives = {change.change_id: _Life(change) for change in planned}
@@ -51,7 +52,7 @@ class _Life:
         if state not in FINAL | _BEGUN:
             raise StoreError(f"event {event['seq']}: a change is never {state!r}")
         if state == "intent" or (self.state in FINAL and state in _BEGUN):
-            self._windows.clear()
+            self._windows = [one for one in self._windows if self._is_for_all_of_its_phase and one.ended_s is not None]
             self._before = self._after = None
         self.state, self._reason = state, event.get("reason", "")
         if state == "in_force":
@@ -63,6 +64,11 @@ class _Life:
             self._windows[-1] = Window(self._windows[-1].began_s, event["at_s"])
         if state in FINAL:
             self._after = event.get("counters", {})
+
+    @property
+    def _is_for_all_of_its_phase(self) -> bool:
+        """What was measured before a run was interrupted stands, and was measured while the change was in force."""
+        return self._change.when.at_s is None and self._change.when.for_s is None
 
     @property
     def _is_on(self) -> bool:

@@ -1,12 +1,13 @@
 """
 The history of a run: events.jsonl, append-only, one line one event, each with seq and crc32.
 
-A line is on disk (fsync) before the step that follows from it. A torn last line is ignored when reading; a bad line
-before the end means that somebody else wrote here, and nothing is guessed.
+A line is on disk (fsync) before the step that follows from it. A torn last line is ignored when reading, and cut off
+when a run goes on; a bad line before the end means that somebody else wrote here, and nothing is guessed.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,22 +17,52 @@ from typing import Any
 import orjson
 
 from fabric.errors import StoreError
+from fabric.store.durable import append, sync_names
+
+FILE = "events.jsonl"
+"""Its name in a run's directory."""
 
 Event = Mapping[str, Any]
 """One line of a run's history: ``seq``, ``at_s``, ``event``, and what belongs to that event."""
 
 
 class EventLog:
-    """Appends events; ``flush`` makes everything appended so far durable, with one fsync for all of it."""
+    """
+    Appends events, behind those that are there; ``flush`` makes everything appended so far durable, with one fsync.
+
+    *cut_bytes*: so much of a torn last line was cut off when it was opened. What could not be written is kept, and
+    written with the next ``flush``, so that there never is a gap.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._pending: list[bytes] = []
-        self._seq = 0
+        self._fd, self._seq, self._size, self.cut_bytes = -1, 0, 0, 0
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._open()
+        except BlockingIOError as exc:
+            self._let_go()
+            raise StoreError(f"{path}: another process is writing here") from exc
         except OSError as exc:
+            self._let_go()
             raise StoreError(f"{path}: cannot open: {exc.strerror}") from exc
+        except StoreError:
+            self._let_go()
+            raise
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
+        data = self._path.read_bytes()
+        events, self._size = _whole(self._path, data)
+        self._seq, self.cut_bytes = len(events), len(data) - self._size
+        if self.cut_bytes:
+            os.ftruncate(self._fd, self._size)
+        if not data[: self._size].endswith(b"\n") and self._size:
+            append(self._fd, b"\n", end=self._size)
+            self._size += 1
+        if not data:
+            sync_names(self._path)
 
     def append(self, event: str, at_s: float, fields: Mapping[str, Any]) -> None:
         """Take an event; it is durable after the next ``flush``."""
@@ -40,23 +71,41 @@ class EventLog:
         self._pending.append(b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body)))
 
     def flush(self) -> None:
-        """Write and fsync what was appended; raises StoreError when the disk says no."""
+        """Write and fsync what was appended; raises StoreError when the disk says no, and can be called again then."""
         if not self._pending:
             return
         data = b"".join(self._pending)
-        self._pending.clear()
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self._fd, view) :]
-            os.fsync(self._fd)
+            append(self._fd, data, end=self._size)
+            self._sync()
         except OSError as exc:
             raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
+        self._pending.clear()
+        self._size += len(data)
+
+    def _sync(self) -> None:
+        """Fsync; what the disk did not take is cut off, because a second fsync would say yes to lost pages."""
+        try:
+            os.fsync(self._fd)
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
 
     def close(self) -> None:
         """Flush and close; safe to call twice."""
         if self._fd >= 0:
-            self.flush()
+            try:
+                self.flush()
+            finally:
+                self._let_go()
+
+    def abandon(self) -> None:
+        """Close, and write nothing more; safe to call twice."""
+        self._pending.clear()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
@@ -69,18 +118,29 @@ def read_events(path: Path) -> Iterator[Event]:
     when the numbers do not count from 1 (lines were lost, or come from elsewhere).
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        data = path.read_bytes()
     except OSError as exc:
         raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
-    last = len(lines) - 1
-    for number, line in enumerate(lines):
-        event = _decode(line)
-        if event is not None:
-            if event.get("seq") != number + 1:
-                raise StoreError(f"{path}:{number + 1}: event {event.get('seq')} where {number + 1} should be")
-            yield event
-        elif any(rest for rest in lines[number + 1 :]) or (line and number < last - 1):
-            raise StoreError(f"{path}:{number + 1}: not an event of this tool: {line[:60]!r}")
+    yield from _whole(path, data)[0]
+
+
+def _whole(path: Path, data: bytes) -> tuple[list[Event], int]:
+    """The events, and how many bytes of the file they take."""
+    events: list[Event] = []
+    at = 0
+    while at < len(data):
+        found = data.find(b"\n", at)
+        end = len(data) if found < 0 else found
+        number, event = len(events) + 1, _decode(data[at:end])
+        if event is None:
+            if data[end:].strip(b"\n"):
+                raise StoreError(f"{path}:{number}: not an event of this tool: {data[at:end][:60]!r}")
+            break
+        if event.get("seq") != number:
+            raise StoreError(f"{path}:{number}: event {event.get('seq')} where {number} should be")
+        events.append(event)
+        at = min(end + 1, len(data))
+    return events, at
 
 
 def _decode(line: bytes) -> Event | None:
@@ -90,5 +150,8 @@ def _decode(line: bytes) -> Event | None:
     body += b"}"
     if zlib.crc32(body) != int(checksum[:-1]):
         return None
-    event = orjson.loads(body)
+    try:
+        event = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
     return event if isinstance(event, dict) else None

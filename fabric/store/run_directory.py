@@ -6,7 +6,6 @@ run.json, events.jsonl and raw/ are the run; verdict.json and measurements.parqu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,21 +17,28 @@ import orjson
 from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import Probe, ProbeResult
-from fabric.store.events import EventLog
+from fabric.store.durable import write_durably
+from fabric.store.events import FILE, EventLog
 from fabric.store.raw import RawOutput
 from fabric.store.results import planned_fields, to_fields
+
+__all__ = ["RUN_FORMAT", "RunDirectory", "write_durably"]
 
 RUN_FORMAT = 1
 """Version of run.json and events.jsonl; a reader refuses what it does not know."""
 
 
 class RunDirectory:
-    """Where one run is written down while it happens."""
+    """
+    Where one run is written down while it happens; of a run that goes on, behind what is there.
 
-    def __init__(self, path: Path) -> None:
+    *added*: the probes that were planned while the run went on, in that order.
+    """
+
+    def __init__(self, path: Path, *, added: Iterable[Probe] = ()) -> None:
         self.path = path
-        self.added: list[Probe] = []  # planned while the run went on, in that order
-        self.events = EventLog(path / "events.jsonl")
+        self.added = list(added)
+        self.events = EventLog(path / FILE)
         self._raw = RawOutput(path / "raw")
 
     @staticmethod
@@ -65,11 +71,16 @@ class RunDirectory:
         for probe in probes:
             self.events.append("replanned", at_s, {"because": because, **planned_fields(probe)})
 
-    def finished(self, result: ProbeResult, outputs: Sequence[CommandResult]) -> None:
-        """Note how a probe ended and keep what its commands printed; durable after ``flush``."""
+    def finished(self, result: ProbeResult, outputs: Sequence[CommandResult], *, again: bool = False) -> None:
+        """
+        Note how a probe ended and keep what its commands printed; durable after ``flush``.
+
+        *again*: it will be tried once more, so this is not yet its result.
+        """
         if outputs:
             self._raw.keep(result, outputs)
-        self.events.append("finished", result.ended_s, to_fields(result))
+        fields = to_fields(result)
+        self.events.append("finished", result.ended_s, {**fields, "again": True} if again else fields)
 
     def flush(self) -> None:
         """Write down everything noted so far: outputs first, then the events that speak of them (with fsync)."""
@@ -77,24 +88,13 @@ class RunDirectory:
         self.events.flush()
 
     def close(self) -> None:
-        """Make everything durable and let go."""
-        self._raw.flush()
+        """Make everything durable and let go; an event is not written when the output that it speaks of cannot be."""
+        try:
+            self._raw.flush()
+        except StoreError:
+            self.events.abandon()
+            raise
         self.events.close()
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file whole: temporary file beside it, fsync, rename, fsync of the directory."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _new_directory(parent: Path, stamp: str) -> Path:

@@ -22,21 +22,36 @@ from fabric.store.run_directory import RUN_FORMAT
 
 
 def run_document(
-    scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline], *, backend: str, seed: int
+    scenario: Scenario,
+    inventory: Inventory,
+    baselines: Mapping[str, Baseline],
+    *,
+    backend: str,
+    seed: int,
+    given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is written when a run begins; RunDirectory adds its format and id."""
-    try:
-        own = version("fabric-testbench")
-    except PackageNotFoundError:
-        own = "not installed"
+    """
+    What is written when a run begins; RunDirectory adds its format and id.
+
+    *given*: the files and words that it was asked with, and in which folder, to read them again.
+    """
     return {
         "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
         "backend": backend,
         "seed": seed,
-        "versions": {"fabric-testbench": own, "python": platform.python_version()},
+        "versions": {"fabric-testbench": own_version(), "python": platform.python_version()},
         "baselines": {name: asdict(baseline) for name, baseline in baselines.items()},
+        "given": dict(given or {}),
         "asked": resolved_document(scenario, inventory),
     }
+
+
+def own_version() -> str:
+    """The version of this tool."""
+    try:
+        return version("fabric-testbench")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def read_run(path: Path) -> dict[str, Any]:

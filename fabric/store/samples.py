@@ -94,7 +94,29 @@ class _Lines:
                 yield found, at_s, value  # type: ignore[misc]
 
 
+def last_asked(path: Path) -> tuple[dict[int, float], int]:
+    """When each host (by its number) was last asked, and how many bytes of the file are whole; StoreError as above."""
+    asked: dict[int, float] = {}
+    kept = 0
+    for kept, lines in _blocks(path):  # noqa: B007 - the last one is the end
+        for line in map(orjson.loads, lines):
+            match line:
+                case ["host", int(number), str()]:
+                    asked.pop(number, None)  # numbers begin anew when a run goes on
+                case [int(number), int() | float() as at_s, *_]:
+                    asked[number] = at_s
+    return asked, kept
+
+
 def _lines(path: Path) -> Iterator[object]:
+    for _, lines in _blocks(path):
+        for line in lines:
+            yield orjson.loads(line)
+
+
+def _blocks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of each whole block, and where it ends (bytes)."""
+    end = 0
     try:
         with path.open("rb") as file:
             while True:
@@ -105,7 +127,7 @@ def _lines(path: Path) -> Iterator[object]:
                     if file.read(1):
                         raise StoreError(f"{path}: a bad block before the end: somebody else wrote here")
                     return
-                for line in zlib.decompress(packed).split(b"\n"):
-                    yield orjson.loads(line)
+                end += HEAD.size + length
+                yield end, zlib.decompress(packed).split(b"\n")
     except OSError as exc:
         raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc

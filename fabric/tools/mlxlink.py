@@ -73,12 +73,17 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Link:
 
     Raises ToolError with the tool's own words, UnreadableOutput on anything else.
     """
+    return _link(sections(stdout, stderr, exit_status))
+
+
+def sections(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, dict[str, str]]:
+    """Everything that was said, row name to value, by section; raises as ``read``."""
     text = plain(stdout)
     if text.lstrip().startswith("{"):
-        return _link(_sections_of_json(text))
+        return _sections_of_json(text)
     if "-E-" in stderr or "-E-" in stdout or exit_status != 0:
         raise ToolError(f"mlxlink: {complaint(stdout, stderr)}")
-    return _link(_sections_of_text(text))
+    return _sections_of_text(text)
 
 
 def kept_up(stdout: str, stderr: str) -> str | None:

@@ -89,3 +89,44 @@ def test_a_limit_per_rnic_grows_with_the_host(rack: Topology, value: float, outc
     """46 Gb/s per RNIC is 368 on a host with eight, so fewer rails are not called bad for being fewer."""
     probe = Probe("p", "tor_all_reduce", "x", ("gpu001", "gpu002"), (), 5, {"series": "s"})
     assert judged(rack, probe, (value, 1 << 30)) is outcome
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ((14.0, 385.0), Outcome.INCONCLUSIVE),
+        ((14.0, 370.0), Outcome.FAIL),
+        ((379.0, 381.0), Outcome.MARGINAL),
+        ((372.0, 381.0), Outcome.FAIL),
+        ((386.0, 500.0), Outcome.PASS),
+    ],
+)
+def test_two_samples_far_apart_fail_only_when_both_do(
+    rack: Topology, values: tuple[float, float], outcome: Outcome
+) -> None:
+    """Their middle was never measured; near each other they are judged by it."""
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01)
+    pairs = [
+        (
+            Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
+            ProbeResult(f"p{i}", 1, (Measurement(f"p{i}", "bandwidth", value, "Gb/s", 1),), None, "", 0, 1),
+        )
+        for i, value in enumerate(values)
+    ]
+    found = judge.judge(pairs)
+    assert {verdict.outcome for verdict in found} == {outcome}
+    assert all(("too few to tell" in verdict.reason) == (outcome is Outcome.INCONCLUSIVE) for verdict in found)
+
+
+def test_two_samples_that_disagree_about_the_limit_want_a_third(rack: Topology) -> None:
+    """Where samples are taken until one can tell."""
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.01, sequential=True)
+    pairs = [
+        (
+            Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
+            ProbeResult(f"p{i}", 1, (Measurement(f"p{i}", "bandwidth", value, "Gb/s", 1),), None, "", 0, 1),
+        )
+        for i, value in enumerate((14.0, 385.0, 14.0))
+    ]
+    assert judge.unsettled(pairs[:2]) == [pairs[0][0]]
+    assert judge.unsettled(pairs) == []

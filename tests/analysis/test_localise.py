@@ -13,6 +13,7 @@ from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicS
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.kinds import expand_phase
+from tests.analysis.noisy_rack import normal_gbps, slow_rnic
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))
 TOR = Phase("tor", (TorAllReduceSpec(),))
@@ -180,3 +181,33 @@ def test_what_cannot_show_a_fault_does_not_excuse_it(rack: Topology) -> None:
         verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, outcome, "", value)
     found = suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL)
     assert [suspect.component for suspect in found] == ["gpu001/mlx5_0"]
+
+
+def named_by_loopbacks(rack: Topology, carries: Callable[[Probe], float]) -> list[Suspect]:
+    """Suspects among loopbacks alone, of which each carries so much and must reach 97 % of what is normal."""
+    probes = expand_phase(Phase("intra-host", (LoopbackSpec(),)), rack, tuple(rack.hosts))
+    verdicts = {}
+    for probe in probes:
+        value, normal = carries(probe), normal_gbps(probe)
+        outcome = Outcome.FAIL if value < 0.97 * normal else Outcome.PASS
+        verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, outcome, "", value, 0.97 * normal, expected_gbps=normal)
+    return suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL)
+
+
+def test_an_rnic_a_little_slow_is_named_and_not_the_paths_that_are_fast_enough_to_show_it(rack: Topology) -> None:
+    """-5 % is above what its paths to the other node carry, so nothing tells it from the path to its own node."""
+    slow = slow_rnic("gpu002/mlx5_4", 0.945)
+    found = named_by_loopbacks(rack, lambda probe: normal_gbps(probe) * slow(probe))
+    assert [(suspect.component, suspect.ambiguous_with) for suspect in found] == [("gpu002/mlx5_4", ())]
+
+
+def test_a_path_is_named_when_another_path_of_its_rnic_carries_more(rack: Topology) -> None:
+    """The same loss on the way to the GPUs of its own node; memory there is reached at full speed."""
+
+    def carries(probe: Probe) -> float:
+        through = probe.hosts == ("gpu002",) and probe.params["rnic"] == "mlx5_4"
+        to_gpus = str(probe.params["endpoint"]) in ("gpu4", "gpu5", "gpu6", "gpu7")
+        return min(normal_gbps(probe), 375.0 if through and to_gpus else 400.0)
+
+    found = named_by_loopbacks(rack, carries)
+    assert [suspect.component for suspect in found] == ["gpu002/mlx5_4->numa1-gpus"]

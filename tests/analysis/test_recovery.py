@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fabric.analysis.effects import windows_report
@@ -132,6 +134,7 @@ def test_effect_of_a_change_within_its_phase() -> None:
     """Median during over median before, with the times."""
     found = effect(flap([100.0, 102.0, 50.5, 60.6, 101.0, 100.0], (20.0, 40.0)))
     assert found.retained == pytest.approx(0.55)
+    assert found.gbps == (pytest.approx(55.55), pytest.approx(101.0))
     assert (found.reference, found.samples, found.given_up) == ("before it", 2, 0)
     assert (found.detect_s, found.recover_s) == (pytest.approx(10.0), pytest.approx(10.0))
     assert found.spacing_s == pytest.approx(10.0)
@@ -157,6 +160,19 @@ def test_a_toggle_of_the_whole_phase_is_not_given_the_faults_effect() -> None:
     script.change(phase, (90.0, 130.0), kind="adaptive_routing", is_fault=False)
     both = windows_report(script.phases, script.probes, script.results, script.changes)
     assert [found.retained for found in both] == [pytest.approx(0.5), None]
+
+
+def test_bandwidths_of_different_kinds_have_no_common_number() -> None:
+    """The share is that of each; a middle of loopbacks and all-reduces would be nobody's."""
+    script = flap([100.0, 100.0, 50.0, 100.0], (20.0, 30.0))
+    script.phase("flap", [300.0, 300.0, 150.0, 300.0], pair=("gpu003", "gpu004"))
+    found = effect(script)
+    assert (found.retained, found.gbps) == (pytest.approx(0.5), (pytest.approx(100.0), pytest.approx(200.0)))
+    script.probes[:] = [
+        replace(probe, kind="pairwise") if "gpu003" in probe.hosts else probe for probe in script.probes
+    ]
+    found = effect(script)
+    assert (found.retained, found.gbps) == (pytest.approx(0.5), None)
 
 
 def test_given_up_probes_are_counted_not_averaged() -> None:

@@ -32,3 +32,11 @@ def test_what_is_a_dip_depends_on_what_is_normal() -> None:
     values = [400.0, 401.0, 399.0, 400.0, 368.0]
     assert steadiness(values, normal_spread=0.01, floor=0.03).dips == 1
     assert steadiness(values, normal_spread=0.02, floor=0.03).dips == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "torn"), [([400.0, 100.0], True), ([400.0, 398.0], False), ([400.0, 100.0, 400.0], False)]
+)
+def test_two_samples_far_apart_are_torn(values: list[float], torn: bool) -> None:
+    """Of three the one in the middle was measured."""
+    assert steadiness(values, normal_spread=0.01, floor=0.03).torn == torn

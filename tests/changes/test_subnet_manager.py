@@ -131,8 +131,16 @@ def test_without_managers_or_their_file_nothing_is_done():
     with pytest.raises(Refused, match="subnet_managers"):
         Played(ChangeSettings(via="gpu004")).prepare(toggle())
     played = Played(MANAGED)
-    played.answers["gpu003 cat"] = ("", "cat: /etc/opensm/opensm.conf: No such file or directory\n", 1)
+    played.answers["gpu003 sh"] = ("", "fabric-conf: /etc/opensm/opensm.conf: no such file\n", 1)
     with pytest.raises(ToolError, match=r"gpu003: /etc/opensm/opensm\.conf cannot be read"):
+        played.prepare(toggle())
+
+
+def test_a_file_that_was_not_seen_to_its_end_is_no_file_without_the_key():
+    """Else the undo would take the key away that was in the part that was lost."""
+    played = Played(MANAGED)
+    played.answers["gpu003 sh"] = ("max_op_vls 5\n", "", 0)
+    with pytest.raises(ToolError, match="not read to its end"):
         played.prepare(toggle())
 
 

@@ -53,6 +53,17 @@ def test_an_editor_takes_the_roce_rack() -> None:
     jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(text))
 
 
+def test_the_infiniband_rack_is_changed_by_managers_that_are_not_under_test(tmp_path: Path) -> None:
+    """Its settings fit it, its baseline too, and an editor takes it."""
+    text = block("name: ib-rack")
+    inventory = config.load_inventory(beside_baselines(tmp_path, text))
+    assert list(inventory.topology.hosts) == ["gpu1", "gpu2", "gpu3", "gpu4"]
+    assert [manager.host for manager in inventory.changes.subnet_managers] == list(inventory.topology.management)
+    baselines = config.load_baselines({"h100-ndr"}, Path(inventory.source))
+    assert config.baseline_notes(None, inventory, baselines) == ()
+    jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(text))
+
+
 def test_two_tors_with_three_hosts_each(tmp_path: Path) -> None:
     """The short example gives each host one ToR for all its rails."""
     whole, short = yaml.safe_load(block("name: roce-rack")), yaml.safe_load(block("hosts_per_unit: 3}"))

@@ -27,3 +27,10 @@ def bad_run(bad_rack: Path) -> ShownRun:
 def changed_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """A scenario that changes the fabric: adaptive routing off and on under bit errors."""
     return app.reopened(run_of(tmp_path_factory.mktemp("changes"), scenario="ar-under-ber", hosts=None))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A run of 512 GPUs takes its time: what looks at it is slow."""
+    for item in items:
+        if "changed_run" in getattr(item, "fixturenames", ()) or "changed_run" in item.name:
+            item.add_marker(pytest.mark.slow)

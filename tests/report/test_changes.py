@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -79,7 +80,23 @@ def test_a_change_says_what_it_did() -> None:
         "counters: symbol_errors +12,345\n",
         "corrected by RS-FEC",
     ):
-        assert part in text
+        assert part in re.sub(r"\n {4}(?! )", " ", text)
+    assert max(len(line) for line in text.splitlines()) <= 160
+
+
+def test_bandwidth_is_said_in_numbers_where_all_samples_are_alike() -> None:
+    """A share alone does not say whether the link was fast before."""
+    text = shown(run(REVERTED, effects=(replace(EFFECT, gbps=(1128.44, 1850.0)),)))
+    assert "kept 0.61 of what was before (1,128.4 of 1,850.0 Gb/s)" in text
+
+
+def test_what_went_wrong_says_what_to_do_next() -> None:
+    """A change that is still live, an expectation that was not met; not what went as asked."""
+    still = replace(REVERTED, state="open")
+    text = shown(run(still, expectations=(RATIO, LATE)))
+    assert "next: fabric restore takes it back" in text
+    assert text.count("next: look at these phases in time (fabric report RUN --open)") == 1
+    assert "next:" not in shown(run(REVERTED, expectations=(RATIO,)))
 
 
 def test_changes_that_did_the_same_share_a_line() -> None:
@@ -203,6 +220,20 @@ def test_progress_says_when_a_change_comes_and_goes(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.splitlines() == [
         "degraded: leaf1--spine1: ber raw 1e-5 is in force",
         "degraded: leaf1--spine1: ber raw 1e-5 was LOST: its guard took it back\\x1b[2J",
+    ]
+
+
+def test_progress_folds_links_that_change_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four cables of one phase are one line when the last is in force, and one when the last is back."""
+    four = [replace(BER, change_id=f"c{number}", component=f"leaf{number}--spine1") for number in range(4)]
+    progress = ConsoleProgress()
+    progress.phase_started(PhasePlan(Phase("degraded", (), ()), schedule([]), (), tuple(four)))
+    for state in ("in_force", "reverted"):
+        for change in four:
+            progress.change_state(change, state, "")
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "degraded: 4 links (leaf0--spine1, leaf1--spine1, ...): ber raw 1e-5 is in force",
+        "degraded: 4 links (leaf0--spine1, leaf1--spine1, ...): ber raw 1e-5 is taken back",
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import orjson
@@ -154,3 +155,16 @@ def test_schema_notices_a_missing_key(bad_run: ShownRun) -> None:
 
 def test_schema_knows_every_key_of_the_verdict(changed_run: ShownRun) -> None:
     assert set(verdict_document(changed_run.judged)) == set(verdict_schema()["properties"])
+
+
+def test_measurements_are_read_by_pandas(bad_rack: Path, bad_run: ShownRun) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_parquet(bad_rack / "measurements.parquet")
+    measured = {
+        (m.probe_id, m.metric, m.size_bytes or 0, m.value, m.unit)
+        for row in bad_run.rows
+        if row.result is not None
+        for m in row.result.measurements
+    }
+    assert len(frame) == len(measured)
+    assert set(frame.fillna({"size_bytes": 0}).itertuples(index=False, name=None)) == measured

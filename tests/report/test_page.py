@@ -130,3 +130,15 @@ def test_one_host_has_a_page(tmp_path: Path) -> None:
 def test_a_run_writes_its_reports(bad_rack: Path) -> None:
     assert {"report.html", "junit.xml", "metrics.prom", "summary.md"} <= {path.name for path in bad_rack.iterdir()}
     assert (bad_rack / "report.html").read_text() == page(app.reopened(bad_rack))
+
+
+def test_the_first_line_names_the_suspect(bad_page: str) -> None:
+    found = re.search(r"<h1>(.*?)</h1>", bad_page, re.DOTALL)
+    assert found is not None
+    assert found[1].endswith("the fabric is bad: gpu002/mlx5_3")
+
+
+def test_changes_and_expectations_are_counted_above_everything(changed_run: ShownRun) -> None:
+    words = Seen(page(changed_run)).text
+    said = "24 changes made on purpose, all taken back; 3 of 3 expectations met."
+    assert words.index(said) < words.index("suspected")

@@ -160,7 +160,7 @@ def test_an_interrupted_run_that_cannot_take_back_says_so_and_not_only_that_it_w
 
 def test_more_than_the_blast_radius_is_refused_before_anything_is_planned(tmp_path: Path) -> None:
     links = "{ber: {links: {tier: access, count: 5}, effective: 1e-6}}"
-    with pytest.raises(ConfigError, match=r"allow: \[blast_radius\]"):
+    with pytest.raises(ConfigError, match=r"drill\.yaml:8: .*allow: \[blast_radius\]"):
         prepared(tmp_path, links)
 
 

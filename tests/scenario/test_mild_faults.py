@@ -8,6 +8,8 @@ import pytest
 
 from tests.scenario.test_self_check import HEALTHY, names, verdict
 
+pytestmark = pytest.mark.slow
+
 MILD = [
     ("gpu002/mlx5_3:slow=0.93", "gpu002/mlx5_3"),
     ("gpu002/mlx5_3:slow=0.97", "gpu002/mlx5_3"),

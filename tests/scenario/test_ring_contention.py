@@ -13,6 +13,8 @@ from statistics import fmean, pstdev
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 # The shipped scenario, without what alters the routing: here the inventory says how paths are chosen.
 SCENARIO = """\

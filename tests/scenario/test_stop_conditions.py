@@ -250,7 +250,7 @@ def test_the_file_stop_ends_a_run_without_changes(staging: Staging) -> None:
     when_s: list[float] = []
 
     def act(command: Command) -> None:
-        if command.argv[0] != "printenv" and staging.made[0].now() > 20.0 and not when_s:
+        if "400" in command.argv and not when_s:
             when_s.append(staging.made[0].now())
             (staging.run_folder / "STOP").touch()
 

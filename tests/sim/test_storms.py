@@ -6,6 +6,7 @@ from collections import Counter
 from math import inf, isfinite
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from fabric.sim.happenings import Exited
 from fabric.sim.life.course import Life
 from fabric.sim.routing import Routing
 from fabric.sim.world import World
+
+pytestmark = pytest.mark.slow
 
 HOSTS = ("h0", "h1", "h2", "h3")
 _CLOSE = 1e-6  # relative: sums of floats in different orders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,13 +78,28 @@ def test_what_was_restored_later_is_reverted() -> None:
     assert (result.state, result.windows) == ("reverted", (Window(2.0, 50.0),))
 
 
-def test_a_phase_run_again_counts_from_its_last_beginning() -> None:
-    """The first attempt, also one that was cut short, leaves no window behind."""
-    first = (event("intent", 1.0), event("in_force", 2.0, counters={"n": 1}))
-    again = (event("intent", 11.0), event("in_force", 12.0, counters={"n": 5}), event("lost", 14.0, counters={"n": 6}))
-    for cut in ((), (event("reverted", 3.0),)):
-        result = only(*first, *cut, *again)
-        assert (result.state, result.windows, result.counters) == ("lost", (Window(12.0, 14.0),), {"n": 1.0})
+FIRST = (event("intent", 1.0), event("in_force", 2.0, counters={"n": 1}))
+AGAIN = (event("intent", 11.0), event("in_force", 12.0, counters={"n": 5}), event("lost", 14.0, counters={"n": 6}))
+
+
+def test_a_change_begun_anew_counts_from_its_last_beginning() -> None:
+    """A first attempt of which nobody saw the end leaves no window behind."""
+    result = only(*FIRST, *AGAIN)
+    assert (result.state, result.windows, result.counters) == ("lost", (Window(12.0, 14.0),), {"n": 1.0})
+
+
+def test_the_windows_of_a_change_for_all_of_its_phase_add_up() -> None:
+    """What a run had measured in the first before it was interrupted stands."""
+    result = only(*FIRST, event("reverted", 3.0), *AGAIN)
+    assert (result.windows, result.counters) == ((Window(2.0, 3.0), Window(12.0, 14.0)), {"n": 1.0})
+
+
+@pytest.mark.parametrize("when", [When(at_s=5.0), When(for_s=5.0)])
+def test_of_a_change_on_a_time_line_only_the_last_course_counts(when: When) -> None:
+    """Its phase is run again as a whole."""
+    events = (*FIRST, event("reverted", 3.0), *AGAIN)
+    (result,) = change_results(events, [replace(change("a"), when=when)])
+    assert result.windows == (Window(12.0, 14.0),)
 
 
 def test_refused_was_never_in_force() -> None:

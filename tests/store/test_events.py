@@ -49,3 +49,55 @@ def test_unwritable_place(tmp_path: Path) -> None:
     """A log that cannot be opened says so."""
     with pytest.raises(StoreError, match="cannot open"):
         EventLog(tmp_path / "missing" / "e")
+
+
+def test_a_log_goes_on_behind_what_is_there_at_every_cut(tmp_path: Path) -> None:
+    """Cut anywhere, the torn rest is cut off, and the numbers go on."""
+    data = write(tmp_path / "e", 3)
+    for cut in range(len(data) + 1):
+        path = tmp_path / "cut"
+        path.write_bytes(data[:cut])
+        whole = len(list(read_events(path)))
+        log = EventLog(path)
+        log.append("resumed", 9.0, {})
+        log.close()
+        assert [event["seq"] for event in read_events(path)] == list(range(1, whole + 2))
+
+
+def test_how_much_was_cut_off_is_known(tmp_path: Path) -> None:
+    data = write(tmp_path / "e", 2)
+    (tmp_path / "e").write_bytes(data[:-5])
+    log = EventLog(tmp_path / "e")
+    log.close()
+    assert log.cut_bytes == len(data[:-5]) - (data.index(b"\n") + 1)
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "e")
+    with pytest.raises(StoreError, match="another process"):
+        EventLog(tmp_path / "e")
+    log.close()
+
+
+@pytest.mark.parametrize("failing", ["write", "short write", "fsync"])
+def test_after_a_full_disk_there_is_neither_a_torn_line_nor_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """What was not acknowledged is kept, and written when there is room again."""
+    from fabric.store import durable, events
+    from tests.store.full_disk import full_disk
+
+    log = EventLog(tmp_path / "e")
+    log.append("one", 1.0, {})
+    log.flush()
+    with monkeypatch.context() as patch:
+        disk = full_disk(failing)
+        patch.setattr(durable, "os", disk)
+        patch.setattr(events, "os", disk)
+        log.append("two", 2.0, {})
+        with pytest.raises(StoreError, match="No space left"):
+            log.flush()
+        assert [event["event"] for event in read_events(tmp_path / "e")] == ["one"]
+    log.append("three", 3.0, {})
+    log.close()
+    assert [event["event"] for event in read_events(tmp_path / "e")] == ["one", "two", "three"]

@@ -209,7 +209,7 @@ def _blamed(component: int, losses: dict[int, float], evidence: Evidence, penalt
         component,
         losses[component],
         margin=mine - max(rival, 0.0),
-        confidence=min(1.0 / weight, SURE),
+        confidence=float(min(1.0 / weight, SURE)),
         rivals=tuple(int(c) for c in near[np.argsort(-others[near], kind="stable")][:_RIVALS]),
         gain=mine,
     )

@@ -111,6 +111,8 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
         ends = _ends(suspect.component, places, topology)
         if not ends:
             ends = [places[host] for host in suspect.hosts[:4] if host in places]
+        elif len(ends) == 2:
+            yield line(*ends[0], *ends[1], f"suspected b-{suspect.outcome.value}")
         for x, y in ends:
             said = f"{suspect.component}: {suspect.kind}, {suspect.confidence:.0%}"
             yield mark(x, y, 13, suspect.outcome.value, said)

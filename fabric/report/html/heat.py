@@ -37,7 +37,7 @@ class HeatMap:
 
 
 def heat_map(run: ShownRun, normal: Mapping[Label, float]) -> HeatMap:
-    """Fold every single-host probe into its cell."""
+    """Fold every single-host probe into its cell; what only reads and measures nothing is a column where it failed."""
     columns: dict[Label, None] = {}
     cells: dict[str, dict[Label, Cell]] = {}
     for row in run.rows:
@@ -49,6 +49,9 @@ def heat_map(run: ShownRun, normal: Mapping[Label, float]) -> HeatMap:
         cell = Cell(share_of(row, normal), row.verdict.outcome, row)
         if label not in own or _badness(cell) > _badness(own[label]):
             own[label] = cell
+    told = {label for own in cells.values() for label, cell in own.items() if _tells(cell)}
+    columns = {label: None for label in columns if label in told}
+    cells = {host: {label: cell for label, cell in own.items() if label in told} for host, own in cells.items()}
     kinds = list(dict.fromkeys(kind for kind, _ in columns))
     ordered = sorted(columns, key=lambda label: (kinds.index(label[0]), _natural(label[1])))
     return HeatMap(tuple(ordered), cells)
@@ -78,6 +81,10 @@ def worst_share(own: Iterable[Cell]) -> tuple[float | None, Outcome]:
         if cell.share is not None:
             shares.append(cell.share)
     return min(shares, default=None), outcome
+
+
+def _tells(cell: Cell) -> bool:
+    return cell.share is not None or cell.outcome is not Outcome.PASS
 
 
 def _badness(cell: Cell) -> tuple[int, float]:

@@ -14,13 +14,15 @@ from markupsafe import Markup
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.units import duration_text
-from fabric.model.verdict import Suspect
+from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes_text import change_lines, number
 from fabric.report.html import (
     configurations,
     fabric_map,
     heat,
     intervals,
+    link_load,
+    load_map,
     pairs,
     pcie_tree,
     rack_map,
@@ -40,6 +42,7 @@ MOST_SUSPECTS = 20
 _MOST_TREES = 6
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
+_NAMED = 2
 
 MEANING = {
     Outcome.PASS: "everything measured and good",
@@ -62,6 +65,7 @@ def page(run: ShownRun) -> str:
         "heat": _heat(run, found),
         "pairs": [(one, pairs.draw(one)) for one in pairs.pair_matrices(run)[:6]],
         "topology": fabric_map.draw(run),
+        "loads": [(one.name or "rings", one.caption, load_map.draw(one)) for one in link_load.link_loads(run)],
         "timeline": timeline.draw(run),
         "timeline_caption": timeline.caption(run),
         "expected": intervals.draw(run),
@@ -119,6 +123,8 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "title": f"{verdict.outcome.name} {judged.scenario.name} {judged.run_id}",
         "outcome": verdict.outcome,
         "meaning": MEANING[verdict.outcome],
+        "headline": _headline(verdict),
+        "on_purpose": _on_purpose(verdict),
         "scenario": judged.scenario,
         "hosts": f"{len(judged.scenario.hosts):,} host{'s' if len(judged.scenario.hosts) != 1 else ''}",
         "folded": fold(judged.scenario.hosts),
@@ -137,6 +143,30 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "inventory": run.inventory,
         "seed": run.document.get("seed", "") if run.simulated else "",
     }
+
+
+def _headline(verdict: Verdict) -> str:
+    """The suspects that made the outcome, the surest first: what to look at, before anything is read."""
+    names = [one.component for one in verdict.suspects if one.outcome is verdict.outcome]
+    if not names:
+        return ""
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _on_purpose(verdict: Verdict) -> str:
+    """How much was altered, whether it is back, and what became of the expectations, in one line."""
+    said = []
+    if verdict.changes:
+        back = sum(one.state == "reverted" for one in verdict.changes)
+        many = len(verdict.changes)
+        said.append(
+            f"{many} change{'s' if many != 1 else ''} made on purpose, {'all' if back == many else back} taken back"
+        )
+    if verdict.expectations:
+        met = sum(one.outcome is Outcome.PASS for one in verdict.expectations)
+        said.append(f"{met} of {len(verdict.expectations)} expectations met")
+    return "; ".join(said)
 
 
 def _suspects(run: ShownRun, found: heat.HeatMap) -> list[tuple[Suspect, Markup | None]]:

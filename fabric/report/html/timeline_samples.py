@@ -152,4 +152,5 @@ def _lane(lane: Lane, x: Scale, top: float, bottom: float) -> Iterator[Markup]:
     yield line(x.start, y(HOT_C), x.end, y(HOT_C), "limit")
     steps = [(x(at_s), y(value)) for at_s, value in lane.points]
     yield path(steps, "series c1")
-    yield text(x.end - 2, top + 8, lane.said, anchor="end", cls="tiny")
+    said = f"{lane.said}; line: {HOT_C:.0f} C"  # below the curve: the line is above it
+    yield text(x.end - 2, bottom - 3, said, anchor="end", cls="tiny")

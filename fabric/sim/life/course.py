@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from fabric.model.inventory import Fault, TimedFault
 from fabric.sim.life.failures import failures
 from fabric.sim.life.lemons import episodes, require_lemon
+from fabric.sim.life.whims import WHIMS
 
 if TYPE_CHECKING:
     from fabric.sim.rack import Rack
 
 _AHEAD_S = 86400.0
 
-LIVELY = ("lemon", "hot", "bit_errors")
+LIVELY = ("lemon", "hot", "bit_errors", "symbol_errors", *WHIMS)
 """Kinds of faults that are not a state of the rack from the beginning, but come in time."""
 
 

@@ -10,6 +10,7 @@ from fabric.model.topology import Gpu
 from fabric.sim.life.temperature import GPU, GPU_MEMORY, Warmth
 from fabric.sim.nvidia import gpu_model
 from fabric.sim.port_tool import Asked, Said, gpu_pci_address
+from fabric.sim.serials import VBIOS, serial_of_gpu
 
 _POWER_W = {"a100": (60.0, 400.0), "h100": (75.0, 700.0), "b200": (140.0, 1000.0)}  # idle: choice; most: data sheets
 _MEMORY_MIB = {"a100": 81920, "h100": 81559, "b200": 183359}
@@ -76,6 +77,8 @@ _FIELDS: Mapping[str, tuple[str, str, Callable[[Seen], str]]] = MappingProxyType
         "index": ("index", "", lambda seen: str(seen.number)),
         "name": ("name", "", lambda seen: gpu_model(seen.asked.site.layout.generation)),
         "uuid": ("uuid", "", lambda seen: seen.uuid),
+        "serial": ("serial", "", lambda seen: serial_of_gpu(seen.asked.site, seen.gpu.name)),
+        "vbios_version": ("vbios_version", "", lambda _: VBIOS),
         "pci.bus_id": ("pci.bus_id", "", lambda seen: "0000" + gpu_pci_address(seen.gpu.index).upper()),
         "temperature.gpu": ("temperature.gpu", "", Seen.celsius),
         "temperature.memory": ("temperature.memory", "", Seen.memory_celsius),

@@ -25,7 +25,7 @@ _SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; c
 
 def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict[str, str]:
     """Row name to value. Light arrives only while the other end sends."""
-    bits = mix64(text_hash(f"module {port.end}"))
+    bits = mix64(text_hash(f"module {port.end}{' as replaced' if _replaced(port) else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
     received = [_RX_DBM - (_WORN_DB if _worn(port) else 0.0)] * 4
     rx = _lanes(bits, 0, received) if lit else ",".join([_DARK] * 4)
@@ -89,6 +89,12 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "Rx CDR LOL [per lane]": ",".join([locked] * 4),
         "Tx Adaptive EQ Fault [per lane]": "0,0,0,0",
     }
+
+
+def _replaced(port: Port) -> bool:
+    """Whether somebody put another module into an RNIC."""
+    faults = None if port.site is None else port.site.faults
+    return faults is not None and f"{port.node.device}:leaf" in faults.replaced
 
 
 def _worn(port: Port) -> bool:

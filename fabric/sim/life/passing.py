@@ -12,6 +12,7 @@ from fabric.sim.faults import HostFaults, faults_by_host
 from fabric.sim.injection import UNWORN, Wear
 from fabric.sim.life.effects import fall_silent, lose_gpus
 from fabric.sim.life.temperature import warm
+from fabric.sim.life.whims import WHIMS
 from fabric.sim.uplink_faults import cable_ends, is_above_leaves
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class Passing:
             self._now[component] = fault
         one = fault or old
         if one is None:
+            return
+        if one.kind in WHIMS:
+            site = self._rack.site(component.partition("/")[0])
+            self._rack.whims.set(site, one, at_s, comes=fault is not None)
             return
         if is_above_leaves(one, topology):
             self._turn_cables(component, fault, at_s)
@@ -145,4 +150,5 @@ def _throttled(host: str, faults: HostFaults | None) -> list[Fault]:
 def _wear(faults: HostFaults, device: str) -> Wear:
     raw = HOT_RAW_BER if device in faults.hot else 0.0
     effective = faults.errors.get(device, 0.0)
-    return Wear(raw, effective) if raw or effective else UNWORN
+    symbol = faults.symbols.get(device, 0.0)
+    return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN

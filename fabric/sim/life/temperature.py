@@ -56,6 +56,8 @@ class Warmth:
         """Degrees Celsius, as ``temperature_c``."""
         heat = self._site.heat.get(part)
         hot_c = 0.0 if heat is None else heat.at(self.at_s)
+        swing = self._site.swings.get(part)
+        hot_c += 0.0 if swing is None else swing.at(self.at_s)
         own_c = _SPREAD_C * _deviation(self._site.name_hash, part, nature.idle_c)
         return nature.idle_c + own_c + hot_c + nature.rise_c * self.loaded(part, nature.constant_s)
 

@@ -1,0 +1,281 @@
+"""
+Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
+
+None of that shows in a median of the whole run, and a single probe that misses its limit does not tell it from bad
+luck. Every part has a track (``over_time_tracks.py``) that is looked at by the rules of ``over_time_shapes.py``. The
+most telling track is named first; its probes then no longer speak against its partners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from fabric.analysis import over_time_shapes as shapes
+from fabric.analysis.over_time_gather import Finding, gathered
+from fabric.analysis.over_time_tracks import Point, Track, failed_midway, tracks
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.sampling import Course, Samples
+from fabric.model.scenario import Phase
+from fabric.model.topology import Topology
+from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
+
+ALPHA = 1e-3
+"""The chance that a healthy fleet has anybody named by one rule in one run (a choice)."""
+
+_MOSTLY_WELL = 0.1
+"""A part that is low more often is slow: it does not say how often healthy ones dip (a choice)."""
+
+_MOST_PASSES = 4
+"""After so many nothing new is looked for (a choice: the second finds what slow ones hid)."""
+
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+_MOST_LINES = 8
+_NEXT = {
+    "drift": "clean or change the cable and the module: it gets worse by itself",
+    "step": "look up what happened there at that time, then reseat the cable and measure again",
+    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    "low": "clean or change the cable and the module; if that does not help, look at its host",
+    "dips": "change the cable and the module, then measure it again as often as here",
+    "came_back": "change the cable and the module: what fails and comes back fails again",
+}
+
+
+Modules = dict[str, dict[str, Course]]
+
+
+def over_time(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    phases: Sequence[Phase],
+    topology: Topology,
+    samples: Samples,
+) -> list[Finding]:
+    """Everybody whose course is bad, the most telling first; nothing for a run without a phase of many rounds."""
+    found = tracks(probes, results, phases, topology)
+    if not found.rnics and not found.hosts:
+        return []
+    modules = _modules(samples)
+    named = _named(found.rnics, modules, explained=set())
+    guilty = {finding.component.partition("/")[0] for finding in named}
+    through = {
+        point.probe_id
+        for host in guilty
+        if host in found.hosts
+        for point in found.hosts[host].points
+        if point.kind != "all_to_all"  # which no RNIC has a part in
+    }
+    named += _named(found.hosts, modules, explained=through)
+    return gathered(named, found, topology)
+
+
+def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already."""
+    if not findings:
+        return verdict
+    suspects = list(verdict.suspects)
+    place = {suspect.component: number for number, suspect in enumerate(suspects)}
+    components = {one.component: one for one in verdict.components}
+    lines: list[str] = []
+    for finding in findings:
+        evidence = f"over time: {finding.text}"
+        components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
+        if len(lines) < _MOST_LINES:
+            lines.append(f"FAIL: {finding.component}: {finding.text}")
+        if finding.component in place:
+            old = suspects[place[finding.component]]
+            suspects[place[finding.component]] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
+            continue
+        place[finding.component] = len(suspects)
+        suspects.append(_suspect(finding, evidence))
+    if len(findings) > _MOST_LINES:
+        lines.append(f"and {len(findings) - _MOST_LINES} more, in verdict.json")
+    return replace(
+        verdict,
+        outcome=Outcome.worst([verdict.outcome, Outcome.FAIL]),
+        reasons=(*lines, *verdict.reasons),
+        suspects=tuple(suspects),
+        components=tuple(components.values()),
+    )
+
+
+def _suspect(finding: Finding, evidence: str) -> Suspect:
+    host, _, part = finding.component.partition("/")
+    return Suspect(
+        component=finding.component,
+        kind="link" if part else "host",
+        outcome=Outcome.FAIL,
+        confidence=round((1.0 - ALPHA) / (1 + len(finding.rivals)), 2),
+        evidence=(evidence,),
+        ambiguous_with=finding.rivals,
+        next_step=_NEXT[finding.kind],
+        hosts=(host,),
+        probes=finding.probes[:_MOST_PROBES],
+    )
+
+
+def _modules(samples: Samples) -> Modules:
+    """The temperatures of modules by host and device."""
+    found: Modules = {}
+    for reading, course in samples.courses.items():
+        if reading.name == "module_c":
+            found.setdefault(reading.host, {})[reading.part] = course
+    return found
+
+
+def _named(tracks_: Mapping[str, Track], modules: Modules, *, explained: set[str]) -> list[Finding]:
+    """Pass by pass: what was named leaves its probes out of account, and shows who else is not well."""
+    named: list[Finding] = []
+    for _ in range(_MOST_PASSES):
+        left = {name: track for name, track in tracks_.items() if name not in {one.component for one in named}}
+        more = _pass(left, modules, explained)
+        if not more:
+            break
+        named += more
+    return named
+
+
+def _pass(tracks_: Mapping[str, Track], modules: Modules, explained: set[str]) -> list[Finding]:
+    """Who lost most first (a partner shares only some of it); each takes its probes (into *explained*) with it."""
+    alpha = ALPHA / max(1, len(tracks_))
+    rates = _Rates(tracks_.values(), explained)
+
+    def looked(names: Iterable[str]) -> dict[str, Finding]:
+        found = {name: _look(tracks_[name], explained, modules, rates, alpha) for name in names}
+        return {name: one for name, one in found.items() if one is not None}
+
+    listed = looked(name for name, track in tracks_.items() if _may_be_bad(track))
+    named: list[Finding] = []
+    while listed:
+        best = min(listed.values(), key=lambda one: (-one.weight, one.chance, one.component))
+        del listed[best.component]
+        mine = {point.probe_id for point in tracks_[best.component].points}
+        ids = {name: {point.probe_id for point in tracks_[name].points} - explained for name in listed}
+        rivals = [name for name in listed if ids[name] == mine - explained]
+        named.append(replace(best, rivals=tuple(rivals)))
+        explained |= mine
+        listed = looked(listed)
+    return named
+
+
+class _Rates:
+    """How often points dip, of what is not explained yet, over all tracks that are well most of the time."""
+
+    def __init__(self, tracks_: Iterable[Track], explained: set[str]) -> None:
+        counts = {track.component: _count(track, explained) for track in tracks_}
+        self._counts = {name: count for name, count in counts.items() if count[0] <= _MOSTLY_WELL * count[1]}
+        self._dips = sum(dipped for dipped, _ in self._counts.values())
+        self._points = sum(count for _, count in self._counts.values())
+
+    def of_others(self, track: Track) -> float:
+        """The rate among all but *track*, with half a dip for what was not seen."""
+        dipped, count = self._counts.get(track.component, (0, 0))
+        return (self._dips - dipped + 0.5) / (self._points - count + 1.0)
+
+
+def _count(track: Track, explained: set[str]) -> tuple[int, int]:
+    limit = 1.0 - max(track.floor, shapes.DIP_SIGMAS * track.sigma)
+    points = [point.share for point in track.points if point.probe_id not in explained]
+    return sum(share < limit for share in points), len(points)
+
+
+def _may_be_bad(track: Track) -> bool:
+    """What no rule can name is not looked at more closely: no point of it is below the floor."""
+    return min(point.share for point in track.points) < 1.0 - track.floor
+
+
+def _look(track: Track, explained: set[str], modules: Modules, rates: _Rates, alpha: float) -> Finding | None:
+    """What the course of a track is; None when all is well."""
+    points = [point for point in track.points if point.probe_id not in explained]
+    if len(points) < shapes.LEAST_POINTS:
+        return None
+    if failed_midway(points):
+        return _came_back(track, points)
+    for kind in dict.fromkeys(point.kind for point in points):
+        own = [point for point in points if point.kind == kind]
+        found = _with_heat(track, own, modules, alpha) or _trending(track, own, alpha)
+        if found is not None:
+            return found
+    return _dipping(track, points, rates, alpha)
+
+
+def _came_back(track: Track, points: Sequence[Point]) -> Finding:
+    gone = [point for point in points if point.share == 0.0]
+    text = (
+        f"failed in {len(gone)} of {len(points)} probes, first at {_hours(gone[0].at_s)}, "
+        f"last at {_hours(gone[-1].at_s)}, and came back"
+    )
+    return Finding(track.component, "came_back", text, 0.0, _lost(track, points), _ids(gone))
+
+
+def _with_heat(track: Track, points: Sequence[Point], modules: Modules, alpha: float) -> Finding | None:
+    import numpy as np
+
+    host, _, device = track.component.partition("/")
+    courses = [course for part, course in modules.get(host, {}).items() if device in ("", part)]
+    best: shapes.Heat | None = None
+    for course in courses:
+        pairs = [(course.value_at(point.at_s), point.share) for point in points]
+        known = [(float(celsius), share) for celsius, share in pairs if celsius is not None]
+        if len(known) >= shapes.LEAST_POINTS:
+            celsius, shares = np.array(known).T
+            found = shapes.heat(celsius, shares, floor=track.floor, alpha=alpha / len(courses))
+            if found is not None and (best is None or found.chance < best.chance):
+                best = found
+    if best is None:
+        return None
+    text = (
+        f"loses {-best.change:.0%} of its bandwidth when its module warms from {best.cold_c:.0f} to "
+        f"{best.warm_c:.0f} C (rank correlation {best.rho:.2f} over {len(points)} probes)"
+    )
+    return Finding(track.component, "heat", text, best.chance, _lost(track, points), _ids(points))
+
+
+def _trending(track: Track, points: Sequence[Point], alpha: float) -> Finding | None:
+    import numpy as np
+
+    at_s, shares = np.array([(point.at_s, point.share) for point in points]).T
+    found = shapes.trend(at_s, shares, floor=track.floor, alpha=alpha)
+    if found is None:
+        return None
+    if found.kind == "step":
+        text = f"lost {-found.change:.0%} of its bandwidth at once, at about {_hours(found.at_s)}, and kept it lost"
+    else:
+        hours = (at_s[-1] - at_s[0]) / 3600.0
+        text = f"lost {-found.change:.0%} of its bandwidth by and by, over {hours:.0f} h ({len(points)} probes)"
+    return Finding(track.component, found.kind, text, found.chance, _lost(track, points), _ids(points))
+
+
+def _dipping(track: Track, points: Sequence[Point], rates: _Rates, alpha: float) -> Finding | None:
+    import numpy as np
+
+    shares = np.array([point.share for point in points])
+    found = shapes.dips(shares, rates.of_others(track), floor=track.floor, sigma=track.sigma, alpha=alpha)
+    if found is None:
+        return None
+    if found.count > len(points) / 2:
+        text = f"slower than its peers in {found.count} of {found.n} probes: about {found.depth:.0%} of what they carry"
+        return Finding(track.component, "low", text, found.chance, _lost(track, points), _ids(points))
+    bad = [point for point, is_dip in zip(points, shapes.dip_mask(shares, floor=track.floor, sigma=track.sigma),
+                                          strict=True) if is_dip]  # fmt: skip
+    text = (
+        f"dips to {found.depth:.0%} in {found.count} of {found.n} probes (1 in {found.n / found.count:.0f}; 95 % "
+        f"interval 1 in {1 / found.high:.0f} to 1 in {1 / max(found.low, 1e-9):.0f}), its peers in "
+        f"{rates.of_others(track):.2g}"
+    )
+    return Finding(track.component, "dips", text, found.chance, _lost(track, points), _ids(bad))
+
+
+def _lost(track: Track, points: Sequence[Point]) -> float:
+    """How much was lost in all, of what is more than noise."""
+    return sum(1.0 - point.share for point in points if point.share < 1.0 - track.floor)
+
+
+def _ids(points: Sequence[Point]) -> tuple[str, ...]:
+    worst_first = sorted(points, key=lambda point: point.share)
+    return tuple(point.probe_id for point in worst_first[:_MOST_PROBES])
+
+
+def _hours(at_s: float) -> str:
+    return f"{at_s / 3600.0:.1f} h"

@@ -1,0 +1,156 @@
+"""
+All that was measured of each RNIC and each host in the rounds of a repeated phase, as shares of its peers' then.
+
+What all peers of a round have in common (the hall was warm, a switch was busy) cancels out. A part's partners may
+change from round to round: a track is of the part, not of the pair.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from fabric.analysis.gave_up import gave_up
+from fabric.analysis.keys import floor_of, line_rate_gbps, link_class
+from fabric.analysis.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
+from fabric.analysis.samples import name_of
+from fabric.analysis.series import representative
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Phase
+from fabric.model.topology import Topology
+
+LEAST_ROUNDS = 8
+"""A phase that ran less often has no course (a choice)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One probe of a track: when it ran, its share of the normal (0: the transport gave up), and of which kind."""
+
+    probe_id: str
+    began_s: float
+    ended_s: float
+    share: float
+    kind: str
+
+    @property
+    def at_s(self) -> float:
+        """The middle of it."""
+        return (self.began_s + self.ended_s) / 2.0
+
+
+@dataclass(slots=True)
+class Track:
+    """A part (``gpu001/mlx5_2`` or ``gpu001``) with its points in order of time, and what is normal around it."""
+
+    component: str
+    points: list[Point] = field(default_factory=list)
+    floor: float = 0.0
+    sigma: float = LEAST_SPREAD
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """Those of RNICs, from probes that name them, and those of hosts, from all others."""
+
+    rnics: Mapping[str, Track]
+    hosts: Mapping[str, Track]
+
+
+def tracks(
+    probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases: Sequence[Phase], topology: Topology
+) -> Tracks:
+    """From the phases that ran often enough and altered nothing."""
+    rounds = Counter((phase.written, phase.where) for phase in phases if not phase.changes)
+    repeated = {
+        phase.name: (phase.written, phase.where)
+        for phase in phases
+        if rounds[phase.written, phase.where] >= LEAST_ROUNDS and not phase.changes
+    }
+    groups: dict[Hashable, list[tuple[Probe, ProbeResult, float | None]]] = {}
+    for probe in probes:
+        result = results.get(probe.probe_id)
+        if probe.phase not in repeated or result is None or result.attempt == 0:
+            continue
+        measured = _measured(result)
+        if measured is None and not gave_up(result):
+            continue
+        key = (probe.phase, probe.kind, name_of(probe), _class(probe, topology))
+        groups.setdefault(key, []).append((probe, result, measured))
+    rnics: dict[str, Track] = {}
+    hosts: dict[str, Track] = {}
+    levels = _own_levels(groups, repeated)
+    for group, members in groups.items():
+        _add(members, levels.get(_across(group, repeated)), rnics, hosts)
+    for track in (*rnics.values(), *hosts.values()):
+        track.points.sort(key=lambda point: point.began_s)
+    return Tracks(rnics, hosts)
+
+
+def _measured(result: ProbeResult) -> float | None:
+    if result.outcome is not None or not result.measurements:
+        return None
+    value = representative(result)[0]
+    return value if value > 0.0 else None
+
+
+def _class(probe: Probe, topology: Topology) -> Hashable:
+    platform = topology.hosts[probe.hosts[0]].platform.name
+    return platform, link_class(probe, topology), line_rate_gbps(probe, topology), probe.params.get("ranks")
+
+
+def _across(key: Hashable, repeated: Mapping[str, Hashable]) -> Hashable:
+    """The same group in every round."""
+    assert isinstance(key, tuple)
+    return (repeated[key[0]], *key[1:])
+
+
+def _own_levels(
+    groups: Mapping[Hashable, Sequence[tuple[Probe, ProbeResult, float | None]]], repeated: Mapping[str, Hashable]
+) -> dict[Hashable, float]:
+    """For groups of few: the median over all rounds stands for what is normal."""
+    values: dict[Hashable, list[float]] = {}
+    for key, members in groups.items():
+        if len(members) < LEAST_PEERS:
+            values.setdefault(_across(key, repeated), []).extend(value for *_, value in members if value is not None)
+    return {key: median(found) for key, found in values.items() if found}
+
+
+def _add(
+    members: Sequence[tuple[Probe, ProbeResult, float | None]],
+    own_level: float | None,
+    rnics: dict[str, Track],
+    hosts: dict[str, Track],
+) -> None:
+    values = [value for *_, value in members if value is not None]
+    normal = median(values) if len(members) >= LEAST_PEERS and values else own_level
+    if not normal:
+        return
+    sigma = max(LEAST_SPREAD, SCALE * median(abs(value / normal - 1.0) for value in values)) if values else LEAST_SPREAD
+    for probe, result, value in members:
+        share = 0.0 if value is None else value / normal
+        point = Point(probe.probe_id, result.started_s, result.ended_s, share, probe.kind)
+        for component, into in _parts(probe, rnics, hosts):
+            track = into.setdefault(component, Track(component))
+            track.points.append(point)
+            track.floor = max(track.floor, floor_of(probe.kind))
+            track.sigma = max(track.sigma, sigma)
+
+
+def _parts(probe: Probe, rnics: dict[str, Track], hosts: dict[str, Track]) -> Iterator[tuple[str, dict[str, Track]]]:
+    if "rnic" not in probe.params:
+        for host in probe.hosts:
+            yield host, hosts
+        return
+    own = str(probe.params["rnic"])
+    ends = {f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}"}
+    for end in sorted(ends):
+        yield end, rnics
+
+
+def failed_midway(points: Sequence[Point]) -> bool:
+    """Whether the transport gave up and a later probe went well again: failed, and came back."""
+    bad = [place for place, point in enumerate(points) if point.share == 0.0]
+    return bool(bad) and any(point.share > 0.0 for point in points[bad[0] :])

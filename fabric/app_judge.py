@@ -1,0 +1,149 @@
+"""Judges a run from what is written down, and makes what is derived from that: verdict.json, tables, reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from fabric.analysis.conclude import conclude
+from fabric.analysis.judge import Judge
+from fabric.analysis.over_time import over_time, with_over_time
+from fabric.analysis.windows import wanted, with_samples
+from fabric.config import from_resolved, load_baseline
+from fabric.errors import StoreError
+from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Scenario
+from fabric.model.verdict import Baseline, Verdict
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.report.derived import write_reports
+from fabric.report.shown_run import ShownRun
+from fabric.report.verdict_json import verdict_document
+from fabric.store.change_results import change_results
+from fabric.store.durable import write_durably
+from fabric.store.events import FILE as EVENTS
+from fabric.store.events import read_events
+from fabric.store.journal import FILE as JOURNAL
+from fabric.store.left_open import settled
+from fabric.store.measurements import write_measurements
+from fabric.store.past_run import refuse_own_record
+from fabric.store.results import from_events, replanned
+from fabric.store.run_document import baselines_from, read_run
+from fabric.store.samples import read_samples
+from fabric.store.samples_table import write_samples
+
+
+def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
+    """
+    Judge a run again from its directory alone, with today's code and, if given, another baseline.
+
+    With *rewrite* what is derived is made again; without, only what is missing.
+    """
+    shown = reopened(path, baseline_path=baseline_path)
+    if rewrite:
+        write_derived(shown, reports=True)
+    elif not (Path(shown.judged.path) / "verdict.json").exists():
+        with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
+            write_derived(shown, reports=True)
+    return shown.judged
+
+
+def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
+    """A run read back from its directory alone and judged again; writes nothing."""
+    path = path.parent / path.readlink() if path.is_symlink() else path
+    document = read_run(path)
+    scenario, inventory = from_resolved(document["asked"])
+    baselines = baselines_from(document, path / "run.json")
+    if baseline_path is not None:
+        other = load_baseline(baseline_path)
+        refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
+        baselines = {name: other for name in baselines}
+    plan = plan_scenario(scenario, inventory)
+    history = path / EVENTS
+    events = list(read_events(history))
+    if events and events[0].get("run_id") != document["run_id"]:
+        raise StoreError(f"{history}: the history of another run ({events[0].get('run_id')})")
+    by_id = from_events(events)
+    probes = [*all_probes(plan), *replanned(events)]
+    judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
+    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
+    complete = any(event["event"] == "run_ended" for event in events)
+    if not complete:
+        verdict = replace(
+            verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
+        )
+    again = f"fabric report {path}" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
+    judged = JudgedRun(
+        scenario=scenario,
+        verdict=verdict,
+        path=str(path),
+        run_id=document["run_id"],
+        elapsed_s=events[-1]["at_s"] - events[0]["at_s"] if events else 0.0,
+        backend=document["backend"],
+        judged_by=named(baselines),
+        again=again,
+    )
+    return ShownRun(judged, inventory, probes, by_id, document, complete)
+
+
+def named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
+    """Each baseline by its name and where it comes from."""
+    return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
+
+
+def probes_of(phase_plan: PhasePlan) -> list[Probe]:
+    """The planned probes of a phase."""
+    return [slot.probe for component in phase_plan.schedule.components for slot in component]
+
+
+def all_probes(plan: Plan) -> list[Probe]:
+    """The planned probes of a run."""
+    return [probe for phase_plan in plan.phases for probe in probes_of(phase_plan)]
+
+
+def concluded(
+    plan: Plan,
+    probes: Sequence[Probe],
+    by_id: Mapping[str, ProbeResult],
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    judge: Judge,
+    events: Path,
+) -> Verdict:
+    """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
+    notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
+    planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
+    verdict = conclude(
+        probes,
+        by_id,
+        topology=inventory.topology,
+        judge=judge,
+        notes=notes,
+        phases=scenario.phases,
+        expect=scenario.expect,
+        changes=settled(change_results(read_events(events), planned), events.parent / JOURNAL) if planned else (),
+    )
+    samples = read_samples(events.parent, wanted)
+    verdict = with_samples(verdict, samples, probes, by_id, inventory.topology, scenario.hosts)
+    return with_over_time(verdict, over_time(probes, by_id, scenario.phases, inventory.topology, samples))
+
+
+def write_derived(run: ShownRun, *, reports: bool) -> None:
+    """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
+    path = Path(run.judged.path)
+    document = orjson.dumps(verdict_document(run.judged), option=orjson.OPT_INDENT_2) + b"\n"
+    try:
+        measured = (m for result in run.results.values() for m in result.measurements)
+        write_measurements(path / "measurements.parquet", measured)
+        write_samples(path)
+        write_durably(path / "verdict.json", document)
+        if reports:
+            write_reports(run, path)
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc

@@ -1,0 +1,138 @@
+"""How far a run is, from its files alone: nobody is asked, nothing is written."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import orjson
+
+from fabric.app_judge import reopened
+from fabric.engine.stop_file import NAME as STOP
+from fabric.errors import ConfigError, FabricError, Problem, StoreError
+from fabric.model.verdict import Suspect
+from fabric.store.events import FILE as EVENTS
+from fabric.store.events import Event, read_events
+from fabric.store.journal import FILE as JOURNAL
+from fabric.store.left_open import open_changes
+from fabric.store.run_document import read_run
+from fabric.store.run_lock import running
+from fabric.store.run_path import run_path
+from fabric.store.so_far import SoFar, so_far
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """
+    One run at one moment.
+
+    *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
+    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *outcome* is that of verdict.json, empty
+    without one. *done* of *planned* probes, including those that were planned while it went on. *rate_per_min* and
+    *left_s* are of this session and by the run's clock, None where nothing can be said. *event_age_s* is by the clock
+    of this machine. *holder* is who runs it. *open_changes* may be live on the fabric.
+    """
+
+    run: str
+    scenario: str
+    state: str
+    outcome: str = ""
+    phase: str = ""
+    done: int = 0
+    planned: int = 0
+    rate_per_min: float | None = None
+    left_s: float | None = None
+    event_age_s: float | None = None
+    resumed: int = 0
+    holder: str = ""
+    open_changes: tuple[str, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    trouble: str = ""
+
+
+def status(path: Path) -> RunStatus:
+    """One run, with its suspects so far; ConfigError when it is none, StoreError when its files cannot be read."""
+    path = run_path(path)
+    read_run(path)
+    found = _status(path)
+    if not found.done:
+        return found
+    return replace(found, suspects=reopened(path).judged.verdict.suspects)
+
+
+def all_runs(results: Path, *, most: int) -> list[RunStatus]:
+    """The newest runs under a results folder, newest first; one that cannot be read is told as such."""
+    if not results.is_dir():
+        raise ConfigError([Problem(str(results), 0, "no folder of runs: give a run, or --results")])
+    runs = [file.parent for file in results.glob("*/*/run.json") if not file.parent.is_symlink()]
+    found = []
+    for run in sorted(runs, key=lambda path: (path.name, path.parent.name), reverse=True)[:most]:
+        try:
+            found.append(_status(run))
+        except (FabricError, OSError) as exc:
+            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=str(exc)))
+    return found
+
+
+def _status(run: Path) -> RunStatus:
+    events = list(read_events(run / EVENTS)) if (run / EVENTS).exists() else []
+    done = so_far(events)
+    holder = running(run)
+    known = set(done.results)
+    planned = _planned(events) + len(done.added)
+    rate = _rate_per_min(events)
+    left = planned - len(known)
+    return RunStatus(
+        run=str(run),
+        scenario=run.parent.name,
+        state=_state(run, events, done, at_work=holder is not None),
+        outcome=_outcome(run),
+        phase=next((event["phase"] for event in reversed(events) if event["event"] == "phase_started"), ""),
+        done=len(known),
+        planned=planned,
+        rate_per_min=rate,
+        left_s=60.0 * left / rate if rate and holder is not None and not done.over else None,
+        event_age_s=time.time() - (run / EVENTS).stat().st_mtime if events else None,
+        resumed=done.resumed,
+        holder="" if holder is None else holder.text,
+        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if (run / JOURNAL).exists() else (),
+    )
+
+
+def _state(run: Path, events: list[Event], done: SoFar, *, at_work: bool) -> str:
+    if done.over:
+        return "ended"
+    if at_work:
+        return "stopping" if (run / STOP).exists() else "running"
+    for event in reversed(events):
+        if event["event"] in ("run_interrupted", "resumed"):
+            return "interrupted" if event["event"] == "run_interrupted" else "killed"
+    return "killed"
+
+
+def _planned(events: list[Event]) -> int:
+    """As its first line says; of an older run what its phases say."""
+    if events and "probes" in events[0]:
+        return int(events[0]["probes"])
+    return sum({e["phase"]: int(e["probes"]) for e in events if e["event"] == "phase_started"}.values())
+
+
+def _rate_per_min(events: list[Event]) -> float | None:
+    """Finished probes a minute since the run began, or went on, by its clock."""
+    begun = max((at for at, event in enumerate(events) if event["event"] == "resumed"), default=0)
+    session = events[begun:]
+    finished = sum(event["event"] == "finished" for event in session)
+    took_s = session[-1]["at_s"] - session[0]["at_s"] if session else 0.0
+    return 60.0 * finished / took_s if finished and took_s > 0.0 else None
+
+
+def _outcome(run: Path) -> str:
+    """What the verdict was; a run that ended and has none was killed while its reports were made."""
+    try:
+        found = orjson.loads((run / "verdict.json").read_bytes())["outcome"]
+    except FileNotFoundError:
+        return ""
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as exc:
+        raise StoreError(f"{run / 'verdict.json'}: cannot be read: {exc}") from exc
+    return str(found)

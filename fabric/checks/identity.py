@@ -1,0 +1,133 @@
+"""
+Who is who: serial numbers, GUIDs and firmware of every RNIC, module and GPU, asked of all hosts at once.
+
+What cannot be read is said and left open, never guessed: a serial number needs root. It alters nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from fabric.checks.answer import Answer, Answers, Argv, quoted
+from fabric.checks.ask import ask_all
+from fabric.errors import ToolError
+from fabric.model.identity import HostIdentity, PartIdentity
+from fabric.model.scenario import Scenario
+from fabric.model.topology import Host, Topology
+from fabric.ports import Executor
+from fabric.store.identity import write_identity
+from fabric.tools import lspci, mlxlink_module, nvidia_smi, sysfs_identity
+
+_Read = TypeVar("_Read")
+
+
+def identify(executor: Executor, topology: Topology, hosts: Sequence[str]) -> dict[str, HostIdentity]:
+    """Every host in *hosts*, in that order; one that does not answer has no parts, and the reason."""
+    answers = ask_all(executor, {name: commands(topology.hosts[name]) for name in hosts})
+    return {name: read(topology.hosts[name], answers[name]) for name in hosts}
+
+
+def note_identity(executor: Executor, run: Path, scenario: Scenario, topology: Topology) -> None:
+    """Write down who is who when a run begins, where its scenario asks for it; raises StoreError."""
+    if scenario.identity:
+        write_identity(run, identify(executor, topology, scenario.hosts).values())
+
+
+def commands(host: Host) -> tuple[Argv, ...]:
+    """What one host is asked; nothing about parts that its platform does not have."""
+    asked: list[Argv] = []
+    if host.platform.rnics:
+        asked += [_files(host), _vpd(host), *(_module(host, rnic.device) for rnic in host.platform.rnics)]
+    if host.platform.gpus:
+        asked.append(_gpus(host))
+    return tuple(asked)
+
+
+def read(host: Host, answers: Answers) -> HostIdentity:
+    """What its answers say; raises nothing for any text."""
+    unread: list[str] = []
+    parts = [*_rnic_parts(host, answers, unread), *_gpu_parts(host, answers, unread)]
+    return HostIdentity(host.name, tuple(parts), tuple(dict.fromkeys(unread)))
+
+
+def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+    if not host.platform.rnics:
+        return []
+    devices = _said(answers[_files(host)], sysfs_identity.read, "RNICs", unread) or {}
+    vpd = _said(answers[_vpd(host)], lspci.read, "serial numbers of RNICs", unread) or {}
+    parts = []
+    for rnic in host.platform.rnics:
+        device = devices.get(rnic.device)
+        if devices and device is None:
+            unread.append(f"{rnic.device}: no such device")
+        data = vpd.get(device.pci_address or "") if device else None
+        if device:
+            parts.append(
+                PartIdentity(
+                    part=rnic.device,
+                    kind="rnic",
+                    serial=data.serial if data else None,
+                    part_number=data.part_number if data else device.board_id,
+                    firmware=device.firmware,
+                    unique=device.node_guid,
+                )
+            )
+        module = _said(answers[_module(host, rnic.device)], mlxlink_module.read, f"module of {rnic.device}", unread)
+        if module is not None:
+            parts.append(
+                PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
+            )
+    return parts
+
+
+def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
+    if not host.platform.gpus:
+        return []
+    found = _said(answers[_gpus(host)], nvidia_smi.read, "GPUs", unread)
+    if found is None:
+        return []
+    if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
+        unread.append(f"GPUs: the driver has {len(found)}, the inventory {len(host.platform.gpus)}")
+        return []
+    return [PartIdentity(f"gpu{gpu.index}", "gpu", gpu.serial, None, gpu.vbios, gpu.uuid) for gpu in found]
+
+
+def _said(
+    answer: Answer, parse: Callable[[str, str, int], _Read], what: str, unread: list[str]
+) -> _Read | None:  # fmt: skip
+    """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
+    if answer.lost:
+        unread.append(f"{what}: {quoted(answer.lost)}")
+        return None
+    try:
+        return parse(answer.stdout, answer.stderr, answer.status)
+    except ToolError as exc:
+        unread.append(f"{what}: {quoted(str(exc))}")
+        return None
+
+
+def unread_everywhere(found: Mapping[str, HostIdentity]) -> dict[str, list[str]]:
+    """What could not be read, with the hosts where it could not."""
+    said: dict[str, list[str]] = {}
+    for host in found.values():
+        for text in host.unread:
+            said.setdefault(text, []).append(host.host)
+    return said
+
+
+def _files(host: Host) -> Argv:
+    return sysfs_identity.ask([rnic.device for rnic in host.platform.rnics])
+
+
+def _vpd(host: Host) -> Argv:
+    return lspci.ask(host.platform.program("lspci"))
+
+
+def _module(host: Host, device: str) -> Argv:
+    return mlxlink_module.ask(device, host.platform.program("mlxlink"))
+
+
+def _gpus(host: Host) -> Argv:
+    return nvidia_smi.ask(host.platform.program("nvidia-smi"))

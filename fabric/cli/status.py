@@ -1,0 +1,103 @@
+"""``fabric status``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fabric.cli.options import json_option, print_json
+
+if TYPE_CHECKING:
+    from fabric.app_status import RunStatus
+
+_HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
+
+
+@click.command("status")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option("--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many, without RUN.")
+@json_option
+def command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
+    """How far RUN is, from its files alone; without one all runs under --results, newest first."""
+    from fabric import app_status
+    from fabric.report.output import say
+    from fabric.report.visible import visible
+
+    if run is not None:
+        found = app_status.status(run)
+        if as_json:
+            print_json(_document(found))
+        else:
+            say("\n".join(visible(line) for line in _lines(found)))
+        return 0
+    runs = app_status.all_runs(results, most=last)
+    if as_json:
+        print_json({"runs": [_document(one) for one in runs]})
+    else:
+        say("\n".join(visible(line) for line in _table(runs)))
+    return 0
+
+
+def _document(found: RunStatus) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    document = asdict(found)
+    for suspect in document["suspects"]:
+        suspect["outcome"] = suspect["outcome"].value
+    return document
+
+
+def _lines(found: RunStatus) -> Iterator[str]:
+    from fabric.model.units import duration_text
+
+    by = f" ({found.holder})" if found.holder else ""
+    yield f"{found.run}: {found.state}{by}{f', {found.outcome}' if found.outcome else ''}"
+    if found.phase:
+        yield f"phase      {found.phase}"
+    share = f" ({100 * found.done // found.planned} %)" if found.planned else ""
+    yield f"probes     {found.done:,} of {found.planned:,}{share}"
+    if found.rate_per_min is not None:
+        left = f", about {duration_text(found.left_s)} left" if found.left_s is not None else ""
+        yield f"rate       {found.rate_per_min:,.0f} probes a minute{left}"
+    if found.event_age_s is not None:
+        yield f"last event {duration_text(max(0.0, found.event_age_s))} ago"
+    if found.resumed:
+        yield f"resumed    {found.resumed} times"
+    for name in found.open_changes:
+        yield f"OPEN       {name}"
+    for suspect in found.suspects[:10]:
+        yield f"suspect    {suspect.component}  {suspect.kind}  {suspect.outcome.name}  {suspect.confidence:.0%}"
+    if len(found.suspects) > 10:
+        yield f"           and {len(found.suspects) - 10} more"
+    yield from _next(found)
+
+
+def _next(found: RunStatus) -> Iterator[str]:
+    if found.state in ("killed", "interrupted"):
+        yield f"next       fabric resume {found.run}"
+    elif found.state == "ended":
+        yield f"next       fabric report {found.run}"
+    if found.open_changes and found.state not in ("running", "stopping"):
+        yield f"next       fabric restore {found.run}"
+
+
+def _table(runs: Sequence[RunStatus]) -> Iterator[str]:
+    rows = [_HEADS, *(_row(one) for one in runs)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    if not runs:
+        yield "no runs"
+
+
+def _row(one: RunStatus) -> tuple[str, ...]:
+    from fabric.model.units import duration_text
+
+    age = "" if one.event_age_s is None else f"{duration_text(max(0.0, one.event_age_s))} ago"
+    state = f"{one.state}: {one.trouble}" if one.trouble else one.state
+    state += f", {len(one.open_changes)} OPEN" if one.open_changes else ""
+    return one.run, state, one.outcome, one.phase, f"{one.done:,}/{one.planned:,}", age

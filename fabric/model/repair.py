@@ -1,0 +1,99 @@
+"""What accused a host before it was repaired, and what became of it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fabric.model.identity import HostIdentity
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
+from fabric.model.verdict import Suspect
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """
+    One probe that did not pass in the run that failed the host, Gb/s.
+
+    *value_gbps* is None where nothing was measured then, *limit_gbps* where there was no limit. *past_gbps* is what the
+    same probe measured in earlier runs, where it met its limit.
+    """
+
+    probe: Probe
+    outcome: Outcome
+    reason: str
+    value_gbps: float | None = None
+    limit_gbps: float | None = None
+    past_gbps: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """
+    The run that failed *hosts*, which are said to be repaired.
+
+    *run* is ``scenario/run-id``, *path* its directory. *quick*: bit errors are not watched. *identity* is what the
+    parts were then, empty where that was not read. *past_runs* counts the earlier runs that were looked at; *notes* say
+    what could not be repeated.
+    """
+
+    run: str
+    path: str
+    hosts: tuple[str, ...]
+    quick: bool
+    suspects: tuple[Suspect, ...]
+    evidence: tuple[Evidence, ...]
+    identity: tuple[HostIdentity, ...] = ()
+    past_runs: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class Decision(Enum):
+    """Whether repaired hosts may go back into service."""
+
+    ACCEPT = "ACCEPT"
+    REJECT = "REJECT"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """
+    One piece of evidence, measured again: the median of *n* repetitions, Gb/s, beside what it is compared with.
+
+    *past* and *peers* say in words how it lies to the same probe in earlier runs and to others of its kind in this run;
+    empty where there is nothing to compare with.
+    """
+
+    label: str
+    outcome: Outcome
+    reason: str
+    before_gbps: float | None
+    before: str
+    now_gbps: float | None
+    n: int
+    limit_gbps: float | None
+    past: str = ""
+    peers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """
+    The end of a post-repair validation.
+
+    *reasons* explain the decision, the weightiest first; *notes* are what a reader should know and what does not change
+    it. *parts* says what was replaced. *watched_s* is how long the ports were watched for bit errors, the shortest of
+    them (None: not at all).
+    """
+
+    decision: Decision
+    hosts: tuple[str, ...]
+    because: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    weighed: tuple[Weighed, ...]
+    parts: tuple[str, ...]
+    watched_s: float | None
+    quick: bool

@@ -1,0 +1,81 @@
+"""What a plan costs: time, GPU-hours, and how busy it keeps each host and each leaf."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fabric.model.probe import Probe
+from fabric.model.scenario import Scenario
+from fabric.model.topology import Topology
+from fabric.plan.plan import Plan
+
+BETWEEN_HOSTS_OR_RNICS = frozenset({"rnic_to_rnic", "pairwise", "link_burn"})
+"""Kinds that say which RNICs send and receive; collectives between hosts use every RNIC of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of the plan a host or a leaf takes part in: probes, and their expected durations added up (seconds)."""
+
+    name: str
+    probes: int
+    work_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """
+    What a plan costs; *hosts* and *leaves* with most to do first.
+
+    *gpu_hours* counts every GPU of the run's hosts from begin to end: nobody else can have them meanwhile.
+    """
+
+    duration_s: float
+    gpus: int
+    gpu_hours: float
+    hosts: tuple[Load, ...]
+    leaves: tuple[Load, ...]
+
+
+def cost(plan: Plan, scenario: Scenario, topology: Topology) -> Cost:
+    """Add up what is planned. Durations are those that the kinds of probe expect on hardware."""
+    hosts: Counter[str] = Counter()
+    leaves: Counter[str] = Counter()
+    work_s: dict[str, float] = {}
+    for probe in probes_of(plan):
+        own = set(_leaves(probe, topology))
+        hosts.update(probe.hosts)
+        leaves.update(own)
+        for name in (*probe.hosts, *own):
+            work_s[name] = work_s.get(name, 0.0) + probe.duration_s
+    gpus = sum(len(topology.hosts[name].platform.gpus) for name in scenario.hosts)
+    return Cost(plan.duration_s, gpus, gpus * plan.duration_s / 3600, _loads(hosts, work_s), _loads(leaves, work_s))
+
+
+def probes_of(plan: Plan) -> Iterator[Probe]:
+    """Every probe of every phase."""
+    for phase_plan in plan.phases:
+        for component in phase_plan.schedule.components:
+            for slot in component:
+                yield slot.probe
+
+
+def _loads(counts: Counter[str], work_s: dict[str, float]) -> tuple[Load, ...]:
+    found = [Load(name, count, work_s[name]) for name, count in counts.items()]
+    return tuple(sorted(found, key=lambda load: (-load.work_s, load.name)))
+
+
+def _leaves(probe: Probe, topology: Topology) -> Iterator[str]:
+    """The leaves that a probe's bytes go through; none where they stay inside the host."""
+    if probe.kind in BETWEEN_HOSTS_OR_RNICS:
+        for name, key in ((probe.hosts[0], "rnic"), (probe.hosts[-1], "peer_rnic")):
+            host = topology.hosts[name]
+            rail = (
+                host.platform.rnic_by_device[str(probe.params[key])].rail if key in probe.params else len(host.leaves)
+            )
+            yield from host.leaves[rail : rail + 1]
+    elif len(probe.hosts) > 1:
+        for name in probe.hosts:
+            yield from topology.hosts[name].leaves

@@ -1,0 +1,108 @@
+"""
+A phase that says how long it lasts (``for: 4h``, ``share: 0.25``) becomes as many phases as fill that time, decided
+beforehand: a round is planned, has an id, and can be resumed and judged like anything else.
+
+The time is the planned one. Partners change from round to round: pairs and drawn groups are others each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, PairwiseSpec, Phase, ProbeSpec, Scenario
+from fabric.model.units import duration_text
+from fabric.plan.plan import plan_scenario
+
+MOST_PHASES = 2000
+"""As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
+
+
+def timed(
+    scenario: Scenario, inventory: Inventory, *, lasts_s: float | None = None
+) -> tuple[Scenario, tuple[str, ...]]:
+    """
+    The scenario with its rounds, and a line for each repeated phase; *lasts_s* replaces the file's own ``for``.
+
+    Phases with one written name that follow each other (the stages of a link burn) are repeated together. At least one
+    round is run. Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many.
+    """
+    if not any(_repeats(phase) for phase in scenario.phases):
+        return scenario, ()
+    whole_s = scenario.lasts_s if lasts_s is None else lasts_s
+    _check(scenario, whole_s)
+    phases: list[Phase] = []
+    lines: list[str] = []
+    first: dict[str, str] = {}
+    for _, group in groupby(scenario.phases, key=lambda phase: (phase.written, phase.where, phase.for_s, phase.share)):
+        block = tuple(group)
+        made = list(block)
+        if _repeats(block[0]):
+            once_s = plan_scenario(replace(scenario, phases=block), inventory).duration_s
+            wanted_s = _wanted_s(block[0], whole_s)
+            count = max(1, int(wanted_s / once_s)) if once_s > 0.0 else 1
+            made = [phase for number in range(count) for phase in _round(block, number)]
+            _bounded(block[0], len(phases) + len(made), scenario.source)
+            lines.append(
+                f"{block[0].written}: {count} rounds of {duration_text(once_s)}, {duration_text(count * once_s)} in all"
+            )
+        first |= {phase.name: made[place].name for place, phase in enumerate(block)}
+        phases += made
+    return replace(scenario, phases=tuple(_needing(phase, first) for phase in phases)), tuple(lines)
+
+
+def _repeats(phase: Phase) -> bool:
+    return phase.for_s is not None or phase.share is not None
+
+
+def _wanted_s(phase: Phase, whole_s: float | None) -> float:
+    if phase.for_s is not None:
+        return phase.for_s
+    return (phase.share or 0.0) * (whole_s or 0.0)
+
+
+def _check(scenario: Scenario, whole_s: float | None) -> None:
+    """Shares need a whole, and are not more than it."""
+    by_name = {(phase.written, phase.where): phase.share for phase in scenario.phases if phase.share is not None}
+    if by_name and whole_s is None:
+        names = ", ".join(sorted({name for name, _ in by_name}))
+        text = f"share of {names}: of what? say how long the whole run lasts: `for: 48h`, or --for 48h"
+        raise ConfigError([Problem(scenario.source, 0, text)])
+    if sum(by_name.values()) > 1.0 + 1e-9:
+        text = f"the shares of the phases add up to {sum(by_name.values()):g}: expected at most 1"
+        raise ConfigError([Problem(scenario.source, 0, text)])
+
+
+def _bounded(phase: Phase, count: int, source: str) -> None:
+    if count > MOST_PHASES:
+        text = f"{phase.written}: {count:,} phases in all, expected at most {MOST_PHASES:,}: let one round last longer"
+        raise ConfigError([Problem(source, 0, text)])
+
+
+def _round(block: Sequence[Phase], number: int) -> Iterator[Phase]:
+    for phase in block:
+        yield replace(
+            phase,
+            name=f"{phase.name}-r{number + 1}",
+            label=phase.written,
+            round=phase.round + number,
+            probes=tuple(_drawn_anew(spec, number) for spec in phase.probes),
+            for_s=None,
+            share=None,
+        )
+
+
+def _drawn_anew(spec: ProbeSpec, number: int) -> ProbeSpec:
+    if isinstance(spec, PairwiseSpec):
+        return replace(spec, first=spec.first + number * spec.rounds)
+    if isinstance(spec, ConcurrentRingsSpec | GroupAllReduceSpec):
+        return replace(spec, seed=spec.seed + number)
+    return spec
+
+
+def _needing(phase: Phase, first: dict[str, str]) -> Phase:
+    """What needs a repeated phase needs its first round: later ones do not stop the run."""
+    return replace(phase, needs=tuple(first.get(need, need) for need in phase.needs))

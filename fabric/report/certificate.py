@@ -1,0 +1,152 @@
+"""
+The certificate of a run: what was tested, how long, against which limits, what was found, and what it stands on.
+
+It says PASSED, FAILED or INCONCLUSIVE, and never more than the run does: a rack of which something was not measured has
+not passed. Of a post-repair validation the decision counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from fabric.model.change import ChangeResult
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.model.repair import Acceptance, Decision
+from fabric.report.acceptance_text import acceptance_document
+from fabric.report.shown_run import ShownRun
+from fabric.store.manifest import SourceFile, digest
+
+FORMAT = 1
+KIND = "fabric-certificate"
+NOT_REAL = "SIMULATED: no real hardware was tested"
+
+PASSED, FAILED, INCONCLUSIVE = "PASSED", "FAILED", "INCONCLUSIVE"
+
+_RESULT = {Outcome.PASS: PASSED, Outcome.MARGINAL: PASSED, Outcome.FAIL: FAILED}
+_DECIDED = {Decision.ACCEPT: PASSED, Decision.REJECT: FAILED, Decision.INCONCLUSIVE: INCONCLUSIVE}
+
+EXIT_CODES = {PASSED: 0, FAILED: 1, INCONCLUSIVE: 3}
+
+
+def result_of(run: ShownRun, decided: Acceptance | None) -> str:
+    """PASSED, FAILED or INCONCLUSIVE."""
+    if any(change.state == "open" for change in run.judged.verdict.changes):
+        return INCONCLUSIVE  # a change may still be live
+    if decided is not None:
+        return _DECIDED[decided.decision]
+    found = _RESULT.get(run.judged.verdict.outcome, INCONCLUSIVE)
+    return INCONCLUSIVE if found == PASSED and not run.complete else found
+
+
+def certificate_document(
+    run: ShownRun,
+    decided: Acceptance | None,
+    files: Sequence[SourceFile],
+    identity: Sequence[Mapping[str, Any]],
+    *,
+    judged_with: str,
+) -> dict[str, Any]:
+    """
+    JSON-able; *files* are the run's sources, *identity* its hosts' parts where they were read, *judged_with* the
+    version of this tool.
+    """
+    judged = run.judged
+    verdict = judged.verdict
+    return {
+        "kind": KIND,
+        "format": FORMAT,
+        "result": result_of(run, decided),
+        "simulated": run.simulated,
+        "run": f"{judged.scenario.name}/{judged.run_id}",
+        "began": run.began,
+        "duration_s": round(judged.elapsed_s, 3),
+        "complete": run.complete,
+        "hosts": list(judged.scenario.hosts),
+        "tested": _tested(run),
+        "limits": _limits(run),
+        "coverage": _coverage(run),
+        "reasons": list(verdict.reasons),
+        "suspects": [
+            {"component": one.component, "confidence": round(one.confidence, 3), "evidence": list(one.evidence)}
+            for one in verdict.suspects
+        ],
+        "components": [
+            {"component": one.component, "outcome": one.outcome.value, "reason": one.reason}
+            for one in verdict.components
+        ],
+        "changes": [_change(one) for one in verdict.changes],
+        "decision": None if decided is None else _decision(decided),
+        "identity": list(identity),
+        "backend": judged.backend,
+        "versions": {**run.versions, "judged with fabric-testbench": judged_with},
+        "manifest": [asdict(one) for one in files],
+        "digest": {"algorithm": "sha256", "over": "lines '<sha256>  <path>' of the manifest", "value": digest(files)},
+    }
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """The bytes of certificate.json: the same for the same document, so that they can be signed."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def _tested(run: ShownRun) -> list[dict[str, Any]]:
+    """By phase and kind: how many probes, for how long, and how they ended."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    seconds: Counter[tuple[str, str]] = Counter()
+    for row in run.rows:
+        group = (row.probe.phase, row.probe.kind)
+        groups.setdefault(group, Counter())[row.verdict.outcome.value] += 1
+        if row.result is not None:
+            seconds[group] += row.result.ended_s - row.result.started_s  # type: ignore[assignment]
+    return [
+        {"phase": phase, "kind": kind, "probes": counts.total(), "outcomes": dict(counts), "probe_seconds": round(took)}
+        for (phase, kind), counts in groups.items()
+        for took in (seconds[phase, kind],)
+    ]
+
+
+def _limits(run: ShownRun) -> list[dict[str, Any]]:
+    """Every limit of the baselines that the run was judged by, with its source."""
+    baselines = run.document.get("baselines", {})
+    found = []
+    for name, body in baselines.items():
+        kinds = {row.probe.kind for row in run.rows}
+        limits = [_said(limit) for limit in body["limits"] if limit["kind"] in kinds]
+        found.append({"baseline": name, "file": body["source"], "limits": limits})
+    return found
+
+
+def _said(limit: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in limit.items() if value not in (None, False, 0)}
+
+
+def _coverage(run: ShownRun) -> dict[str, Any]:
+    """What was planned and what was measured of it."""
+    counts = Counter(one.outcome for one in run.judged.verdict.components)
+    measured = [row for row in run.rows if row.result is not None and row.result.outcome is None]
+    hosts = {host for row in measured for host in row.probe.hosts}
+    without = [host for host in run.judged.scenario.hosts if host not in hosts]
+    return {
+        "probes_planned": len(run.rows),
+        "probes_measured": len(measured),
+        "components": {outcome.value: number for outcome, number in counts.items()},
+        "hosts_without_a_measurement": fold(without) if without else "",
+        "sampled": run.judged.scenario.sample is not None,
+    }
+
+
+def _change(result: ChangeResult) -> dict[str, str]:
+    change = result.change
+    return {"phase": change.phase, "kind": change.kind, "component": change.component, "state": result.state}
+
+
+def _decision(decided: Acceptance) -> dict[str, Any]:
+    """The decision in the certificate's own word."""
+    document = acceptance_document(decided)
+    return {**document, "decision": _DECIDED[decided.decision]}

@@ -1,0 +1,152 @@
+"""
+judged.json: the whole verdict of a large run, kept beside it, so that its reports need not judge 300,000 probes again.
+
+It counts only while nothing that the verdict rests on has changed: the files of the run and the code of this tool are
+in a digest inside it. Whatever is wrong with it, the run is judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.model.outcome import Outcome
+from fabric.model.probe import NamedPart
+from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.report.shown_run import ShownRun
+
+FILE = "judged.json"
+FEWEST_PROBES = 20_000
+"""Smaller runs are judged in less than a second (measured); they are not worth a file more (a choice)."""
+
+_FORMAT = 1
+_INPUTS = ("run.json", "events.jsonl", "samples.log")
+_JUDGING = ("analysis", "changes", "config", "model", "plan", "probes", "store")
+"""The rooms of the package that a verdict rests on, beside ``app.py``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What judging a run gave; *elapsed_s* is by the run's own clock."""
+
+    verdict: Verdict
+    elapsed_s: float
+    complete: bool
+    judged_by: tuple[str, ...]
+
+
+def kept_text(run: ShownRun, directory: Path) -> bytes | None:
+    """
+    What to keep of a run; None for a small one, and for one with changes: those may be taken back later.
+
+    Raises OSError when a file of the run cannot be read.
+    """
+    verdict = run.judged.verdict
+    if len(verdict.probes) < FEWEST_PROBES or verdict.changes:
+        return None
+    document = {
+        "format": _FORMAT,
+        "inputs": inputs_digest(directory),
+        "elapsed_s": run.judged.elapsed_s,
+        "complete": run.complete,
+        "judged_by": run.judged.judged_by,
+        "outcome": verdict.outcome.value,
+        "reasons": verdict.reasons,
+        "suspects": [asdict(one) for one in verdict.suspects],
+        "components": [(one.component, one.outcome.value, one.reason) for one in verdict.components],
+        "expectations": [asdict(one) for one in verdict.expectations],
+        **_columns(verdict.probes),
+    }
+    return orjson.dumps(document)
+
+
+def read_kept(directory: Path, probes: Sequence[str]) -> Kept | None:
+    """
+    What was kept of the run in a directory, where it is there and still counts; *probes*: the ids, in planned order.
+
+    None otherwise: then the run must be judged.
+    """
+    try:
+        document = orjson.loads((directory / FILE).read_bytes())
+        if document["format"] != _FORMAT or document["inputs"] != inputs_digest(directory):
+            return None
+        verdict = Verdict(
+            outcome=Outcome(document["outcome"]),
+            reasons=tuple(document["reasons"]),
+            suspects=tuple(_suspect(entry) for entry in document["suspects"]),
+            components=tuple(ComponentVerdict(c, Outcome(o), reason) for c, o, reason in document["components"]),
+            probes=_probes(document, probes),
+            expectations=tuple(
+                ExpectationVerdict(**{**entry, "outcome": Outcome(entry["outcome"])})
+                for entry in document["expectations"]
+            ),
+        )
+        return Kept(verdict, document["elapsed_s"], document["complete"], tuple(document["judged_by"]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError):  # absent, torn, or not as this version writes it
+        return None
+
+
+def inputs_digest(directory: Path) -> str:
+    """Of all that a verdict rests on: the run's own files and this tool's code. Raises OSError."""
+    found = sha256(_code_digest())
+    for name in _INPUTS:
+        path = directory / name
+        found.update(name.encode())
+        if path.exists():
+            with path.open("rb") as file:
+                found.update(file_digest(file, "sha256").digest())
+    return found.hexdigest()
+
+
+@cache
+def _code_digest() -> bytes:
+    """A version number does not change while somebody works on the code; the code does."""
+    package = Path(__file__).resolve().parent.parent
+    found = sha256()
+    rooms = (path for room in _JUDGING for path in (package / room).rglob("*.py"))
+    for path in sorted([package / "app.py", *rooms]):
+        found.update(str(path.relative_to(package)).encode())
+        found.update(path.read_bytes())
+    return found.digest()
+
+
+def _columns(probes: Sequence[ProbeVerdict]) -> dict[str, Any]:
+    """All but the value is the same for nearly all probes: those are a number of a few shapes."""
+    shapes: dict[tuple[Any, ...], int] = {}
+    numbers, values = [], []
+    for one in probes:
+        shape = (one.outcome, one.reason, one.limit_gbps, one.named, one.ran, one.expected_gbps, one.against)
+        numbers.append(shapes.setdefault(shape, len(shapes)))
+        values.append(one.value_gbps)
+    ids = sha256("\n".join(one.probe_id for one in probes).encode()).hexdigest()
+    return {"shapes": list(shapes), "shape": numbers, "value_gbps": values, "probes": ids}
+
+
+def _probes(document: Mapping[str, Any], ids: Sequence[str]) -> tuple[ProbeVerdict, ...]:
+    if document["probes"] != sha256("\n".join(ids).encode()).hexdigest():
+        raise ValueError("other probes")
+    shapes = [
+        (Outcome(outcome), reason, limit, NamedPart(**named) if named else None, ran, expected, against)
+        for outcome, reason, limit, named, ran, expected, against in document["shapes"]
+    ]
+    return tuple(
+        _verdict(probe_id, value, shapes[number])
+        for probe_id, value, number in zip(ids, document["value_gbps"], document["shape"], strict=True)
+    )
+
+
+def _verdict(probe_id: str, value: float | None, shape: tuple[Any, ...]) -> ProbeVerdict:
+    outcome, reason, *rest = shape
+    return ProbeVerdict(probe_id, outcome, reason, value, *rest)
+
+
+def _suspect(entry: Mapping[str, Any]) -> Suspect:
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    found["outcome"] = Outcome(entry["outcome"])
+    return Suspect(**found)

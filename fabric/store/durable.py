@@ -1,0 +1,55 @@
+"""The few ways in which the store writes: all of a line, a file replaced whole, the names of new files."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+RUN_FOLDERS = 3
+"""A run's folder, its scenario's and the results' folder: all may be new with a run."""
+
+
+def append(fd: int, data: bytes, *, end: int) -> None:
+    """
+    Write *data* behind the *end* (bytes) of an append-only file, whole or not at all.
+
+    After an error what was written of it is cut off again, else a later line would stand behind a torn one. Raises the
+    OSError of the write.
+    """
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        with suppress(OSError):  # a reader leaves a torn end out, and who goes on here cuts it off
+            os.ftruncate(fd, end)
+        raise
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file whole: temporary file beside it, fsync, rename, fsync of the folder. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        append(fd, data, end=0)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)  # noqa: PTH104 - beside the other calls of os, which tests watch
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_names(path: Path, *, folders: int = RUN_FOLDERS) -> None:
+    """Make the name of a new file durable, and those of so many folders above it that may be new too."""
+    for folder in list(path.absolute().parents)[: folders + 1]:
+        sync_folder(folder)

@@ -1,0 +1,167 @@
+"""
+All runs below a results directory in one DuckDB file in ``.history``: each is read once, not at every question.
+
+It is derived: delete it, and it is made again. A run is read anew when one of its files has another size or time than
+when it was read. Where the file cannot be written, or another process holds it, all is read into memory instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+FOLDER = ".history"
+FORMAT = 1
+"""Part of the file's name: another version of this tool with other tables has a file of its own."""
+
+_FILES = ("run.json", "verdict.json", "measurements.parquet")
+_LARGEST_FILE = 256 << 20
+_AT_ONCE = 500  # files a query: a bound on memory
+
+_VERDICT = {
+    "run_id": "VARCHAR",
+    "scenario": "VARCHAR",
+    "backend": "VARCHAR",
+    "outcome": "VARCHAR",
+    "suspects": "STRUCT(component VARCHAR, kind VARCHAR, outcome VARCHAR, hosts VARCHAR[])[]",
+    "not_passed": "STRUCT(probe_id VARCHAR, outcome VARCHAR)[]",
+}
+_RUN = {"run_id": "VARCHAR", "asked": "STRUCT(scenario STRUCT(hosts VARCHAR[]))"}
+
+_TABLES = f"""
+CREATE TABLE IF NOT EXISTS known (path VARCHAR, stamp VARCHAR);
+CREATE TABLE IF NOT EXISTS told (path VARCHAR, hosts VARCHAR[], {", ".join(f"{n} {t}" for n, t in _VERDICT.items())});
+CREATE TABLE IF NOT EXISTS part_share (path VARCHAR, host VARCHAR, name VARCHAR, share FLOAT);
+"""
+
+# Only the columns that are asked for: the rest of a document is skipped while it is read.
+_TELL = f"""
+INSERT INTO told BY NAME
+SELECT substring(parse_dirpath(v.filename), $prefix) AS path, r.hosts, v.* EXCLUDE (filename)
+FROM read_json($verdicts, columns = {_VERDICT}, format = 'unstructured', filename = true,
+               maximum_object_size = {_LARGEST_FILE}) v
+JOIN (SELECT parse_dirpath(filename) AS folder, asked.scenario.hosts AS hosts
+      FROM read_json($runs, columns = {_RUN}, format = 'unstructured', filename = true,
+                     maximum_object_size = {_LARGEST_FILE})) r ON r.folder = parse_dirpath(v.filename)
+"""
+
+# A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts. The least share of
+# what is normal in that run (the median of the same measurement) of each host's measurement.
+_SHARE = """
+INSERT INTO part_share
+WITH measured AS (
+  SELECT substring(parse_dirpath(filename), $prefix) AS path, split_part(probe_id, '/', 2) AS who,
+         regexp_replace(split_part(probe_id, '/', 3), '\\.r[0-9]+$', '') AS name,
+         metric, coalesce(size_bytes, -1) AS size_bytes, value
+  FROM read_parquet($files, filename = true, union_by_name = true) WHERE unit = 'Gb/s'),
+normal AS (SELECT path, name, metric, size_bytes, median(value) AS value FROM measured GROUP BY ALL),
+shared AS (
+  SELECT m.path, m.who, m.name, min(m.value / n.value) AS share
+  FROM measured m JOIN normal n USING (path, name, metric, size_bytes) WHERE n.value > 0 GROUP BY ALL)
+SELECT path, host, name, min(share) FROM (
+  SELECT path, unnest(string_split(who, '+')) AS host, name, share FROM shared) GROUP BY ALL
+ORDER BY host, name, path
+"""
+
+
+@contextmanager
+def runs_index(results: Path, runs: Sequence[Path]) -> Iterator[DuckDBPyConnection]:
+    """
+    A database that has the tables ``told`` and ``part_share`` of *runs*, directories two levels below *results*.
+
+    ``wanted`` (path) names just these: the file may have others. ``path`` is that below *results*. Raises duckdb.Error
+    for a run that cannot be read.
+    """
+    import duckdb
+
+    database = _opened(results)
+    try:
+        _refresh(database, results, runs)
+        yield database
+    finally:
+        try:
+            database.close()
+        except duckdb.Error:  # the disk is full: what was asked is answered
+            (results / FOLDER / _name()).unlink(missing_ok=True)
+
+
+def _name() -> str:
+    import duckdb
+
+    return f"runs-{FORMAT}-{duckdb.__version__}.duckdb"
+
+
+def _opened(results: Path) -> DuckDBPyConnection:
+    """The file; memory where it cannot be had, because it cannot be written or another process holds it."""
+    import duckdb
+
+    path = results / FOLDER / _name()
+    try:
+        path.parent.mkdir(exist_ok=True)
+        if path.exists() and not _is_whole(path):
+            path.unlink()
+        database = duckdb.connect(str(path))
+        database.execute(_TABLES)
+    except (duckdb.Error, OSError):
+        database = duckdb.connect(":memory:")
+        database.execute(_TABLES)
+    return database
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether it begins as a DuckDB file does: anything else was never ours, or was torn."""
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
+
+
+def _refresh(database: DuckDBPyConnection, results: Path, runs: Sequence[Path]) -> None:
+    """Read what is new or has changed, forget what is gone or was another."""
+    stamps = {str(run.relative_to(results)): _stamp(run) for run in runs}
+    known = dict(database.execute("SELECT path, stamp FROM known").fetchall())
+    fresh = [path for path, stamp in stamps.items() if known.get(path) != stamp]
+    gone = [path for path in known if path not in stamps and not (results / path).is_dir()]
+    database.execute("CREATE TEMP TABLE wanted AS SELECT unnest($paths) AS path", {"paths": list(stamps)})
+    if not fresh and not gone:
+        return
+    database.execute("BEGIN")
+    for table in ("known", "told", "part_share"):
+        database.execute(f"DELETE FROM {table} WHERE list_contains($old, path)", {"old": [*fresh, *gone]})
+    for start in range(0, len(fresh), _AT_ONCE):
+        _read(database, results, fresh[start : start + _AT_ONCE])
+    rows = {"paths": fresh, "stamps": [stamps[path] for path in fresh]}
+    database.execute("INSERT INTO known SELECT unnest($paths), unnest($stamps)", rows)
+    database.execute("COMMIT")
+
+
+def _read(database: DuckDBPyConnection, results: Path, paths: Sequence[str]) -> None:
+    prefix = len(str(results)) + 2  # SQL counts from 1
+    verdicts, documents, measured = (
+        [_literal(results / path / name) for path in paths if (results / path / name).is_file()]
+        for name in ("verdict.json", "run.json", "measurements.parquet")
+    )
+    database.execute(_TELL, {"verdicts": verdicts, "runs": documents, "prefix": prefix})
+    if measured:
+        database.execute(_SHARE, {"files": measured, "prefix": prefix})
+
+
+def _stamp(run: Path) -> str:
+    """Size and time of each of its files; empty for one that is not there."""
+    found = []
+    for name in _FILES:
+        try:
+            status = (run / name).stat()
+        except OSError:
+            found.append("")
+            continue
+        found.append(f"{status.st_size}.{status.st_mtime_ns}")
+    return " ".join(found)
+
+
+def _literal(path: Path) -> str:
+    """DuckDB reads * ? [ in a name as patterns; in brackets they are themselves."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))

@@ -1,0 +1,80 @@
+"""What of a phase stands when its run goes on, and what is still to be run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fabric.engine.phase_past import past_of, planned
+from fabric.model.change import Change, When
+from fabric.model.probe import ProbeResult
+from fabric.model.scenario import LoopbackSpec, Phase
+from fabric.plan.plan import PhasePlan
+from fabric.plan.schedule import schedule
+from fabric.probes.kinds import expand_phase
+from fabric.store.so_far import SoFar
+from tests.conftest import rack_topology
+
+TOPOLOGY = rack_topology(2, parts=4)
+PHASE = Phase("a", (LoopbackSpec(),))
+PLAN = PhasePlan(PHASE, schedule(expand_phase(PHASE, TOPOLOGY, tuple(TOPOLOGY.hosts))), ())
+CHANGE = Change("a/ber.x", "ber", "a", "gpu001/mlx5_0", "port", When(), {})
+FIRST, SECOND, *_ = planned(PLAN)
+EXTRA = replace(FIRST, probe_id="a/gpu001/extra")
+ELSEWHERE = replace(FIRST, probe_id="b/gpu001/extra", phase="b")
+
+
+def result(probe_id: str) -> ProbeResult:
+    """Measured."""
+    return ProbeResult(probe_id, 1, (), None, "", 0.0, 1.0)
+
+
+def done(*names: str, added: bool = False, ended: bool = False) -> SoFar:
+    """These have results."""
+    return SoFar(
+        results={name: result(name) for name in names},
+        attempts=dict.fromkeys(names, 1),
+        added=(EXTRA, ELSEWHERE) if added else (),
+        instead=((FIRST.probe_id, EXTRA),) if added else (),
+        ended=frozenset({"a"} if ended else ()),
+    )
+
+
+def test_what_has_a_result_does_not_wait() -> None:
+    past = past_of(PLAN, done(FIRST.probe_id, "b/other"))
+    waiting = [probe.probe_id for group in past.waiting(PLAN) for probe in group]
+    assert set(past.results) == {FIRST.probe_id}
+    assert len(waiting) == PLAN.schedule.probes - 1
+    assert FIRST.probe_id not in waiting
+
+
+def test_components_stay_apart_while_nothing_was_added() -> None:
+    assert len(past_of(PLAN, done()).waiting(PLAN)) == len(PLAN.schedule.components) > 1
+
+
+def test_what_was_added_waits_with_all_it_may_share_claims_with() -> None:
+    past = past_of(PLAN, done(FIRST.probe_id, added=True))
+    (group,) = past.waiting(PLAN)
+    assert (group[-1], past.added) == (EXTRA, (EXTRA,))
+    assert past.instead == ((FIRST, EXTRA),)
+
+
+def test_what_was_added_and_is_done_does_not_wait() -> None:
+    past = past_of(PLAN, done(EXTRA.probe_id, added=True))
+    assert len(past.waiting(PLAN)) == len(PLAN.schedule.components)
+    assert EXTRA.probe_id in past.results
+
+
+@pytest.mark.parametrize("when", [When(at_s=5.0), When(for_s=5.0)])
+def test_of_a_phase_with_a_time_line_nothing_stands_unless_it_ended(when: When) -> None:
+    plan = replace(PLAN, changes=(replace(CHANGE, when=when),))
+    past = past_of(plan, done(FIRST.probe_id))
+    assert (dict(past.results), past.attempts) == ({}, {FIRST.probe_id: 1})
+    assert set(past_of(plan, done(FIRST.probe_id, ended=True)).results) == {FIRST.probe_id}
+
+
+def test_of_a_phase_under_one_standing_change_all_stands() -> None:
+    plan = replace(PLAN, changes=(CHANGE,))
+    assert set(past_of(plan, done(SECOND.probe_id)).results) == {SECOND.probe_id}
+    assert past_of(plan, done(*(probe.probe_id for probe in planned(plan)))).is_whole(plan)

@@ -1,0 +1,99 @@
+"""Probes that wait in groups start as if each of them were looked at, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.engine.waiting import Waiting
+from fabric.model.probe import Probe
+
+CLAIMS = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("release"), st.sampled_from("abcde")),
+        st.tuples(st.sampled_from(["append", "put_first"]), CLAIMS),
+        st.tuples(st.just("refuse"), st.sampled_from("xy")),
+    ),
+    max_size=30,
+)
+
+
+class Plain:
+    """One list, looked through from its beginning each time."""
+
+    def __init__(self, probes: list[Probe]) -> None:
+        self._probes = probes
+
+    def __iter__(self) -> Iterator[Probe]:
+        return iter(self._probes)
+
+    def append(self, probe: Probe) -> None:
+        """At the end."""
+        self._probes.append(probe)
+
+    def put_first(self, probe: Probe) -> None:
+        """At the beginning."""
+        self._probes.insert(0, probe)
+
+    def start(self, held: set[str]) -> list[Probe]:
+        """Whatever is free."""
+        held, started, kept = set(held), [], []
+        for probe in self._probes:
+            if held.isdisjoint(probe.claims):
+                held.update(probe.claims)
+                started.append(probe)
+            else:
+                kept.append(probe)
+        self._probes = kept
+        return started
+
+    def refuse(self, host: str) -> list[Probe]:
+        """All of a host."""
+        gone = [probe for probe in self._probes if host in probe.hosts]
+        self._probes = [probe for probe in self._probes if host not in probe.hosts]
+        return gone
+
+
+def probe_of(number: int, claims: tuple[str, ...]) -> Probe:
+    """Of one of two hosts."""
+    return Probe(f"p{number}", "loopback", "x", ("xy"[number % 2],), claims, 1.0, {})
+
+
+@given(st.lists(CLAIMS, max_size=12), STEPS)
+def test_groups_start_what_a_look_at_every_probe_starts(
+    planned: list[tuple[str, ...]], steps: list[tuple[str, object]]
+) -> None:
+    probes = [probe_of(number, claims) for number, claims in enumerate(planned)]
+    plain, grouped = Plain(list(probes)), Waiting(probes)
+    held: set[str] = set()
+    for number, (what, of) in enumerate(steps, start=len(probes)):
+        if what == "release":
+            held.discard(str(of))
+        elif what == "refuse":
+            assert grouped.take(lambda probe, of=of: of in probe.hosts) == plain.refuse(str(of))  # type: ignore[misc]
+        else:
+            assert isinstance(of, tuple)
+            for waiting in (plain, grouped):
+                getattr(waiting, what)(probe_of(number, of))
+        started = grouped.start(held)
+        assert started == plain.start(held)
+        held.update(claim for probe in started for claim in probe.claims)
+        assert list(grouped) == list(plain)
+
+
+def test_of_many_repetitions_only_the_first_is_looked_at() -> None:
+    """A thousand that wait for one claim cost one look each time it falls free."""
+    looks = [0]
+
+    class Counted(frozenset[str]):
+        def isdisjoint(self, other: object) -> bool:
+            looks[0] += 1
+            return super().isdisjoint(other)  # type: ignore[arg-type]
+
+    waiting = Waiting(Probe(f"p{number}", "loopback", "x", ("h",), ("a",), 1.0, {}) for number in range(1000))
+    started = [waiting.start(Counted()) for _ in range(1000)]
+    assert [probe.probe_id for [probe] in started] == [f"p{number}" for number in range(1000)]
+    assert looks[0] == 1000

@@ -1,0 +1,54 @@
+"""What a plan costs: GPU-hours of every host of the run, and work by host and by leaf."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.model.scenario import (
+    JudgeSettings,
+    LoopbackSpec,
+    PairwiseSpec,
+    Phase,
+    ProbeSpec,
+    Scenario,
+    TorAllReduceSpec,
+)
+from fabric.plan.cost import Cost, cost
+from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan.schedule import schedule
+from fabric.probes.kinds import expand_phase
+from tests.conftest import rack_topology
+
+RACK = rack_topology(4)
+
+
+def costs(*specs: ProbeSpec) -> Cost:
+    """Of one phase with these probes on four hosts."""
+    hosts = tuple(RACK.hosts)
+    phase = Phase("p", specs)
+    plan = Plan((PhasePlan(phase, schedule(expand_phase(phase, RACK, hosts)), ()),))
+    return cost(plan, Scenario("s", "", "s.yaml", "i.yaml", hosts, (phase,), JudgeSettings()), RACK)
+
+
+def test_gpu_hours_count_every_gpu_of_the_run_from_begin_to_end() -> None:
+    found = costs(LoopbackSpec())
+    assert found.gpus == 32
+    assert found.gpu_hours == pytest.approx(32 * found.duration_s / 3600)
+    assert found.duration_s > 0
+
+
+def test_what_stays_inside_hosts_loads_no_leaf() -> None:
+    found = costs(LoopbackSpec())
+    assert found.leaves == ()
+    assert {(load.probes, load.work_s) for load in found.hosts} == {(80, 80 * 7.0)}
+
+
+def test_a_pair_loads_the_leaf_of_its_rail_alone() -> None:
+    found = costs(PairwiseSpec(rounds=1))
+    assert {load.name: load.probes for load in found.leaves} == {f"leaf{rail}": 2 for rail in range(8)}
+
+
+def test_a_collective_between_hosts_loads_every_leaf_of_theirs() -> None:
+    found = costs(TorAllReduceSpec())
+    assert {load.name for load in found.leaves} == {f"leaf{rail}" for rail in range(8)}
+    assert [load.work_s for load in found.hosts] == sorted((load.work_s for load in found.hosts), reverse=True)

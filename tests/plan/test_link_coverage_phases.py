@@ -1,0 +1,101 @@
+"""Burning links in: one phase a stage, in order, and nothing that needs it before the last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric.config import from_resolved, load_scenario, resolved_document
+from fabric.errors import ConfigError
+from fabric.model.inventory import Inventory
+from fabric.model.link_burn import LinkBurnSpec
+from fabric.model.scenario import LoopbackSpec, Scenario
+from fabric.plan.link_coverage_phases import staged
+from fabric.plan.plan import plan_scenario
+
+ROOT = Path(__file__).parents[2]
+TEXT = """\
+name: burn
+description: x
+inventory: {inventory}
+hosts: all
+phases:
+  - name: burn
+    probes: [loopback, {{link_burn: {{routing: {routing}, duration: 60s}}}}]
+  - name: after
+    needs: [burn]
+    probes: [rnic_to_rnic]
+"""
+
+
+def loaded(folder: Path, routing: str = "ecmp", inventory: str = "pod-64") -> tuple[Scenario, Inventory]:
+    """A burn-in and a phase that needs it."""
+    path = folder / "burn.yaml"
+    path.write_text(TEXT.format(routing=routing, inventory=ROOT / "inventory" / f"{inventory}.yaml"))
+    return load_scenario(path, inventory_path=None, hosts=None, faults=())
+
+
+def test_each_stage_is_a_phase_and_what_follows_needs_all_of_them(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path)
+    made, lines = staged(scenario, inventory.topology)
+    burns, after = made.phases[:-1], made.phases[-1]
+    assert len(burns) > 1
+    assert [phase.name for phase in burns] == [f"burn-s{number}" for number in range(1, len(burns) + 1)]
+    assert {phase.written for phase in burns} == {"burn"}
+    assert after.needs == tuple(phase.name for phase in burns)
+    assert [any(isinstance(spec, LoopbackSpec) for spec in phase.probes) for phase in burns[:2]] == [True, False]
+    assert "probability that every link reaches half its rate" in "\n".join(lines)
+
+
+def test_a_stage_starts_all_its_flows_at_once(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path)
+    made, _ = staged(scenario, inventory.topology)
+    plan = plan_scenario(replace(made, phases=made.phases[1:-1]), inventory)
+    for phase_plan in plan.phases:
+        assert phase_plan.probes_by_kind == {"link_burn": 512}
+        assert phase_plan.schedule.rounds == 1
+    ids = [slot.probe.probe_id for phase in plan.phases for slots in phase.schedule.components for slot in slots]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_single_stage_keeps_the_name_of_its_phase(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path, "ftree")
+    made, lines = staged(scenario, inventory.topology)
+    assert [phase.name for phase in made.phases] == ["burn", "after"]
+    assert "burn: leaf to spine: 512 of 512 links at half their rate or more" in lines
+
+
+def test_what_is_planned_stays_so_when_the_run_is_read_again(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path, "ftree")
+    made, _ = staged(scenario, inventory.topology)
+    again, _ = from_resolved(resolved_document(made, inventory))
+    assert again.phases == made.phases
+    assert staged(again, inventory.topology) == (again, ())
+
+
+def test_other_scenarios_are_left_alone(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path)
+    plain = replace(scenario, phases=scenario.phases[1:])
+    assert staged(plain, inventory.topology) == (plain, ())
+
+
+def test_a_network_that_is_no_fat_tree_is_refused_with_the_reason(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path, "ftree")
+    bare = replace(inventory.topology, uplinks=())
+    with pytest.raises(ConfigError, match="burn: link_burn: leaf su0-leaf0 has no uplinks"):
+        staged(scenario, bare)
+
+
+def test_a_phase_of_the_name_of_a_stage_is_refused(tmp_path: Path) -> None:
+    scenario, inventory = loaded(tmp_path)
+    clash = replace(scenario, phases=(scenario.phases[0], replace(scenario.phases[1], name="burn-s2")))
+    with pytest.raises(ConfigError, match="both called burn-s2"):
+        staged(clash, inventory.topology)
+
+
+def test_the_spec_in_the_file_has_no_stages_yet(tmp_path: Path) -> None:
+    scenario, _ = loaded(tmp_path, "updn")
+    (spec,) = [spec for spec in scenario.phases[0].probes if isinstance(spec, LinkBurnSpec)]
+    assert (spec.routing, spec.duration_s, spec.memory, spec.stages) == ("updn", 60, "gpu", ())

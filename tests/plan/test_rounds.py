@@ -1,0 +1,84 @@
+"""Phases that fill a time: how many rounds, under which names, with which partners."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric.config import load_scenario
+from fabric.errors import ConfigError
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import ConcurrentRingsSpec, LoopbackSpec, PairwiseSpec, Phase, Scenario
+from fabric.plan.plan import plan_scenario
+from fabric.plan.rounds import timed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def asked(*phases: Phase, lasts_s: float | None = None) -> tuple[Scenario, Inventory]:
+    """These phases on the demonstration rack."""
+    scenario, inventory = load_scenario(ROOT / "scenarios" / "self-check.yaml")
+    return replace(scenario, phases=phases, lasts_s=lasts_s), inventory
+
+
+def test_a_phase_is_run_as_often_as_fits_into_its_time() -> None:
+    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),)))
+    once_s = plan_scenario(scenario, inventory).duration_s
+    longer, _ = asked(Phase("soak", (LoopbackSpec(),), for_s=3.5 * once_s))
+    found, lines = timed(longer, inventory)
+    assert [phase.name for phase in found.phases] == ["soak-r1", "soak-r2", "soak-r3"]
+    assert {phase.written for phase in found.phases} == {"soak"}
+    assert lines[0].startswith("soak: 3 rounds of ")
+
+
+def test_a_share_is_of_the_whole_run() -> None:
+    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),), share=0.5), lasts_s=3600.0)
+    found, _ = timed(scenario, inventory)
+    assert 1500.0 < plan_scenario(found, inventory).duration_s <= 1800.0
+
+
+def test_the_command_line_says_how_long_the_whole_lasts() -> None:
+    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),), share=0.5), lasts_s=3600.0)
+    assert len(timed(scenario, inventory, lasts_s=7200.0)[0].phases) > len(timed(scenario, inventory)[0].phases)
+
+
+def test_pairs_and_drawn_groups_are_others_each_round() -> None:
+    phase = Phase("soak", (PairwiseSpec(rounds=2), ConcurrentRingsSpec(pairing="random", seed=5)), for_s=1000.0)
+    scenario, inventory = asked(phase)
+    found, _ = timed(scenario, inventory)
+    specs = [phase.probes for phase in found.phases[:2]]
+    assert [(pairs.first, rings.seed) for pairs, rings in specs] == [(0, 5), (2, 6)]  # type: ignore[union-attr]
+
+
+def test_stages_are_repeated_together() -> None:
+    spec = (LoopbackSpec(),)
+    scenario, inventory = asked(
+        Phase("burn-s1", spec, label="burn", for_s=1e9 / 1e6), Phase("burn-s2", spec, label="burn", for_s=1000.0)
+    )
+    found, _ = timed(scenario, inventory)
+    assert [phase.name for phase in found.phases[:4]] == ["burn-s1-r1", "burn-s2-r1", "burn-s1-r2", "burn-s2-r2"]
+
+
+def test_a_phase_without_a_time_is_run_once() -> None:
+    scenario, inventory = asked(Phase("soak", (LoopbackSpec(),)))
+    assert timed(scenario, inventory) == (scenario, ())
+
+
+@pytest.mark.parametrize(
+    ("phases", "lasts_s", "says"),
+    [
+        ((Phase("soak", (LoopbackSpec(),), share=0.5),), None, "share of soak: of what?"),
+        (
+            (Phase("a", (LoopbackSpec(),), share=0.6), Phase("b", (LoopbackSpec(),), share=0.6)),
+            3600.0,
+            "add up to 1.2: expected at most 1",
+        ),
+        ((Phase("soak", (LoopbackSpec(),), for_s=1e7),), None, "expected at most 2,000"),
+    ],
+)
+def test_a_time_that_cannot_be_is_refused(phases: tuple[Phase, ...], lasts_s: float | None, says: str) -> None:
+    scenario, inventory = asked(*phases, lasts_s=lasts_s)
+    with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
+        timed(scenario, inventory)

@@ -1,0 +1,52 @@
+"""Probes of an earlier run, measured again as they were."""
+
+from __future__ import annotations
+
+from fabric.model.outcome import Outcome
+from fabric.model.repair import Because, Evidence
+from fabric.model.scenario import AgainSpec, LoopbackSpec, PairwiseSpec, Phase
+from fabric.model.topology import Topology
+from fabric.probes.kinds import KINDS, expand_phase, left_out
+
+
+def phase(rack: Topology, *, repeat: int = 3) -> tuple[Phase, Phase]:
+    """A phase, and one that repeats its first two probes."""
+    first = Phase("intra", (LoopbackSpec(),))
+    probes = expand_phase(first, rack, ["gpu001", "gpu002"])[:2]
+    evidence = tuple(Evidence(probe, Outcome.FAIL, "") for probe in probes)
+    because = Because("check/1", "/x", ("gpu001",), False, (), evidence)
+    return first, Phase("evidence", (AgainSpec(repeat=repeat, because=because),))
+
+
+def test_each_is_measured_so_often_with_a_port_and_an_id_of_its_own(rack: Topology) -> None:
+    first, again = phase(rack)
+    before = expand_phase(first, rack, ["gpu001", "gpu002"])[:2]
+    found = expand_phase(again, rack, list(rack.hosts))
+    assert [probe.probe_id for probe in found] == [
+        f"evidence/{one.probe_id.partition('/')[2]}.r{number}" for one in before for number in (1, 2, 3)
+    ]
+    assert len({probe.params["port"] for probe in found}) == 6
+    assert {(probe.kind, probe.claims, probe.hosts) for probe in found} == {
+        (one.kind, one.claims, one.hosts) for one in before
+    }
+    assert all(KINDS[probe.kind].commands(probe, rack) for probe in found)
+
+
+def test_what_needs_a_host_that_does_not_take_part_is_left_out(rack: Topology) -> None:
+    _, again = phase(rack)
+    assert expand_phase(again, rack, ["gpu002"]) == []
+
+
+def test_evidence_is_said_to_be_missing_only_where_it_is(rack: Topology) -> None:
+    _, again = phase(rack)
+    assert left_out(again, list(rack.hosts), expand_phase(again, rack, list(rack.hosts))) == []
+    empty = Phase("evidence", (AgainSpec(),))
+    assert "fabric run --because RUN" in left_out(empty, ["gpu001"], [])[0]
+
+
+def test_pairs_can_be_kept_to_some_hosts_and_the_others_miss_nothing(rack: Topology) -> None:
+    pairs = Phase("pairs", (PairwiseSpec(only=("gpu002",)),))
+    probes = expand_phase(pairs, rack, list(rack.hosts))
+    assert probes
+    assert all("gpu002" in probe.hosts for probe in probes)
+    assert left_out(pairs, list(rack.hosts), probes) == []

@@ -1,0 +1,76 @@
+"""judged.json: what was judged once is not judged again, unless something that it rests on has changed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fabric import app, app_report
+from fabric.report import kept_verdict
+from fabric.report.derived import keep_verdict, write_reports
+from fabric.report.html.page import page
+from fabric.report.kept_verdict import FILE, kept_text
+from fabric.report.shown_run import ShownRun
+
+
+@pytest.fixture
+def kept(bad_rack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the bad rack's run whose verdict was kept, as that of a large run is."""
+    monkeypatch.setattr(kept_verdict, "FEWEST_PROBES", 1)
+    copy = tmp_path / "run"
+    shutil.copytree(bad_rack, copy)
+    keep_verdict(app.reopened(copy), copy)
+    return copy
+
+
+def test_what_is_kept_is_what_was_judged(kept: Path) -> None:
+    found, judged = app_report.as_kept(kept), app.reopened(kept)
+    assert found is not None
+    assert found.judged == judged.judged
+    assert (found.complete, found.probes, found.results) == (judged.complete, judged.probes, judged.results)
+    assert page(found) == page(judged)
+
+
+def test_reports_are_made_without_judging(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_report, "reopened", None)
+    assert "gpu002/mlx5_3" in app_report.make_reports(kept).read_text()
+
+
+@pytest.mark.parametrize("name", ["run.json", "events.jsonl"])
+def test_another_input_is_judged_again(kept: Path, name: str) -> None:
+    with (kept / name).open("ab") as file:
+        file.write(b" ")
+    assert app_report.as_kept(kept) is None
+
+
+def test_a_file_of_samples_that_came_later_is_an_input(kept: Path) -> None:
+    (kept / "samples.log").write_bytes(b"")
+    assert app_report.as_kept(kept) is None
+
+
+def test_other_code_judges_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_verdict, "_code_digest", lambda: b"another version")
+    assert app_report.as_kept(kept) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_torn_file_is_no_verdict(kept: Path, share: float) -> None:
+    data = (kept / FILE).read_bytes()
+    (kept / FILE).write_bytes(data[: int(len(data) * share)])
+    assert app_report.as_kept(kept) is None
+
+
+def test_a_small_run_and_one_with_changes_keep_nothing(
+    bad_run: ShownRun, changed_run: ShownRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kept_text(bad_run, tmp_path) is None
+    monkeypatch.setattr(kept_verdict, "FEWEST_PROBES", 1)
+    assert kept_text(changed_run, tmp_path) is None
+
+
+def test_a_run_keeps_its_verdict_with_its_reports(bad_run: ShownRun, kept: Path) -> None:
+    (kept / FILE).unlink()
+    write_reports(bad_run, kept)
+    assert (kept / FILE).is_file()

@@ -1,0 +1,65 @@
+"""The load of cables between switches, as far as the simulation knows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from fabric import app
+from fabric.report.html import load_map
+from fabric.report.html.link_load import FULL, LinkLoads, link_loads
+from fabric.report.shown_run import ShownRun
+from tests.report.shown import run_of
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
+    """32 rings at the same time, adaptive routing off and on."""
+    return app.reopened(run_of(tmp_path_factory.mktemp("rings"), scenario="ring-contention", hosts=None))
+
+
+def test_static_routes_fill_some_cables_and_adaptive_routing_none(rings: ShownRun) -> None:
+    off, on = link_loads(rings)
+    assert (off.name, on.name) == ("adaptive_routing=off", "adaptive_routing=on")
+    assert max(off.shares.values()) == pytest.approx(1.0, abs=0.01)
+    assert min(off.shares.values()) < 0.5
+    assert max(on.shares.values()) < FULL
+    assert (off.rings, on.rings) == (32, 32)
+
+
+def test_bytes_are_the_same_on_either_side_of_a_leaf(rings: ShownRun) -> None:
+    """Adaptive routing spreads what a leaf sends evenly over its uplinks."""
+    _, on = link_loads(rings)
+    for leaf in {low for low, _ in on.shares}:
+        own = [share for (low, _), share in on.shares.items() if low == leaf]
+        assert max(own) - min(own) < 0.01
+
+
+def test_a_ring_that_the_network_limits_fills_its_worst_cable(changed_run: ShownRun) -> None:
+    """The run also makes bit errors: only phases without them are shown."""
+    off, on = link_loads(changed_run)
+    assert 0.9 < max(off.shares.values()) <= 1.0
+    assert max(on.shares.values()) < max(off.shares.values())
+
+
+def test_where_nothing_is_simulated_nothing_is_known(rings: ShownRun) -> None:
+    assert link_loads(replace(rings, judged=replace(rings.judged, backend="ssh"))) == []
+
+
+def test_where_rings_stay_below_their_leaves_nothing_is_shown(bad_run: ShownRun) -> None:
+    assert link_loads(bad_run) == []
+
+
+def test_where_failures_come_by_chance_nothing_is_known(rings: ShownRun) -> None:
+    mock = replace(rings.inventory.mock, failures_per_host_day=0.01)
+    assert link_loads(replace(rings, inventory=replace(rings.inventory, mock=mock))) == []
+
+
+def test_full_cells_have_a_dot() -> None:
+    shares = {("leaf0", "spine0"): 0.95, ("leaf0", "spine1"): 0.2, ("leaf1", "spine0"): 0.6}
+    drawn = ElementTree.fromstring(str(load_map.draw(LinkLoads("rings", 1, shares))))
+    assert len([one for one in drawn.iter() if one.get("class") == "full"]) == 1
+    titles = {one.text for one in drawn.iter() if one.tag.endswith("title")}
+    assert {"leaf0--spine0: 95% of line rate", "leaf1--spine0: 60% of line rate"} <= titles

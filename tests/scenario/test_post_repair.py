@@ -1,0 +1,148 @@
+"""Whole post-repair validations: who may go back into service, and why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.app_judge import reopened
+from fabric.app_post_repair import FILE, Wanted, because_of, prepare
+from fabric.errors import ConfigError
+from fabric.model.inventory import Fault, TimedFault
+from fabric.model.outcome import Outcome
+from fabric.model.repair import Decision
+from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, validated
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Earlier the rack was good three times, then one RNIC was slow."""
+    folder = tmp_path_factory.mktemp("failed")
+    for number in range(3):
+        checked(folder, seed=10 + number, name=f"past-{number}")
+    return checked(folder, BAD)
+
+
+def test_a_repaired_host_is_accepted_after_two_hours_without_bit_errors(failed: Path) -> None:
+    path, found = validated(failed, "gpu003/mlx5_3:replaced", quick=False)
+    assert found.decision is Decision.ACCEPT, found.reasons
+    assert found.watched_s is not None
+    assert found.watched_s >= 7500.0
+    assert found.parts[0] == "the named part was replaced: gpu003/mlx5_3"
+    assert all(one.outcome is Outcome.PASS and one.n == 5 for one in found.weighed)
+    assert (path / FILE).exists()
+
+
+def test_a_host_that_was_not_repaired_is_rejected(failed: Path) -> None:
+    _, found = validated(failed, BAD)
+    assert found.decision is Decision.REJECT
+    assert found.reasons[0].startswith("nothing was replaced")
+    assert found.reasons[1].startswith("still bad: ")
+
+
+def test_a_host_in_which_the_wrong_part_was_replaced_is_rejected_with_that_reason(failed: Path) -> None:
+    _, found = validated(failed, BAD, "gpu003/mlx5_5:replaced")
+    assert found.decision is Decision.REJECT
+    assert found.reasons[0].startswith("the wrong part was replaced: gpu003/mlx5_3 is still SN MT")
+    assert found.reasons[0].endswith("replaced was gpu003/mlx5_5")
+
+
+def test_good_numbers_with_the_wrong_part_replaced_are_no_proof(failed: Path) -> None:
+    _, found = validated(failed, "gpu003/mlx5_5:replaced")
+    assert found.decision is Decision.INCONCLUSIVE
+    assert "may fail again" in found.reasons[0]
+
+
+def test_a_quick_validation_says_that_bit_errors_are_not_covered(failed: Path) -> None:
+    _, found = validated(failed, "gpu003/mlx5_3:replaced")
+    assert found.decision is Decision.ACCEPT
+    assert any("bit errors are not covered" in text for text in found.notes)
+
+
+def test_a_spare_part_that_is_slower_than_before_and_above_its_limit_is_rejected(failed: Path) -> None:
+    _, found = validated(failed, "gpu003/mlx5_3:replaced", "gpu003/mlx5_3->gpu3:slow=0.962")
+    assert found.decision is Decision.REJECT
+    slow = next(one for one in found.weighed if one.label.endswith("loopback.mlx5_3.gpu3"))
+    assert slow.limit_gbps is not None
+    assert slow.now_gbps is not None
+    assert slow.now_gbps > slow.limit_gbps
+    assert "slower than its" in slow.reason
+
+
+def test_another_part_that_became_bad_meanwhile_rejects_the_host(failed: Path) -> None:
+    _, found = validated(failed, "gpu003/mlx5_3:replaced", "gpu003/mlx5_6:slow=0.6")
+    assert found.decision is Decision.REJECT
+    assert any("gpu003/mlx5_6" in text for text in found.reasons)
+
+
+def test_a_bad_neighbour_is_not_held_against_the_host(failed: Path) -> None:
+    _, found = validated(failed, "gpu003/mlx5_3:replaced", "gpu004/mlx5_6:slow=0.6")
+    assert found.decision is not Decision.REJECT, found.reasons
+    assert any("gpu004/mlx5_6 was found bad" in text for text in found.notes)
+
+
+def test_a_link_that_goes_down_between_two_probes_rejects_the_host(failed: Path) -> None:
+    flap = TimedFault(400.0, 1.0, Fault("gpu003/mlx5_6", "broken"))
+    _, found = validated(failed, "gpu003/mlx5_3:replaced", flap=flap)
+    assert found.decision is Decision.REJECT
+    assert any(text.startswith("gpu003/mlx5_6:port: ") for text in found.reasons), found.reasons
+
+
+def test_an_older_firmware_than_the_peers_have_is_said(failed: Path) -> None:
+    _, found = validated(failed, "gpu003/mlx5_3:replaced", "gpu003/mlx5_3:outdated")
+    assert "gpu003/mlx5_3: firmware 28.39.3560, peers have 28.41.1000" in found.notes
+
+
+def test_the_failing_probes_are_measured_again_and_no_others(failed: Path) -> None:
+    asked = prepare(Wanted(POST_REPAIR, failed, INVENTORY, None, (), quick=False))
+    planned = [slot.probe for slots in asked.plan.phases[0].schedule.components for slot in slots]
+    accused = [row.probe for row in reopened(failed).rows if row.verdict.outcome is Outcome.FAIL]
+    assert len(planned) == 5 * len(accused)
+    assert {(probe.kind, probe.hosts, probe.params["series"]) for probe in planned} == {
+        (probe.kind, probe.hosts, probe.params["series"]) for probe in accused
+    }
+
+
+def test_only_the_repaired_host_is_kept_for_the_two_hours(failed: Path) -> None:
+    asked = prepare(Wanted(POST_REPAIR, failed, INVENTORY, None, (), quick=False))
+    last = asked.plan.phases[-1]
+    probes = [slot.probe for slots in last.schedule.components for slot in slots]
+    assert all("gpu003" in probe.hosts for probe in probes)
+    assert last.schedule.makespan_s >= 126 * 60
+    assert asked.plan.duration_s < 3 * 3600
+
+
+def test_a_run_with_nothing_against_the_host_is_refused(failed: Path) -> None:
+    with pytest.raises(ConfigError, match="has nothing against gpu001"):
+        prepare(Wanted(POST_REPAIR, failed, INVENTORY, "gpu001", (), quick=True))
+
+
+def test_a_good_run_is_no_reason(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="names no host as bad: say --hosts"):
+        prepare(Wanted(POST_REPAIR, checked(tmp_path), INVENTORY, None, (), quick=True))
+
+
+def test_a_scenario_without_evidence_is_refused(failed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"name: s\ninventory: {INVENTORY}\nphases:\n  - {{name: a, probes: [loopback]}}\n")
+    with pytest.raises(ConfigError, match="one probe 'again'"):
+        prepare(Wanted(path, failed, INVENTORY, None, (), quick=True))
+
+
+def test_the_run_reopened_from_its_directory_alone_decides_the_same(failed: Path) -> None:
+    path, found = validated(failed, BAD)
+    again = reopened(path)
+    because = because_of(again.judged.scenario)
+    assert because is not None
+    assert because.past_runs == 3
+    assert all(len(one.past_gbps) == 3 for one in because.evidence)
+    assert all(one.past for one in found.weighed)
+    assert len(because.evidence) == len(found.weighed)
+    assert because.identity[0].host == "gpu003"
+
+
+def test_without_because_the_evidence_is_said_to_be_missing() -> None:
+    asked = app.prepare(POST_REPAIR, inventory_path=INVENTORY, hosts="gpu001", faults=())
+    assert any("no again on gpu001: it needs a run that failed" in note for note in asked.plan.phases[0].notes)

@@ -1,0 +1,57 @@
+"""RNICs and cables that are well most of the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.model.inventory import Fault
+from fabric.sim.life.whims import FADES_S, ONE_IN, SWING_S, Whims
+from fabric.sim.rack import Rack
+from fabric.sim.site import Site
+from tests.conftest import rack_topology
+
+PART = ("gpu001", "mlx5_0")
+DAY_S = 86400.0
+
+
+@pytest.fixture
+def site() -> Site:
+    return Rack(rack_topology(2, parts=2), (), seed=1, noise_cv=0.0).site("gpu001")
+
+
+def having(site: Site, kind: str, factor: float, component: str = "gpu001/mlx5_0") -> Whims:
+    whims = Whims()
+    whims.set(site, Fault(component, kind, factor), 0.0, comes=True)
+    return whims
+
+
+def test_one_transfer_in_fifty_dips(site: Site) -> None:
+    whims = having(site, "dipping", 0.5)
+    left = [whims.left([PART], bits, 0.0) for bits in range(50_000)]
+    assert set(left) == {0.5, 1.0}
+    assert left.count(0.5) / len(left) == pytest.approx(1 / ONE_IN, rel=0.1)
+
+
+def test_a_fading_part_has_lost_its_share_after_a_day(site: Site) -> None:
+    whims = having(site, "fading", 0.7)
+    assert [whims.left([PART], 1, at_s) for at_s in (0.0, FADES_S / 2, FADES_S)] == pytest.approx([1.0, 0.85, 0.7])
+
+
+def test_what_cannot_bear_warmth_is_slowest_at_its_warmest(site: Site) -> None:
+    whims = having(site, "heat_sick", 0.8)
+    assert whims.left([PART], 1, SWING_S / 2) == pytest.approx(0.8)
+    assert site.swings["mlx5_0"].at(SWING_S / 2) == pytest.approx(15.0)
+    assert whims.left([PART], 1, SWING_S) == pytest.approx(1.0)
+
+
+def test_a_cable_is_not_crossed_inside_the_host(site: Site) -> None:
+    whims = having(site, "fading", 0.7, "gpu001/mlx5_0:port")
+    assert whims.left([PART], 1, DAY_S) == pytest.approx(0.7)
+    assert whims.left([PART], 1, DAY_S, inside=True) == 1.0
+
+
+def test_what_is_over_is_not_felt_any_more(site: Site) -> None:
+    whims = having(site, "heat_sick", 0.8)
+    whims.set(site, Fault("gpu001/mlx5_0", "heat_sick", 0.8), 10.0, comes=False)
+    assert whims.left([PART], 1, SWING_S / 2) == 1.0
+    assert site.swings == {}

@@ -1,0 +1,94 @@
+"""A whole run of a few probes on the mock backend, in this process, and going on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fabric import app, app_resume
+from fabric.model.judged_run import JudgedRun
+from fabric.store.events import read_events
+from fabric.wiring import BACKENDS
+from tests.scenario.changing import Watcher
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "small"
+
+SCENARIO = """\
+name: small
+inventory: {inventory}
+hosts: gpu[001-002]
+phases:
+  - name: before
+    probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]
+  - name: during
+    needs: [before]
+    changes: [{change}]
+    probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]
+expect: [{{compare: during/before, at_least: 0.1}}]
+"""
+BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
+LATER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up, at: 5s, for: 10s}}"
+
+
+def scenario(folder: Path, *, change: str = BER) -> Path:
+    """Its file; the demonstration rack without faults."""
+    file = folder / "small.yaml"
+    if not file.exists():
+        file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "demo-rack-healthy.yaml", change=change))
+    return file
+
+
+def begin(folder: Path) -> JudgedRun:
+    """Run it."""
+    return app.run(
+        app.prepare(scenario(folder), inventory_path=None, hosts=None, faults=()),
+        backend="mock",
+        make_executor=BACKENDS["mock"],
+        results=folder / "results",
+        seed=1,
+        observer=Watcher(),
+        reports=False,
+    )
+
+
+def go_on(folder: Path, *, force: bool = False, said: list[str] | None = None) -> JudgedRun:
+    """Resume its newest run."""
+    return app_resume.resume(
+        app_resume.look(folder / "results" / NAME, force=force),
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=Watcher(),
+        say=(said if said is not None else []).append,
+        reports=False,
+    )
+
+
+def run_of(folder: Path) -> Path:
+    """The directory of the one run."""
+    (file,) = (folder / "results" / NAME).glob("2*/run.json")
+    return file.parent
+
+
+def finished(run: Path) -> dict[str, Mapping[str, Any]]:
+    """The last ``finished`` event of each probe; nothing without a history."""
+    if not (run / "events.jsonl").exists():
+        return {}
+    return {event["probe"]: event for event in read_events(run / "events.jsonl") if event["event"] == "finished"}
+
+
+def begun_after(run: Path, seen: int) -> set[str]:
+    """The probes that were begun behind so many events."""
+    events = list(read_events(run / "events.jsonl"))[seen:]
+    return {probe for event in events if event["event"] == "started" for probe in event["probes"]}
+
+
+def cut_after(run: Path, event: str, which: int = 0) -> int:
+    """As if it had been killed right behind this event (the *which*-th of its kind); how many events are left."""
+    file = run / "events.jsonl"
+    places = [n for n, one in enumerate(read_events(file)) if one["event"] == event]
+    keep = places[which] + 1
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:keep]))
+    for name in ("verdict.json", "measurements.parquet"):
+        (run / name).unlink(missing_ok=True)
+    return keep

@@ -1,0 +1,110 @@
+"""
+Every instant at which the machine can die, with every state its disk can then be in: nothing acknowledged is lost.
+
+One small run is recorded as what reached the disk's cache, what was made durable and what was renamed. A result is
+acknowledged when the fsync of its line has returned. For every prefix of the steps and several fates of what was not
+yet durable, the run is loaded from what is left, and resumed from each different point of progress.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from fabric.model.outcome import Outcome
+from fabric.store import durable, events, journal, raw
+from fabric.store.events import read_events
+from fabric.store.run_document import read_run
+from fabric.store.so_far import so_far
+from tests.store.crash_disk import Disk, Trace, crashes
+from tests.store.small_run import begin, begun_after, finished, go_on, scenario
+
+
+def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """One whole run."""
+    folder.mkdir()
+    trace = Trace(folder)
+    with monkeypatch.context() as patch:
+        for module in (durable, events, journal, raw):
+            patch.setattr(module, "os", trace.namespace())
+        begin(folder)
+    return trace
+
+
+def _is(step: tuple[str, Path, Any], wrong: str) -> bool:
+    what, path, _ = step
+    return what == "sync" and (path.suffix == ".jsonl" if wrong == "no fsync" else not path.suffix)
+
+
+def acknowledged(trace: Trace, count: int) -> set[str]:
+    """The probes whose line was written and synced (as the run believes) within so many steps."""
+    written, safe = b"", b""
+    for what, path, value in trace.steps[:count]:
+        if path.name == "events.jsonl":
+            written += value if what == "write" else b""
+            safe = written if what == "sync" else safe
+    lines = [orjson.loads(line) for line in safe.splitlines()]
+    return {line["probe"] for line in lines if line["event"] == "finished"}
+
+
+def put(files: Mapping[Path, bytes], root: Path, folder: Path) -> Path | None:
+    """The disk after a crash, in another place; the run's directory, None when there is none any more."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path, data in files.items():
+        if path.name == ".lock":
+            continue  # of a process that died; here it is this one, which lives
+        target = folder / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return next((file.parent for file in folder.glob("results/small/2*/run.json")), None)
+
+
+def lost(trace: Trace, count: int, files: Mapping[Path, bytes], folder: Path) -> set[str]:
+    """What was acknowledged and is not there; raises when a file is not readable."""
+    run = put(files, trace.root, folder)
+    if run is None:
+        return acknowledged(trace, count)
+    read_run(run)
+    return acknowledged(trace, count) - set(finished(run))
+
+
+@pytest.mark.timeout(300)
+def test_no_crash_loses_an_acknowledged_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = recorded(tmp_path / "whole", monkeypatch)
+    folder, states, resumed = tmp_path / "crash", 0, set()
+    for count, variant, files in crashes(trace):
+        states += 1
+        assert not lost(trace, count, files, folder), (count, variant)
+        run = next((file.parent for file in folder.glob("results/small/2*/run.json")), None)
+        if run is None:
+            continue
+        history = list(read_events(run / "events.jsonl")) if (run / "events.jsonl").exists() else []
+        done = so_far(history)
+        progress = (len(done.results), len(done.half_done), done.ended, variant)
+        if done.over or progress in resumed:
+            continue
+        resumed.add(progress)
+        shutil.copy(scenario(tmp_path / "whole"), folder / "small.yaml")
+        assert go_on(folder).verdict.outcome is Outcome.PASS, (count, variant)
+        assert len(finished(run)) == 6
+        assert not begun_after(run, len(history)).intersection(done.results), (count, variant)
+    assert states > 60
+    assert len(resumed) > 15
+
+
+@pytest.mark.parametrize("wrong", ["", "no fsync", "no folder fsync"])
+def test_a_wrong_order_is_caught(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the fsync of the lines, or of the folders, a run that ended may be gone; with both it is all there."""
+    trace = recorded(tmp_path / "whole", monkeypatch)
+    believed = acknowledged(trace, len(trace.steps))
+    assert len(believed) == 6
+    steps = [step for step in trace.steps if not (wrong and _is(step, wrong))]
+    run = put(Disk(trace.root, steps).after_crash("nothing unsynced"), trace.root, tmp_path / "crash")
+    kept = set() if run is None else set(finished(run))
+    assert (believed <= kept) == (not wrong)

@@ -1,0 +1,81 @@
+"""How far a run is, told from its files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.app_status import all_runs, status
+from fabric.errors import ConfigError
+from fabric.store.run_lock import holding
+from tests.store.small_run import begin, cut_after, go_on, run_of
+
+
+def test_a_run_that_ended_has_its_outcome_and_all_of_its_probes(tmp_path: Path) -> None:
+    begin(tmp_path)
+    found = status(tmp_path / "results" / "small")
+    assert (found.state, found.outcome, found.done, found.planned) == ("ended", "pass", 6, 6)
+    assert (found.left_s, found.phase, found.open_changes) == (None, "during", ())
+
+
+def test_a_killed_run_says_how_far_it_came_and_that_it_was_killed(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 1)
+    found = status(run_of(tmp_path))
+    assert (found.state, found.phase, found.done, found.planned, found.resumed) == ("killed", "before", 2, 6, 0)
+    assert found.suspects == ()
+
+
+def test_a_run_somebody_works_on_has_a_rate_and_a_time_left(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 1)
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        found = status(run)
+        assert found.state == "running"
+        assert found.rate_per_min is not None
+        assert found.left_s == pytest.approx(60.0 * 4 / found.rate_per_min)
+        (run / "STOP").touch()
+        assert status(run).state == "stopping"
+
+
+def test_a_run_that_went_on_says_how_often(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 1)
+    go_on(tmp_path)
+    assert (status(run_of(tmp_path)).state, status(run_of(tmp_path)).resumed) == ("ended", 1)
+
+
+def test_a_change_that_may_be_live_is_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    journal = run / "changes.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    assert status(run).open_changes == ("during/ber.gpu001/mlx5_0",)
+
+
+def test_a_torn_history_is_no_trouble_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    events = run_of(tmp_path) / "events.jsonl"
+    cut_after(run_of(tmp_path), "finished", 1)
+    events.write_bytes(events.read_bytes() + b'{"seq":')
+    assert status(run_of(tmp_path)).done == 2
+    events.write_bytes(b"no event\n" + events.read_bytes())
+    (found,) = all_runs(tmp_path / "results", most=5)
+    assert (found.state, "not an event" in found.trouble) == ("unreadable", True)
+
+
+def test_all_runs_are_told_newest_first_and_no_more_than_asked(tmp_path: Path) -> None:
+    begin(tmp_path)
+    begin(tmp_path)
+    names = [found.run for found in all_runs(tmp_path / "results", most=5)]
+    assert (len(names), names) == (2, sorted(names, reverse=True))
+    assert len(all_runs(tmp_path / "results", most=1)) == 1
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a run directory"):
+        status(tmp_path)
+    with pytest.raises(ConfigError, match="no folder of runs"):
+        all_runs(tmp_path / "nowhere", most=1)
