@@ -90,9 +90,7 @@ def _earlier(failed: ShownRun) -> Iterator[PastRun]:
     """The newest runs before it in the same results, through the same backend; what cannot be read is no past."""
     here = Path(failed.judged.path)
     there = [file.parent for file in here.parent.parent.glob("*/*/run.json") if not file.parent.is_symlink()]
-    before = sorted(
-        (one for one in there if one != here and one.name <= here.name), key=lambda one: one.name, reverse=True
-    )
+    before = sorted((one for one in there if _begun(one) < _begun(here)), key=_begun, reverse=True)
     for path in before[:MOST_PAST_RUNS]:
         try:
             run = read_past_run(path)
