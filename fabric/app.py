@@ -22,6 +22,7 @@ from fabric.checks.identity import note_identity
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.changes_lines import changes_lines
 from fabric.engine.held_changes import Changing
+from fabric.engine.interruption import listening
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
@@ -157,23 +158,24 @@ def run(
     is done where an earlier run left a change behind, and after an interruption where this one did.
     """
     scenario, inventory = asked.scenario, asked.inventory
-    with holding(results, scenario.name, scenario.hosts, on_lost=stop_this_run) as lock:
-        refuse_while_open(results)
-        document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=asked.given)
-        executor = make_executor(inventory, seed)
-        try:
+    executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
+    try:
+        with holding(results, scenario.name, scenario.hosts, on_lost=stop_this_run) as lock:
+            refuse_while_open(results)
+            document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=asked.given)
             directory = RunDirectory.create(results, scenario.name, document)
-        except StoreError:
+            try:
+                lock.names(directory.path)
+                note_identity(executor, directory.path, scenario, inventory.topology)
+            except StoreError:
+                directory.events.abandon()
+                raise
+            begun = Begun(asked, backend, document, directory, executor, lock)
+            return measured(begun, observer=observer, reports=reports)
+    except BaseException:
+        with suppress(StoreError):
             executor.close()
-            raise
-        try:
-            lock.names(directory.path)
-            note_identity(executor, directory.path, scenario, inventory.topology)
-        except StoreError:
-            directory.events.abandon()
-            executor.close()
-            raise
-        return measured(Begun(asked, backend, document, directory, executor, lock), observer=observer, reports=reports)
+        raise
 
 
 def stop_this_run() -> None:
@@ -187,6 +189,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     scenario, inventory = asked.scenario, asked.inventory
     judge = Judge.as_asked(scenario.judge, asked.baselines, inventory.topology)
     changing = _changing(asked, directory)
+    over = False
     try:
         executor = watching(executor, directory.path, scenario, inventory.topology)
         by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
@@ -195,30 +198,41 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         probes = [*all_probes(asked.plan), *directory.added]
         verdict = concluded(asked.plan, probes, by_id, scenario, inventory, judge=judge, events=history)
         directory.close()
-    except Exception as exc:
-        changing.journal.close()
-        say_what_is_open(directory.path)
-        if isinstance(exc, StoreError):
-            raise StoreError(f"{exc}; what was measured until then is kept: fabric resume {directory.path}") from exc
-        raise
-    except KeyboardInterrupt as exc:
-        directory.events.append("run_interrupted", executor.now(), {})
-        changing.journal.close()
-        say_what_is_open(directory.path)
-        why = f"{begun.lock.lost} took this run over; " if begun.lock.lost else ""
-        raise Interrupted(
-            f"{why}interrupted; what was measured until then: fabric report {directory.path}; "
-            f"to go on: fabric resume {directory.path}"
-        ) from exc
-    finally:  # nothing of this may hide what is raised above: a change that may be live counts most
+        over = True
         with suppress(StoreError):
             executor.close()
         changing.journal.close()
+        judged = _judged(begun, verdict, elapsed_s=elapsed_s)
+        write_derived(ShownRun(judged, inventory, probes, by_id, begun.document), reports=reports)
+    except BaseException as exc:
+        with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
+            _ended_early(begun, executor, changing, exc, over=over)
+        raise
+    return judged
+
+
+def _ended_early(begun: Begun, executor: Executor, changing: Changing, exc: BaseException, *, over: bool) -> None:
+    """Close all, then say what counts most: a change that may be live. *over*: only reports were left to make."""
+    directory, path = begun.directory, begun.directory.path
+    stopped = isinstance(exc, KeyboardInterrupt)
+    try:
+        if stopped and not over:
+            directory.events.append("run_interrupted", executor.now(), {})
+    finally:
+        changing.journal.close()
+        with suppress(StoreError):
+            executor.close()
         with suppress(StoreError):
             directory.close()
-    judged = _judged(begun, verdict, elapsed_s=elapsed_s)
-    write_derived(ShownRun(judged, inventory, probes, by_id, begun.document), reports=reports)
-    return judged
+        say_what_is_open(path)
+    if stopped and over:
+        raise Interrupted(f"interrupted; everything was measured: fabric report {path}") from exc
+    if stopped:
+        why = f"{begun.lock.lost} took this run over; " if begun.lock.lost else ""
+        kept = f"what was measured until then: fabric report {path}; to go on: fabric resume {path}"
+        raise Interrupted(f"{why}interrupted; {kept}") from exc
+    if isinstance(exc, StoreError) and not over:
+        raise StoreError(f"{exc}; what was measured until then is kept: fabric resume {path}") from exc
 
 
 def _measure(

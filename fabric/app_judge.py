@@ -119,6 +119,7 @@ def concluded(
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
+    found = settled(change_results(read_events(events), planned), events.parent / JOURNAL, planned) if planned else ()
     verdict = conclude(
         probes,
         by_id,
@@ -127,7 +128,7 @@ def concluded(
         notes=notes,
         phases=scenario.phases,
         expect=scenario.expect,
-        changes=settled(change_results(read_events(events), planned), events.parent / JOURNAL) if planned else (),
+        changes=found,
     )
     samples = read_samples(events.parent, wanted)
     verdict = with_samples(verdict, samples, probes, by_id, inventory.topology, scenario.hosts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from fabric.changes.procedure import Procedure
 from fabric.changes.restore import Left, left_by, take_back, take_back_all, take_off_list
 from fabric.config import from_resolved, load_inventory
 from fabric.engine.carry_out import carry_out
+from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.store.journal import FILE, Journal
-from fabric.store.left_open import OpenChange, journals, open_changes
+from fabric.store.left_open import OpenChange, journals, open_or_may_be_live
 from fabric.store.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]
@@ -56,8 +58,8 @@ def restore(
 
     The hosts are reached as run.json says; with *inventory_path* as that inventory says, and with *backend*: a run
     whose run.json is lost is taken back from its journal alone. Raises ConfigError for a run that is none or still
-    going on, StoreError for a journal that cannot be read, MayBeLive when changes are open and nothing says how to
-    reach their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
+    going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
+    their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
     if run is not None:
         if not (run / FILE).exists():
@@ -71,6 +73,25 @@ def restore(
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return found
+
+
+@contextmanager
+def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
+    """
+    Ctrl-C and SIGTERM break off no undo: they are counted, *say* is told of the first, and it goes on to its end.
+
+    It does end: each step has a limit.
+    """
+
+    told: list[str] = []
+
+    def note() -> None:
+        if not told:
+            told.append("interrupted: what is being taken back is taken back first")
+            say(told[0])
+
+    with listening(note) as interruption:
+        yield interruption
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +122,20 @@ class _Way:
 def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
     run = journal.parent
     try:
-        changes = open_changes(journal)
-    except StoreError as exc:
+        changes = open_or_may_be_live(journal)
+    except MayBeLive as exc:
         try:
             read_run(run)
         except ConfigError as lost:
-            text = f"neither can be read: {exc}; {lost}; ask the hosts: fabric restore --all-hosts --inventory FILE"
-            raise MayBeLive(text) from exc
+            text = "ask the hosts: fabric restore --all-hosts --inventory FILE"
+            raise MayBeLive(f"neither can be read: {exc.__cause__}; {lost}; {text}") from exc
         raise
     return _restore_run(run, changes, way) if changes else []
 
 
 def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list[Restored]:
     if changes[0].running:
-        text = "this run is still going on: interrupt it (Ctrl-C, SIGINT), and it takes its changes back itself"
+        text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
         raise ConfigError([Problem(str(path), 0, text)])
     executor, inventory = way.of(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}

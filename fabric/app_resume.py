@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 import orjson
 
 from fabric.app import Asked, Begun, measured, prepare, stop_this_run
-from fabric.app_restore import Restored, restore
+from fabric.app_restore import Restored, in_order, restore
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.observer import Observer
 from fabric.engine.stop_file import NAME as STOP
-from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
@@ -42,7 +43,8 @@ MOST_DIFFERENCES = 12
 RESUMED = "taken back when the run went on"
 """Why a change that a dead run left behind is reverted."""
 
-_PLACES = {"source"}  # where a file lay is no difference
+_PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
+"""Where a file lay, as it was written then, is no difference: what the file holds is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,7 @@ def look(path: Path, *, force: bool) -> Resumable:
         text = f"its history has {len(unknown)} probes that this version does not plan, such as {unknown[0]}"
         raise ConfigError([Problem(str(path), 0, f"{text}: go on with the version that began it")])
     if differs and not force:
-        told = [*differs[:MOST_DIFFERENCES]]
-        told += [f"and {len(differs) - len(told)} more"] if len(differs) > len(told) else []
-        told.append("a run is one question: run the scenario anew, or go on as it was asked then: --force")
-        raise ConfigError(Problem(str(path), 0, text) for text in told)
+        raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
     return Resumable(path, Asked(scenario, inventory, baselines, plan, ()), document, differs)
 
 
@@ -131,18 +130,21 @@ def resume(
 
 
 def _take_back(path: Path, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
-    """Raises MayBeLive when it cannot be seen that all is back."""
+    """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
     seed = 0  # nothing is measured by what only takes back
 
     def make(backend: str, inventory: Inventory) -> Executor:
         return make_executor(backend, inventory, seed)
 
-    told: list[Restored] = restore(path, results=results, make_executor=make)
+    with in_order(say) as interruption:
+        told: list[Restored] = restore(path, results=results, make_executor=make)
     for one in told:
         say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
     if not all(one.certain for one in told):
         names = "; ".join(one.text for one in told if not one.certain)
         raise MayBeLive(f"this run cannot go on: {names}; try again: fabric restore {path}")
+    if interruption.times:
+        raise Interrupted(f"interrupted; nothing of this run is open; to go on: fabric resume {path}")
 
 
 def _not_told(path: Path) -> list[str]:
@@ -212,6 +214,13 @@ def _differences(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _unlike(part, then.get(part), pairs.get(part))
 
 
+def _conclusion(differs: tuple[str, ...]) -> str:
+    """What to do about it; problems are shown in the order of their texts, and this one is behind every difference."""
+    more = len(differs) - MOST_DIFFERENCES
+    seen = f"there are {more} more differences, and a run" if more > 0 else "this run"
+    return f"{seen} is one question: run the scenario anew, or go on as it was asked then: --force"
+
+
 def _as_now(given: Mapping[str, Any]) -> Asked:
     """What the same command line asks for now."""
     folder = Path(given["folder"])
@@ -234,8 +243,9 @@ def _unlike(where: str, then: Any, now: Any) -> Iterator[str]:
     """Every place where two documents differ."""
     if isinstance(then, dict) and isinstance(now, dict):
         for key in {**then, **now}:
-            if key not in _PLACES:
-                yield from _unlike(f"{where}.{key}", then.get(key), now.get(key))
+            place = f"{where}.{key}"
+            if not _PLACE.fullmatch(place):
+                yield from _unlike(place, then.get(key), now.get(key))
     elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         for number, (one, other) in enumerate(zip(then, now, strict=True)):
             yield from _unlike(f"{where}.{number}", one, other)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.engine.stop_file import NAME as STOP
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, MayBeLive, Problem, StoreError
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import read_journal
-from fabric.store.left_open import CLOSED, open_changes
+from fabric.store.left_open import CLOSED, open_or_may_be_live
 from fabric.store.run_document import read_run
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
@@ -50,7 +51,8 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
     """
     Ask a run to stop, and wait at most *wait_s* until it has; 0: do not wait.
 
-    Raises ConfigError when nobody works on it, StoreError when it cannot be asked.
+    Raises ConfigError when nobody works on it, StoreError when it cannot be asked, MayBeLive when its journal cannot be
+    read: who works on it has been asked then.
     """
     path = run_path(path)
     read_run(path)
@@ -59,7 +61,10 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
         raise ConfigError(
             [Problem(str(path), 0, f"nobody works on this run, so there is nothing to stop; {_next(path)}")]
         )
-    before, began_s = _open(path), time.monotonic()
+    before: tuple[str, ...] = ()
+    with suppress(MayBeLive):  # it is asked all the same, and told afterwards
+        before = _open(path)
+    began_s = time.monotonic()
     try:
         write_durably(path / STOP, b"")
     except OSError as exc:
@@ -89,7 +94,7 @@ def _waited(path: Path, until_s: float) -> bool:
 
 
 def _open(path: Path) -> tuple[str, ...]:
-    return tuple(one.change_id for one in open_changes(path / JOURNAL)) if (path / JOURNAL).exists() else ()
+    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if (path / JOURNAL).exists() else ()
 
 
 def _states(path: Path) -> dict[str, str]:

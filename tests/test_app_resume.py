@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import orjson
@@ -13,7 +14,19 @@ from fabric.model.outcome import Outcome
 from fabric.store.events import read_events
 from fabric.store.left_open import open_changes
 from fabric.store.run_lock import holding
-from tests.store.small_run import LATER, begin, begun_after, cut_after, finished, go_on, run_of, scenario
+from tests.store.small_run import (
+    BER,
+    LATER,
+    ROOT,
+    SCENARIO,
+    begin,
+    begun_after,
+    cut_after,
+    finished,
+    go_on,
+    run_of,
+    scenario,
+)
 
 
 def cut_journal(run: Path, state: str) -> None:
@@ -155,6 +168,38 @@ def test_another_version_baseline_or_inventory_is_refused(
     file.write_bytes(orjson.dumps(document))
     with pytest.raises(ConfigError, match=told.replace(" 9", ' "?9"?')):
         go_on(tmp_path)
+
+
+@pytest.mark.parametrize("inventory", [None, Path("inventory/r.yaml")])
+def test_a_run_begun_with_relative_paths_goes_on_though_nothing_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inventory: Path | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("inventory", "scenarios"):
+        Path(folder).mkdir()
+    shutil.copy(ROOT / "inventory" / "demo-rack-healthy.yaml", "inventory/r.yaml")
+    shutil.copytree(ROOT / "inventory" / "baselines", "inventory/baselines")
+    file = Path("scenarios/small.yaml")
+    file.write_text(SCENARIO.format(inventory="../inventory/r.yaml", change=BER))
+    begin(Path(), file=file, inventory=inventory)
+    cut_after(run_of(Path()), "finished", 2)
+    assert app_resume.look(run_of(Path()), force=False).differs == ()
+    file.write_text(file.read_text().replace("repeat: 3", "repeat: 4"))
+    with pytest.raises(ConfigError, match="was 3, is 4"):
+        app_resume.look(run_of(Path()), force=False)
+
+
+@pytest.mark.parametrize("changes", [1, 20])
+def test_the_reasons_come_first_and_the_conclusion_last(tmp_path: Path, changes: int) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 2)
+    document = orjson.loads((run_of(tmp_path) / "run.json").read_bytes())
+    document["versions"]["fabric-testbench"] = "9"
+    document["asked"]["scenario"].update({f"zz{number}": "9" for number in range(changes)})
+    (run_of(tmp_path) / "run.json").write_bytes(orjson.dumps(document))
+    with pytest.raises(ConfigError, match="was begun with 9") as told:
+        app_resume.look(run_of(tmp_path), force=False)
+    assert [("--force" in str(one)) for one in told.value.problems] == [False] * (len(told.value.problems) - 1) + [True]
 
 
 def test_a_scenario_that_is_gone_is_refused(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ class Ber(Kind):
             if reason:
                 raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
 
+    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+        """The same: to confirm it waits for nothing, and its timer outlives it."""
+        yield from self.confirm(change, alterations, context)
+
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
     ) -> Procedure[float]:

@@ -82,12 +82,16 @@ each() {
 there() { command -v "$1" >/dev/null || answer 78 missing "$1"; }
 undo_known() { eval "set -- $1"; there "$1"; }
 check_known() { eval "set -- $1"; while [ "$1" != -- ]; do shift; done; there "$2"; }
+shown() {
+  eval "set -- $line"
+  [ "$1 $2" = "sh -c" ] && [ $# -gt 3 ] && shift 3 || set -- "$line"; printf '%s' "$*"
+}
 undo_step() {
   eval "set -- $1"
   said=$( { tool "$@" 2>&1 7>&-; printf '\n%s' "$?"; } | timeout 40 cat)
   status=${said##*"$newline"}
   [ "$status" != 0 ] || return 0
-  printf 'undo ended with %s: %s\n%.4000s\n' "$status" "$line" "${said%"$newline"*}" >&2
+  printf 'undo ended with %s: %s\n%.4000s\n' "$status" "$(shown)" "${said%"$newline"*}" >&2
   return 1
 }
 check_tool() { while [ "$1" != -- ]; do shift; done; shift; tool "$@"; }
@@ -120,7 +124,7 @@ apply_step() {
   now >"$f/applying" || answer 74 unwritable "$f/applying"
   eval "set -- $1"
   tool "$@" && return 0
-  failed=$?; echo; answer 71 failed "$failed" "$line"
+  failed=$?; echo; answer 71 failed "$failed" "$(shown)"
 }
 """
 

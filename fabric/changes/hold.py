@@ -19,12 +19,13 @@ from fabric.changes.admission import Admission, Admitted
 from fabric.changes.company import Company
 from fabric.changes.cycles import cut_off, cycles
 from fabric.changes.guard import Guard, LeaseGone
-from fabric.changes.isolation import Unhealthy, as_entry, give_back
+from fabric.changes.isolation import Unhealthy, as_entry, given_back
+from fabric.changes.isolation import by_hand as isolated_by_hand
 from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.leased import Leased, Signal
 from fabric.changes.procedure import Procedure, driven, pause, whole_pause
-from fabric.changes.taking_back import by_hand, revert
-from fabric.errors import FabricError, Refused, StoreError
+from fabric.changes.taking_back import Armed, by_hand, revert
+from fabric.errors import ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
 from fabric.model.change import Change, Lease
 
 RECOVER_S = 60.0
@@ -89,8 +90,9 @@ class Hold:
             self.looked = True
             yield from self._wait_for_its_time()
             if self.change.when.at_s is not None and not self.signal.stop:
-                admitted = yield from self._admission.look_again()  # what is there may have changed
-            yield from self._admission.begin(admitted, clock=self._clock, stopped=lambda: self.signal.stop)
+                yield from self._begin(admitted)  # waits for those that are late: only then is there what will be
+                admitted = yield from self._admission.look_again()
+            yield from self._begin(admitted)
             before = yield from self._kind.counters(self.change, self._context)
         except Refused as exc:
             self._company.leave(self.change)
@@ -107,6 +109,10 @@ class Hold:
         yield from self._alter(admitted, before)
         if self.state != "open":
             self._company.leave(self.change)
+
+    def _begin(self, admitted: Admitted) -> Procedure[None]:
+        """Take its place among the live ones; a second time with what was seen since."""
+        yield from self._admission.begin(admitted, clock=self._clock, stopped=lambda: self.signal.stop)
 
     def _wait_for_its_time(self) -> Procedure[None]:
         """Of the time line: until ``due_s``, which is known once the first probe has begun."""
@@ -161,28 +167,50 @@ class Hold:
             yield from leased.pause_and_renew(self._clock())  # to see it may have taken long: is it held still?
             self._enter("in_force", counters=dict(before), at_s=began_s)
             yield from leased.wait(cycle.until_s(began_s, for_s=when.for_s), in_force=True)
+            yield from self._look_once_more()
             if cycle.lifts and not self.signal.stop:
                 self._enter("lifted", at_s=(yield from leased.lift()))
                 self._cut_off = cut_off(self.change, after=number + 1)
             if self.signal.stop:
                 return
 
+    def _look_once_more(self) -> Procedure[None]:
+        """
+        Before the undo: raises NotInForce where somebody else has taken it back meanwhile.
+
+        What cannot be read says nothing, and the undo is not to wait for it; a lease that has run out is told as such.
+        """
+        look = self._kind.still_in_force(self.change, self._leased.alterations, self._context)
+        try:
+            yield from driven(look, pause, until=self._hurried)
+        except (ExecutorError, ToolError):
+            return
+        except NotInForce as exc:
+            if self._clock() < self._leased.leased_until_s:
+                raise NotInForce(f"was not in force at the end: {exc}") from exc
+
     def _take_back(self, end: str, why: str) -> Procedure[None]:
         """Undo, read back, journal; with what cannot be seen undone it is open."""
-        trouble = ""
+        trouble, hand = "", ""
+        not_undone: list[Armed] = []
         undone_s = self._clock()
         if end == "reverted" and self.state == "in_force" and undone_s >= self._leased.leased_until_s:
             end, why = "lost", "its guard took it back before its time: the lease had run out before anybody looked"
         for armed in reversed(self._leased.armed):
             said = yield from revert(armed, self._guard, clock=self._clock)
             trouble = trouble or said
+            not_undone[:0] = [armed] if said else []
             undone_s = self._clock()
+        if not trouble:
+            trouble = yield from given_back(self._unhealthy, clock=self._clock)
+            hand = isolated_by_hand(self._unhealthy) if trouble and self._unhealthy else ""
         if not trouble:
             trouble = yield from self._recovered()
         after = {} if trouble else (yield from self._counters_or_none())
         if trouble:
             text = f"{why}; {trouble}" if why else trouble
-            self._end("open", f"{text}; {by_hand(self._leased.armed)}", at_s=undone_s)
+            hand = hand or by_hand(not_undone or self._leased.armed)
+            self._end("open", f"{hand}; why: {text}", at_s=undone_s)  # what is to be done first: reports cut long texts
         else:
             self._end(end, why, counters=dict(after), at_s=undone_s)
 
@@ -195,13 +223,12 @@ class Hold:
 
     def _recovered(self) -> Procedure[str]:
         """
-        Nobody keeps the link isolated, and it carries traffic again; returns what is wrong.
+        It carries traffic again; returns what is wrong.
 
-        To give a port back is a part of the undo and is done in a hurry too; the wait for traffic is not.
+        To give a port back is a part of the undo and is done in a hurry too; this wait is not.
         """
         alterations = self._leased.alterations
         try:
-            yield from give_back(self._unhealthy)
             until_s = self._clock() + RECOVER_S
             waiting = self._kind.recovered(self.change, alterations, self._context, until_s)
             yield from driven(waiting, partial(whole_pause, unless=self._hurried), until=self._hurried)

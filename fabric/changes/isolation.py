@@ -8,15 +8,17 @@ it and is an end of the changed cable is returned. Other ports are none of our b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from shlex import join
 from typing import Any
 
 from fabric.changes.kind import Context
 from fabric.changes.look import plainly
 from fabric.changes.ports import cable_of
-from fabric.changes.procedure import Procedure
-from fabric.errors import ChangeError, Refused
+from fabric.changes.procedure import Procedure, pause
+from fabric.changes.taking_back import REVERT_PAUSE_S, REVERT_TRIES
+from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Change
 from fabric.tools import ufm
 
@@ -80,6 +82,27 @@ def give_back(list_was: Unhealthy | None) -> Procedure[tuple[str, ...]]:
     if left:
         raise StillIsolated(f"UFM keeps {', '.join(left)} isolated")
     return ours
+
+
+def given_back(list_was: Unhealthy | None, *, clock: Callable[[], float]) -> Procedure[str]:
+    """The same as often as any undo is tried; returns what is wrong, empty when nothing is."""
+    trouble = ""
+    for left in range(REVERT_TRIES - 1, -1, -1):
+        try:
+            yield from give_back(list_was)
+        except FabricError as exc:
+            trouble = f"undone, but UFM may keep a port isolated: {exc}"
+            if left:
+                yield from pause(clock() + REVERT_PAUSE_S)
+        else:
+            return ""
+    return trouble
+
+
+def by_hand(list_was: Unhealthy) -> str:
+    """What a person would run, and where, to take the ends of the cable off the list."""
+    ends = tuple(end for end in list_was.ends if end not in list_was.before)
+    return f"by hand: on {list_was.via}: {join(ufm.put_healthy(list_was.url, ends or list_was.ends))}"
 
 
 def as_entry(list_was: Unhealthy | None) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fabric.changes.procedure import Procedure, pause
+from fabric.changes.procedure import Procedure, ask, pause
+from fabric.changes.undo import unmet
+from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.model.topology import Topology
 
@@ -37,6 +39,21 @@ class Kind(Protocol):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """Read back that the change is in force, on both ends of a link; raises NotInForce with what was seen."""
         ...
+
+    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+        """
+        One look before the undo, which waits for nothing; raises NotInForce where somebody else has taken it back.
+
+        Unless a kind knows better: an alteration is gone when every one of its checks, which are of the undo, holds.
+        """
+        del change
+        prefix = ("sudo", "-n") if context.settings.sudo else ()
+        for alteration in alterations:
+            missing = ""
+            for check in alteration.checks:
+                missing = missing or unmet(check, (yield from ask(alteration.host, (*prefix, *check.argv))))
+            if alteration.checks and not missing:
+                raise NotInForce(f"{alteration.host}: what was there before is there again: {alteration.prior[:200]}")
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
         """What the receivers at the ends of the link have counted so far; empty where there is nothing to count."""

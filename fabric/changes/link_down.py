@@ -33,7 +33,12 @@ class LinkDown(Kind):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The closed end says so, and the other end has no link."""
         for alteration in alterations:
-            yield from _confirm(str(change.params["by"]), alteration, context)
+            yield from _confirm(str(change.params["by"]), alteration, context, within_s=SETTLE_S)
+
+    def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
+        """Both ends are down, at one look."""
+        for alteration in alterations:
+            yield from _confirm(str(change.params["by"]), alteration, context, within_s=0.0)
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
         """How often both ends have counted the link as down; empty while it is down."""
@@ -79,10 +84,10 @@ def _ends(alteration: Alteration) -> tuple[End, End | None]:
     return end_named(first.rpartition(": ")[0]), end_named(rest) if rest else None
 
 
-def _confirm(by: str, alteration: Alteration, context: Context) -> Procedure[None]:
+def _confirm(by: str, alteration: Alteration, context: Context, *, within_s: float) -> Procedure[None]:
     end, other = _ends(alteration)
     now_s = yield from pause(0.0)
-    until_s = now_s + SETTLE_S
+    until_s = now_s + within_s
     while True:
         here = yield from seen_closed(by, alteration, end, context)
         there = None if other is None else (yield from seen_end(other, context))
@@ -91,7 +96,7 @@ def _confirm(by: str, alteration: Alteration, context: Context) -> Procedure[Non
         if now_s >= until_s:
             break
         now_s = yield from pause(min(now_s + POLL_S, until_s))
-    if here.up and isinstance(end, AdapterEnd):
+    if within_s and here.up and isinstance(end, AdapterEnd):
         keep = "KEEP_ETH_LINK_UP" if ethernet(end.name, context) else "KEEP_IB_LINK_UP"
         raise NotInForce(f"{end}: the physical link stayed up ({here}): {keep} of the firmware keeps it (mlxconfig)")
     raise NotInForce(f"{end} is {here}" + ("" if there is None else f", {other} is {there}"))

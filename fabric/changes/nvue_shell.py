@@ -28,24 +28,26 @@ alone() {{
     [ -z "$foreign" ] ||
         fail "this account has edits that were not applied, and they would be applied with ours:" $foreign;
 }};
+is() {{ nv show router adaptive-routing -o json | grep -E "\"$1\" *: *\"$2\""; }};
+unstaged() {{ waiting=$(edits) && ! printf '%s\n' "$waiting" | grep '^ *adaptive-routing:' >/dev/null; }};
+case $verb in
+stage) ! unstaged || ! is "$1" "$2" >/dev/null || {{ printf 'nothing to undo\n'; exit 0; }} ;;
+commit) ! unstaged || {{ printf 'committed\n'; exit 0; }} ;;
+esac;
 [ "$verb" = seen ] || alone;
 case $verb in
 clean)
     [ -z "$waiting" ] || fail "this account has edits that were not applied:" $waiting;
     printf 'nothing waits to be applied\n' ;;
 seen)
-    nv show router adaptive-routing -o json | grep -E "\"$1\" *: *\"$2\"" ||
-        fail "adaptive routing is not $1 $2 after the commit" ;;
+    is "$1" "$2" || fail "adaptive routing is not $1 $2 after the commit" ;;
 stage)
-    if [ -z "$waiting" ] && nv show router adaptive-routing -o json | grep -E "\"$1\" *: *\"$2\"" >/dev/null; then
-        printf 'nothing to undo\n'; exit 0;
-    fi;
     if [ "$3" = unset ]; then nv unset router adaptive-routing "$1" || fail "it cannot be unset";
     else nv set router adaptive-routing "$1" "$2" || fail "it cannot be set"; fi;
     nv config apply --confirm-yes >/dev/null 2>&1 || printf 'nothing waits to be confirmed\n';
     printf 'staged %s %s\n' "$1" "$2" ;;
 commit)
-    if [ -n "$waiting" ]; then nv config apply -m "$1" -y || fail "it cannot be applied"; fi;
+    nv config apply -m "$1" -y || fail "it cannot be applied";
     printf 'committed\n' ;;
 *)
     fail "no such verb: $verb" ;;
@@ -57,10 +59,10 @@ NVUE_SH = " ".join(line.strip() for line in _TEXT.strip().splitlines())
 ``sh -c NVUE_SH fabric-nvue VERB ...``; one line, as a guard keeps one command a line.
 
 All but ``seen`` refuse (1, and a reason on stderr) when this account has other edits that it has not applied: a commit
-would carry them along. ``clean``: no edit at all waits. ``seen KEY VALUE``: adaptive routing is so. ``stage KEY VALUE
-set|unset``, unless it is so: stage it (``unset``: its default), and keep what waits to be confirmed; then no timer
-of ours takes back what somebody else commits from now on. ``commit MESSAGE``: apply what is staged, if anything is. All
-may be run twice.
+would carry them along. An undo is done all the same where nothing of ours is staged or applied. ``clean``: no edit at
+all waits. ``seen KEY VALUE``: adaptive routing is so. ``stage KEY VALUE set|unset``, unless it is so: stage it
+(``unset``: its default), and keep what waits to be confirmed; then no timer of ours takes back what somebody else
+commits from now on. ``commit MESSAGE``: apply what is staged, if anything is. All may be run twice.
 """
 
 

@@ -31,6 +31,7 @@ def command(
 ) -> int:
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
     from fabric import app_restore
+    from fabric.report.output import warn
 
     if all_hosts and inventory is None:
         raise click.UsageError("--all-hosts needs --inventory FILE")
@@ -43,13 +44,14 @@ def command(
     where = f"in {run}" if run is not None else f"under {results.absolute()}"
     if inventory is None and run is None and not results.is_dir():
         raise click.UsageError(f"{results.absolute()} is no folder of runs: give a run, or --results")
-    if all_hosts and inventory is not None:
-        where = f"on the hosts of {inventory}"
-        found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
-    else:
-        found = app_restore.restore(
-            run, results=results, make_executor=_executor, inventory_path=inventory, backend=backend
-        )
+    with app_restore.in_order(warn):
+        if all_hosts and inventory is not None:
+            where = f"on the hosts of {inventory}"
+            found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
+        else:
+            found = app_restore.restore(
+                run, results=results, make_executor=_executor, inventory_path=inventory, backend=backend
+            )
     return _show(found, where=where, as_json=as_json)
 
 

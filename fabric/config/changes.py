@@ -123,6 +123,7 @@ def _ber(entry: BerEntry, fabric: Fabric | None, path: KeyPath, problems: Proble
 def _port_flap(entry: PortFlapEntry, fabric: Fabric | None, path: KeyPath, problems: Problems) -> PortFlapSpec:
     if entry.count > 1 and entry.period is None:
         problems.add(path, f"'period' is required with a count of {entry.count}: from one closing to the next")
+    _check_hold(entry.down, fabric, (*path, "down"), problems)
     for key in ("period", "jitter"):
         if entry.count == 1 and getattr(entry, key):
             problems.add((*path, key), f"'{key}' goes with a count of two or more")

@@ -174,7 +174,7 @@ def _kind(value: Any) -> str:
 
 def _one_change(value: object) -> object:
     """A mapping with one kind of change among its keys; anything else is refused."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not value:
         raise refusal(f"one change ({one_of(CHANGE_KINDS)}) and its settings", value)
     kinds = [key for key in value if key in CHANGE_KINDS]
     if not kinds:

@@ -66,8 +66,11 @@ class Links:
         ]
         if wanted.count > len(fitting):
             which = f"{wanted.tier} links" + (" of those" if ends else "")
+            if not fitting:
+                problems.add(path, f"the hosts of this run have no {which} that their traffic can take")
+                return ()
             text = f"expected at most {len(fitting)}: the hosts of this run have no more {which}; got {wanted.count}"
-            problems.add((*path, "count") if fitting else path, text)
+            problems.add((*path, "count"), text)
             return ()
         names = tuple(cable.name for cable in islice(_in_turns(fitting, wanted.seed), wanted.count))
         self._draws[wanted] = names

@@ -12,7 +12,7 @@ from functools import partial
 
 from fabric.sim.guard_folder import Held
 from fabric.sim.guard_process import GuardProcess
-from fabric.sim.guard_steps import Meaning, Steps
+from fabric.sim.guard_steps import Meaning, Steps, shown
 from fabric.sim.hashing import mix64
 from fabric.sim.ip_link import MANAGEMENT, interfaces
 from fabric.sim.port_tool import ANSWER_S, Asked
@@ -174,7 +174,7 @@ class _Call:
         said = self._steps.run(lines[0], now_s)
         printed += said.stdout
         if said.status != 0:
-            self._end(now_s, f"{printed}\nfailed {said.status} {lines[0]}\n", stderr=said.stderr, status=71)
+            self._end(now_s, f"{printed}\nfailed {said.status} {shown(lines[0])}\n", stderr=said.stderr, status=71)
             return
         self._step(held, lines[1:], printed, now_s)
 

@@ -60,7 +60,7 @@ class Steps:
         for line in undo.splitlines():
             said = self.run(line, at_s)
             if said.status != 0:
-                wrong += f"undo ended with {said.status}: {line}\n{said.stdout}{said.stderr}"
+                wrong += f"undo ended with {said.status}: {shown(line)}\n{said.stdout}{said.stderr}"
         for line in checks.splitlines():
             wrong += self._check(line, at_s)
         return wrong
@@ -80,6 +80,12 @@ class Steps:
 def _argv(line: str) -> list[str]:
     words = shlex.split(line)
     return words[words.index("--") + 1 :] if "--" in words else words
+
+
+def shown(line: str) -> str:
+    """A step as it is told: of ``sh -c TEXT NAME ...`` what comes after the text."""
+    words = shlex.split(line)
+    return " ".join(words[3:]) if words[:2] == ["sh", "-c"] and len(words) > 3 else line
 
 
 def first_word(line: str) -> str:

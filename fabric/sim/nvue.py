@@ -121,6 +121,11 @@ def nvue_shell(asked: Asked, words: tuple[str, ...]) -> Said:
     is_so = switch.applied.get(f"{AR} enable", "off")
     if verb == "seen" and len(args) == 2:
         return Said() if is_so == args[1] else _refused(f"adaptive routing is not {args[0]} {args[1]} after the commit")
+    ours = any(path.startswith(f"{AR} ") for path in waiting)
+    if verb == "stage" and len(args) == 3 and not ours and is_so == args[1]:
+        return Said("nothing to undo\n")
+    if verb == "commit" and len(args) == 1 and not ours:
+        return Said("committed\n")
     foreign = [path for path in waiting if not path.startswith(f"{AR} ")]
     if foreign:
         what = " ".join("".join(_tree(path, waiting[path]) for path in foreign).split())
@@ -128,13 +133,11 @@ def nvue_shell(asked: Asked, words: tuple[str, ...]) -> Said:
     if verb == "clean" and not args:
         return _refused("this account has edits that were not applied") if waiting else Said("nothing waits\n")
     if verb == "stage" and len(args) == 3:
-        if not waiting and is_so == args[1]:
-            return Said("nothing to undo\n")
         switch.staged[f"{AR} {args[0]}"] = None if args[2] == "unset" else args[1]
         asked.rack.nvue.confirm(switch)
         return Said(f"staged {args[0]} {args[1]}\n")
     if verb == "commit" and len(args) == 1:
-        return _apply(asked, switch, ["-m", args[0], "-y"]) if waiting else Said("committed\n")
+        return _apply(asked, switch, ["-m", args[0], "-y"])
     return _refused(f"no such verb: {verb}")
 
 

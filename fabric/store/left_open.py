@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fabric.errors import MayBeLive, StoreError
-from fabric.model.change import ChangeResult
+from fabric.model.change import Change, ChangeResult
 from fabric.store.journal import FILE, Entry, read_journal
 
 CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
@@ -61,18 +62,25 @@ def journals(results: Path) -> tuple[Path, ...]:
 
 
 def refuse_while_open(results: Path) -> None:
-    """Nothing is measured on a fabric that an earlier run may have left altered."""
+    """
+    Nothing is measured on a fabric that an earlier run may have left altered: MayBeLive.
+
+    StoreError where a run that goes on is making changes: that one takes them back itself.
+    """
+    at_work = ""
     for journal in journals(results):
-        found = _open_or_may_be_live(journal)
-        if found:
-            run = journal.parent
-            names = ", ".join(one.change_id for one in found)
-            text = f"{run} is making changes right now" if found[0].running else f"{run} may have left changes behind"
-            what = "wait for it, or interrupt it" if found[0].running else f"take them back: fabric restore {run}"
-            raise MayBeLive(f"{text} ({names}); {what}")
+        found = open_or_may_be_live(journal)
+        if not found:
+            continue
+        run, names = journal.parent, ", ".join(one.change_id for one in found)
+        if not found[0].running:
+            raise MayBeLive(f"{run} may have left changes behind ({names}); take them back: fabric restore {run}")
+        at_work = at_work or f"{run} is making changes right now ({names}); wait for it, or fabric stop {run}"
+    if at_work:
+        raise StoreError(at_work)
 
 
-def _open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
+def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
     """The same as ``open_changes``; with a journal that nobody can read nobody knows what is live."""
     try:
         return open_changes(journal)
@@ -83,21 +91,31 @@ def _open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
 
 def say_what_is_open(run: Path) -> None:
     """Raise MayBeLive when a run that ended early could not take everything back."""
-    found = _open_or_may_be_live(run / FILE) if (run / FILE).exists() else ()
+    found = open_or_may_be_live(run / FILE) if (run / FILE).exists() else ()
     if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
 
 
-def settled(results: tuple[ChangeResult, ...], journal: Path) -> tuple[ChangeResult, ...]:
-    """The results of a run, with what ``fabric restore`` took back since: no longer open, and still not as asked."""
-    if not journal.exists() or not any(result.state == "open" for result in results):
+def settled(
+    results: tuple[ChangeResult, ...], journal: Path, planned: Sequence[Change] = ()
+) -> tuple[ChangeResult, ...]:
+    """
+    The results of a run as its journal knows better.
+
+    What ``fabric restore`` took back since is no longer open, and still not as asked. What is open and was killed
+    before the history told of it is open, of those *planned*. Raises MayBeLive for a journal that cannot be read.
+    """
+    if not journal.exists():
         return results
-    still = {one.change_id for one in open_changes(journal)}
+    still = {one.change_id for one in open_or_may_be_live(journal)}
     said = "taken back later by fabric restore"
+    told = {result.change.change_id for result in results}
+    untold = "the run ended before it was seen taken back"
+    silent = (change for change in planned if change.change_id in still - told)
     return tuple(
         replace(result, state="failed", reason=said)
         if result.state == "open" and result.change.change_id not in still
         else result
         for result in results
-    )
+    ) + tuple(ChangeResult(change, "open", untold) for change in silent)

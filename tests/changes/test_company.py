@@ -76,6 +76,21 @@ def test_two_links_that_are_a_hosts_last_paths_are_not_closed_both() -> None:
     assert "last active path" in (one.reason or two.reason)
 
 
+def test_a_cable_that_is_closed_again_as_soon_as_it_was_opened_is_looked_at_when_it_is_back() -> None:
+    rack = Played(WIDE)
+    company = Company(rack.context, ())
+    two = [
+        begun(
+            rack, replace(closed("mlx5_0", When(at_s, 2.0)), change_id=f"phase/{at_s}"), company=company, number=number
+        )
+        for number, at_s in enumerate((25.0, 27.0))
+    ]
+    for hold in two:
+        hold.due_s = hold.change.when.at_s
+    alternating(rack, two)
+    assert [hold.state for hold in two] == ["reverted", "reverted"], [hold.reason for hold in two]
+
+
 @pytest.mark.parametrize(("second", "too_much"), [(When(5.0, 10.0), True), (When(10.0, 10.0), False)])
 def test_changes_that_overlap_only_partly_in_time_are_held_against_each_other(second: When, too_much: bool) -> None:
     company = Company(Context(topology(), WIDE), ())

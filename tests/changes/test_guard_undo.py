@@ -56,6 +56,14 @@ def test_an_undo_that_never_works_is_reported_with_its_own_words(target: RealTar
     assert target.listed() == ()
 
 
+def test_a_step_that_is_a_text_of_sh_is_told_by_its_name_and_words(target: RealTarget) -> None:
+    step = ("sh", "-c", "echo 'this is why' >&2; exit 4", "fabric-stub", "stage", "on")
+    target.alteration = replace(target.alteration, undo=(step,))
+    target.arm()
+    with pytest.raises(NotUndone, match="undo ended with 4: fabric-stub stage on\nthis is why"):
+        target.guard.read_reverted(target.run(target.guard.revert("one")))
+
+
 def test_every_step_of_an_undo_is_run_even_after_one_that_failed(target: RealTarget) -> None:
     """One bad step does not keep the others from undoing their part."""
     target.alteration = replace(target.alteration, undo=(("false",), ("port", "set", "up")))

@@ -15,7 +15,7 @@ from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Ask, Pause
 from fabric.changes.rails import managed
 from fabric.errors import CommandTimeout, ExecutorError
-from fabric.model.change import Change, Lease, When
+from fabric.model.change import Alteration, Change, Lease, When
 from tests.changes.played import MANAGED, VIA, Played, change
 
 
@@ -227,3 +227,49 @@ def test_our_own_probes_on_the_gpus_keep_no_change_of_the_time_line_out() -> Non
         ("9, /opt/nccl-tests/all_reduce_perf\n", "", 0) if "process_name" in words[1] else ("", "", 0)
     )
     assert held(rack, AT, due_s=30.0).state == "reverted"
+
+
+AT_THE_END = [
+    change("link_down", "leaf1--spine0", by="ibportstate"),
+    change("link_down", "leaf1--spine0", by="ibportstate", when=When(None, 20.0)),
+    change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxlink"),
+    change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxreg"),
+    change("ber", "gpu001/mlx5_0", hosts=("gpu001",), **BER),
+    change("adaptive_routing", "fabric", scope="fabric", is_fault=False, on=1),
+]
+
+
+@pytest.mark.parametrize("asked", AT_THE_END, ids=lambda one: f"{one.kind}-{one.params.get('by', '')}")
+@pytest.mark.parametrize("somebody", [True, False], ids=["taken back", "left alone"])
+def test_a_change_that_somebody_took_back_is_failed_and_says_so(asked: Change, somebody: bool) -> None:
+    rack = Played(MANAGED)
+    undone: list[Alteration] = []
+
+    def taken_back(hold: Hold, step: Pause) -> float:
+        if hold.state == "in_force":
+            if somebody and not undone:
+                undone.extend(hold._leased.alterations)
+                rack.undo(tuple(undone))
+            hold.signal.stop = asked.when.for_s is None
+        return min(step.until_s, rack.now_s + 10.0)
+
+    hold = held(rack, asked, on_pause=taken_back)
+    assert hold.state == ("failed" if somebody else "reverted"), hold.reason
+    assert hold.reason.startswith("was not in force at the end: ") == somebody
+    assert "the firmware keeps it" not in hold.reason  # that is said of one that never came into force
+
+
+def test_a_last_look_that_nobody_answers_says_nothing() -> None:
+    rack = Played(VIA)
+    lost: list[Ask] = []
+
+    def lose(hold: Hold, step: Ask) -> ExecutorError | None:
+        if hold.state == "in_force" and "PTER" in step.argv and not verb(step):
+            lost.append(step)
+            return CommandTimeout(step.host, step.timeout_s)
+        return None
+
+    asked = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=When(None, 20.0), **BER)
+    hold = held(rack, asked, on_ask=lose)
+    assert hold.state == "reverted", hold.reason
+    assert len(lost) == 1

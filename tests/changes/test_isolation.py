@@ -61,6 +61,27 @@ def test_it_is_given_back_when_the_run_stops_in_order_or_in_a_hurry(rack: Played
     assert listed(rack) == [theirs]
 
 
+@pytest.mark.parametrize(("times", "state"), [(4, "reverted"), (5, "open")])
+def test_a_list_that_cannot_be_read_is_asked_again_before_it_is_open(rack: Played, times: int, state: str) -> None:
+    unread: list[tuple[str, ...]] = []
+
+    def curl(words: tuple[str, ...]) -> tuple[str, str, int] | None:
+        if rack.entries and rack.entries[-1][0] == "in_force" and len(unread) < times:
+            unread.append(words)
+            return "garbage", "", 0
+        return None
+
+    rack.answers["gpu004 curl"] = curl
+    hold = held(rack, replace(FAULT, when=When(None, 20.0)))
+    assert (hold.state, len(unread)) == (state, times), hold.reason
+    if state == "open":
+        ends = [end for end in rack.entries[0][1]["unhealthy"]["ends"] if end in hold.reason]
+        assert len(ends) == 2
+        assert hold.reason.startswith("by hand: on gpu004: curl ")
+        assert "PUT" in hold.reason
+        assert "PTER" not in hold.reason
+
+
 def killed(rack: Played) -> Mapping[str, Any]:
     """The orchestrator is gone after 80 s, the guard takes the fault back; what the journal's intent says."""
     procedure, answer = begun(rack, FAULT).procedure(), None

@@ -11,9 +11,10 @@ from fabric.changes.guard import Guard
 from fabric.changes.nvue import CONFIRM_MIN
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import ChangeSettings, Lease
+from fabric.report.visible import visible
 from tests.changes.played import Played, topology
 from tests.changes.roce import SWITCHES, of, roce, routed, values
-from tests.changes.test_hold import held
+from tests.changes.test_hold import held, verb
 
 SETTINGS = ChangeSettings()
 OFF = dict.fromkeys(SWITCHES, None)
@@ -144,7 +145,10 @@ def test_edits_that_somebody_has_not_applied_are_never_carried_along(rack: Playe
 
     hold = held(rack, routed(), on_pause=edit)
     assert hold.state == "open"
-    assert "on leaf1: nv unset router adaptive-routing enable && nv config apply -y" in hold.reason
+    assert "this account has edits that were not applied" in visible(hold.reason)
+    assert hold.reason.startswith(
+        "by hand: on leaf1: nv unset router adaptive-routing enable && nv config apply -y; why"
+    )
     assert of(rack, "leaf1").applied["system hostname"] == "leaf1"
     rack.ask("leaf1", ("nv", "config", "detach"))
     rack.wait(rack.now_s + 100.0)  # the guard tries again until it can
@@ -163,6 +167,17 @@ def test_edits_made_after_the_look_stop_the_commit(rack: Played) -> None:
     answer = rack.ask(one.host, Guard(SETTINGS.guard_directory).apply(name, one.apply))
     assert (answer.exit_status, "would be applied with ours" in answer.stderr) == (71, True)
     assert of(rack, one.host).history == []
+
+
+def test_edits_of_somebody_else_on_a_switch_that_was_not_altered_leave_nothing_open(rack: Played) -> None:
+    def edit(hold, step):
+        if verb(step) == "apply" and step.host == "leaf1":
+            rack.ask("leaf1", ("nv", "set", "system", "hostname", "half-done"))
+
+    hold = held(rack, routed(), on_ask=edit)
+    assert hold.state == "failed", hold.reason
+    assert "this account has edits that were not applied" in visible(hold.reason)
+    assert values(rack._world) == OFF
 
 
 def test_when_one_switch_of_three_fails_the_others_are_put_back(rack: Played) -> None:

@@ -98,11 +98,25 @@ def test_what_was_only_staged_is_staged_back(place: Path) -> None:
 
 @pytest.mark.parametrize("verb", [nvue_shell.stage(OFF, explicit=True), nvue_shell.commit("fabric 01")])
 def test_edits_of_somebody_else_are_not_carried_along(place: Path, verb: Argv) -> None:
-    (place / "staged").write_text("- set:\n    system:\n      hostname: half-done\n    router:\n      bgp:\n")
+    ours = "      adaptive-routing:\n        enable: on\n"
+    (place / "staged").write_text(f"- set:\n    system:\n      hostname: half-done\n    router:\n      bgp:\n{ours}")
     status, said = run(place, verb)
     assert status == 1
     assert "would be applied with ours: system: hostname: half-done bgp:" in said
     assert log(place) == []
+
+
+def test_edits_of_somebody_else_keep_no_undo_from_being_done_where_nothing_is_ours(place: Path) -> None:
+    (place / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
+    assert run(place, nvue_shell.stage(ON, explicit=True)) == (0, "nothing to undo\n")
+    assert run(place, nvue_shell.commit("fabric 01 undone")) == (0, "committed\n")
+    assert log(place) == []
+
+
+def test_edits_of_somebody_else_stop_an_undo_where_ours_is_applied(place: Path) -> None:
+    (place / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
+    status, said = run(place, nvue_shell.stage(OFF, explicit=True))
+    assert (status, "hostname: half-done" in said, log(place)) == (1, True, [])
 
 
 def test_a_switch_that_cannot_say_what_waits_is_left_alone(place: Path) -> None:

@@ -40,10 +40,10 @@ def scenario(folder: Path, *, change: str = BER) -> Path:
     return file
 
 
-def begin(folder: Path) -> JudgedRun:
-    """Run it."""
+def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = None) -> JudgedRun:
+    """Run it, or the scenario in *file*, on *inventory* instead of its own."""
     return app.run(
-        app.prepare(scenario(folder), inventory_path=None, hosts=None, faults=()),
+        app.prepare(file or scenario(folder), inventory_path=inventory, hosts=None, faults=()),
         backend="mock",
         make_executor=BACKENDS["mock"],
         results=folder / "results",

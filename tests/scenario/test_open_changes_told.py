@@ -1,0 +1,174 @@
+"""Whatever ends a command early or damages its journal: a change that may be live is what is said, with exit code 4."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fabric import app, app_restore, app_resume, app_stop
+from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
+from fabric.model.command import Command
+from fabric.model.inventory import Inventory
+from fabric.ports import Executor
+from fabric.report.verdict_json import exit_code
+from fabric.store.journal import FILE, Journal
+from fabric.store.left_open import open_changes, refuse_while_open
+from fabric.store.run_lock import holding
+from fabric.wiring import BACKENDS
+from tests.scenario.changing import Watched, Watcher, prepared, run
+from tests.scenario.test_changes import mock, no_way_back, verb
+
+CHANGE = "during/ber.gpu001/mlx5_0"
+
+
+@pytest.fixture(autouse=True)
+def polite_kill() -> Iterator[None]:
+    """As the command line has it; a signal that is not heeded must not end the tests."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, where: object, name: str, number: signal.Signals) -> None:
+    """The signal comes just before this is done."""
+    inner = getattr(where, name)
+
+    def hit(*args: object, **kwargs: object) -> object:
+        os.kill(os.getpid(), number)
+        return inner(*args, **kwargs)
+
+    monkeypatch.setattr(where, name, hit)
+
+
+def left(folder: Path) -> Path:
+    """A run that was killed with its change in force: neither its end nor that change is in its history."""
+    judged, _ = run(folder)
+    path = Path(judged.path)
+    for name, last in ((FILE, b'"in_force"'), ("events.jsonl", b'"intent"')):
+        lines = (path / name).read_bytes().splitlines(keepends=True)
+        at = next(n for n, line in enumerate(lines) if last in line)
+        (path / name).write_bytes(b"".join(lines[: at + 1] if name == FILE else lines[:at]))
+    (path / "verdict.json").unlink()
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_reports_are_made_hides_no_open_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    interrupting(monkeypatch, app, "write_derived", number)
+    with pytest.raises(MayBeLive, match=CHANGE):
+        run(tmp_path, on_start=no_way_back)
+
+
+def test_another_ctrl_c_at_the_end_hides_no_open_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped_at_the_undo(command: Command) -> HostUnreachable | None:
+        if verb(command) == "revert":
+            os.kill(os.getpid(), signal.SIGINT)
+        return no_way_back(command)
+
+    interrupting(monkeypatch, Journal, "close", signal.SIGINT)
+    with pytest.raises(MayBeLive, match=CHANGE):
+        run(tmp_path, on_start=stopped_at_the_undo)
+
+
+def test_an_interruption_while_reports_are_made_says_that_all_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupting(monkeypatch, app, "write_derived", signal.SIGINT)
+    with pytest.raises(Interrupted, match="everything was measured"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_restore_finishes_what_it_takes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    path, said = left(tmp_path), list[str]()
+    interrupting(monkeypatch, Journal, "record", number)
+    with app_restore.in_order(said.append):
+        found = app_restore.restore(path, results=path, make_executor=mock)
+    assert found
+    assert all(one.certain for one in found)
+    assert not open_changes(path / FILE)
+    assert len(said) == 1
+
+
+def test_resume_takes_back_and_then_heeds_the_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = left(tmp_path)
+    interrupting(monkeypatch, Journal, "record", signal.SIGINT)
+    with pytest.raises(Interrupted, match="fabric resume"):
+        app_resume.resume(
+            app_resume.look(path, force=True),
+            make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+            observer=Watcher(),
+            say=lambda text: None,
+        )
+    assert not open_changes(path / FILE)
+
+
+def test_a_report_of_a_killed_run_tells_what_only_its_journal_knows(tmp_path: Path) -> None:
+    path = left(tmp_path)
+    verdict = app.analyze(path, baseline_path=None, rewrite=False).verdict
+    assert [(one.change.change_id, one.state) for one in verdict.changes] == [(CHANGE, "open")]
+    assert exit_code(verdict) == 4
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_journal_that_cannot_be_read_is_exit_4_everywhere(tmp_path: Path, *, folder: bool) -> None:
+    path = left(tmp_path)
+    (path / FILE).write_bytes(b"nonsense\n" + (path / FILE).read_bytes())
+    if folder:
+        (path / FILE).unlink()
+        (path / FILE).mkdir()
+    with pytest.raises(MayBeLive, match=r"--all-hosts .*move this file away"):
+        app_restore.restore(path, results=path, make_executor=mock)
+    with pytest.raises(MayBeLive, match="--all-hosts"):
+        app.analyze(path, baseline_path=None, rewrite=False)
+    with (
+        holding(path.parent.parent, path.parent.name, ["gpu001"], run=path.name),
+        pytest.raises(MayBeLive, match="--all-hosts"),
+    ):
+        app_stop.stop(path, wait_s=0.0)
+    assert (path / "STOP").exists()
+
+
+def test_a_healthy_run_that_makes_changes_refuses_others_without_alarm(tmp_path: Path) -> None:
+    path = left(tmp_path)
+    at_work = Journal(path / FILE)
+    at_work.record(CHANGE, "in_force", {})
+    with pytest.raises(StoreError, match=rf"{path} is making changes right now .*fabric stop {path}"):
+        refuse_while_open(tmp_path / "results")
+    with pytest.raises(ConfigError, match=f"fabric stop {path}"):
+        app_restore.restore(path, results=path, make_executor=mock)
+    at_work.close()
+    with pytest.raises(MayBeLive, match="fabric restore"):
+        refuse_while_open(tmp_path / "results")
+
+
+def test_an_executor_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
+    def refuse(inventory: Inventory, seed: int) -> Executor:
+        raise ConfigError([])
+
+    with pytest.raises(ConfigError):
+        app.run(
+            prepared(tmp_path, ""),
+            backend="mock",
+            make_executor=refuse,
+            results=tmp_path / "results",
+            seed=1,
+            observer=Watcher(),
+        )
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_executor_is_closed_when_the_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(Watched, "close", lambda self: closed.append(True))
+    with holding(tmp_path / "results", "drill", ["gpu001"]), pytest.raises(StoreError):
+        run(tmp_path)
+    assert closed
