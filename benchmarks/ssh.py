@@ -1,8 +1,8 @@
 """
 What reaching many hosts over SSH costs the orchestrator, against libraries and tools that others use.
 
-    sudo python benchmarks/ssh.py [--hosts 512] [--commands 10] [--many 270] [--most 2048] [--rounds 3]
-                                  [--peers NAME ...] [--python PATH] [--skip NAME ...]
+    sudo python benchmarks/ssh.py [--hosts 512] [--commands 10] [--many 270] [--at-once 1 8] [--most 2048]
+                                  [--rounds 3] [--peers NAME ...] [--python PATH] [--skip NAME ...]
 
 One real sshd in a network namespace of its own stands for all hosts: every address of 127.0.0.0/8 there is it. So the
 hosts' cost shares this machine's cores, and wall times are the server's more than the client's; client CPU is the
@@ -10,6 +10,10 @@ figure to compare. It is that of the client's whole process tree (wait4), interp
 says what the hosts' own processes took meanwhile: targets_cpu_s is sshd and all that it has begun (the commands, and
 for us the agents), and targets_wall_s the same spread over all cores: so much of wall_s, at least, is not the
 client's, and on real hosts would be divided by their number. Modules are compiled beforehand.
+
+The long run (--many) is a self-check's: 270 commands a host. A self-check has about eight probes under way on a host at
+any time, one for each RNIC, so that run is made with eight commands at once on each connection, and for comparison with
+one after the other.
 
 Python peers are installed into a throw-away environment, or are those of --python; a peer that is not here is named
 and left out. Who connects anew for each command is measured with two of them, and the figures multiplied.
@@ -52,7 +56,7 @@ def cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def client(kind: str, job: str, folder: Path, count: int, times: int) -> Figures:
+def client(kind: str, job: str, folder: Path, count: int, times: int, at_once: int) -> Figures:
     """In the child: one job; what it measured itself."""
     begun_s = time.monotonic()
     peer = PEERS[kind](folder, count)
@@ -63,7 +67,7 @@ def client(kind: str, job: str, folder: Path, count: int, times: int) -> Figures
     if job == "commands" and times == 1:
         pass  # connecting was all
     elif job == "commands":
-        peer.each(("true",), times - 1)
+        peer.each(("true",), times - 1, at_once=at_once)
     else:
         _JOBS[job](peer, figures)
     figures["job_wall_s"], figures["job_cpu_s"] = time.monotonic() - begun_s, cpu_s() - begun_cpu_s
@@ -136,10 +140,10 @@ class Site:
         key = self.sshd.public_key()
         (folder / "known_hosts").write_text("".join(f"{one} {key}\n" for one in addresses(most).values()))
 
-    def run(self, python: str, kind: str, job: str, count: int, times: int = 1) -> Figures:
+    def run(self, python: str, kind: str, job: str, count: int, times: int = 1, at_once: int = 1) -> Figures:
         """One client, from its start to its end."""
         argv = ("ip", "netns", "exec", self.namespaces.of("server"), python, __file__, "--client", kind, job)
-        argv += (str(self.folder), str(count), str(times))
+        argv += (str(self.folder), str(count), str(times), str(at_once))
         begun_s, targets_s = time.monotonic(), self.sshd_cpu_s()
         with (self.folder / "figures.json").open("wb") as out:
             child = subprocess.Popen(argv, stdout=out)
@@ -183,19 +187,19 @@ def peer_python(folder: Path) -> str:
     return python
 
 
-def compared(site: Site, python: str, names: list[str], hosts: int, times: int, rounds: int) -> None:
+def compared(site: Site, python: str, names: list[str], hosts: int, times: int, rounds: int, at_once: int = 1) -> None:
     """Hosts x commands: every client once a round, in turn; then the ratios of the medians."""
     runs: dict[str, list[Figures]] = {name: [] for name in names}
     for number in range(rounds):
         for name in names:
             asked = min(times, _MEASURED) if name in NEW_CONNECTIONS else times
-            figures = site.run(sys.executable if name in _OURS else python, name, "commands", hosts, asked)
+            figures = site.run(sys.executable if name in _OURS else python, name, "commands", hosts, asked, at_once)
             for one in _GROWING:
                 figures[one] *= times / asked
             runs[name].append(figures)
             print(f"round {number + 1}: {_line(name, figures)}", flush=True)
     medians = {name: _medians(figures) for name, figures in runs.items()}
-    print(f"\n{hosts} hosts x {times} commands, median of {rounds}:")
+    print(f"\n{hosts} hosts x {times} commands, {at_once} at once on each, median of {rounds}:")
     for name, figures in medians.items():
         print(_line(name, figures))
     for name in [one for one in medians if one != "fabric"]:
@@ -217,9 +221,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--hosts", type=int, default=512)
     parser.add_argument("--commands", type=int, default=10)
     parser.add_argument("--many", type=int, default=270, help="commands of a long run")
+    parser.add_argument("--at-once", type=int, nargs="*", default=[8, 1], help="so many of a long run on each host")
     parser.add_argument("--most", type=int, default=2048, help="hosts that are connected to and left idle")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", nargs="*", default=[one for one in PEERS if one not in _OURS], choices=PEERS)
+    peers = [one for one in PEERS if one not in _OURS]
+    parser.add_argument("--peers", nargs="*", default=peers, choices=[*peers, "plain"])
     parser.add_argument("--python", help="a Python that has the peers; without it they are installed")
     parser.add_argument("--skip", nargs="*", default=[], choices=("commands", "many", "single", "sleep", "most"))
     return parser.parse_args()
@@ -238,7 +244,9 @@ def measured(asked: argparse.Namespace, site: Site, python: str, names: list[str
     if "most" not in asked.skip:
         print(_line(f"{asked.most} idle", site.run(own, "fabric", "idle", asked.most)), flush=True)
     if "many" not in asked.skip:
-        compared(site, python, [one for one in names if one in ("fabric", "asyncssh")], asked.hosts, asked.many, 1)
+        both = [one for one in names if one in ("fabric", "asyncssh")]
+        for at_once in asked.at_once:
+            compared(site, python, both, asked.hosts, asked.many, 1, at_once)
 
 
 def main() -> None:
@@ -262,7 +270,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--client"]:
-        kind, job, where, count, times = sys.argv[2:7]
-        print(json.dumps(client(kind, job, Path(where), int(count), int(times))))
+        kind, job, where, *numbers = sys.argv[2:8]
+        print(json.dumps(client(kind, job, Path(where), *map(int, numbers))))
     else:
         main()

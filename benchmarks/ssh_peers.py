@@ -41,24 +41,31 @@ class Fabric:
         self.hosts = tuple(addresses(count))
         self.executor = (SshPlainExecutor if plain else SshExecutor)(settings, addresses(count))
 
-    def each(self, argv: tuple[str, ...], times: int = 1, *, timeout_s: float = 300, cap: int = 1 << 20) -> int:
-        """Run a command so often on every host, one after the other on each; returns how many bytes were printed."""
+    def each(
+        self, argv: tuple[str, ...], times: int = 1, *, at_once: int = 1, timeout_s: float = 300, cap: int = 1 << 20
+    ) -> int:
+        """Run a command so often on every host, so many at once on each; returns how many bytes were printed."""
         from fabric.model.command import Command
         from fabric.ports import Ended
 
         executor, printed = self.executor, 0
-        left = {
-            executor.start(Command(host, argv, timeout_s, output_cap_bytes=cap)): (host, times - 1)
-            for host in self.hosts
-        }
+        todo, left = dict.fromkeys(self.hosts, times), {}
+
+        def begin(host: str) -> None:
+            if todo[host]:
+                todo[host] -= 1
+                left[executor.start(Command(host, argv, timeout_s, output_cap_bytes=cap))] = host
+
+        for host in self.hosts:
+            for _ in range(at_once):
+                begin(host)
         while left:
             for one in executor.wait(executor.now() + 60):
-                host, more = left.pop(one.ticket)
+                host = left.pop(one.ticket)
                 assert isinstance(one, Ended), one
                 assert one.result.exit_status == 0, one
                 printed += len(one.result.stdout)
-                if more:
-                    left[executor.start(Command(host, argv, timeout_s, output_cap_bytes=cap))] = (host, more - 1)
+                begin(host)
         return printed
 
     def close(self) -> None:
@@ -79,15 +86,17 @@ class Asyncssh:
         self._key = asyncssh.read_private_key(str(folder / "key"))
         self._connections: list[Any] = []
 
-    def each(self, argv: tuple[str, ...], times: int = 1, **_: Any) -> int:
-        """Run a command so often on every host."""
-        return int(self._loop.run_until_complete(self._each(" ".join(argv), times)))
+    def each(self, argv: tuple[str, ...], times: int = 1, *, at_once: int = 1, **_: Any) -> int:
+        """Run a command so often on every host, so many at once on each."""
+        return int(self._loop.run_until_complete(self._each(" ".join(argv), times, at_once)))
 
-    async def _each(self, line: str, times: int) -> int:
+    async def _each(self, line: str, times: int, at_once: int) -> int:
         if not self._connections:
             gate = asyncio.Semaphore(64)
             self._connections = await asyncio.gather(*(self._connect(gate, one) for one in self._addresses.values()))
-        return sum(await asyncio.gather(*(self._run(one, line, times) for one in self._connections)))
+        shares = [times // at_once + (n < times % at_once) for n in range(at_once)]
+        runs = (self._run(one, line, share) for one in self._connections for share in shares if share)
+        return sum(await asyncio.gather(*runs))
 
     async def _connect(self, gate: asyncio.Semaphore, address: str) -> Any:
         async with gate:
