@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.ssh_peers import NEW_CONNECTIONS, PEERS, addresses, missing  # noqa: E402
 
 Figures = dict[str, float]
-IDLE_S = 20.0
+IDLE_S = 80.0  # longer than an idle agent is left without a word
 _MEASURED = 2  # commands of who connects anew for each
 # PR_SET_CHILD_SUBREAPER, which survives exec: what a session leaves behind becomes the listener's child, and counts.
 _ADOPTING = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROTOCOL = 1
-IDLE_S = 900.0
+IDLE_S = 240.0
 """An agent that has nothing to do waits so long for a word before it goes."""
 _REQUEST_BYTES = 8 << 20
 _FULL_BYTES = 4 << 20  # and nothing new is asked of us either

@@ -33,7 +33,7 @@ SILENCE_S = 30.0
 """An agent that has something to do and hears nothing for so long ends it all."""
 # Longer than TCP's keepalive takes (11 s): a word under way would put off its finding that a host has vanished.
 PING_S = 13.0
-_IDLE_PING_S = 300.0
+_IDLE_PING_S = 75.0
 # So much may be on the way to an agent that has not confirmed it: it fits into the buffers of both kernels, so that
 # writing to a host that has frozen never blocks.
 _WINDOW_BYTES = 32 << 10

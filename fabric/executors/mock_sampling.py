@@ -10,7 +10,7 @@ from math import inf
 from fabric.agent.sampling import tool_row
 from fabric.errors import HostUnreachable
 from fabric.ports import Lost, Sampled, Source, Ticket
-from fabric.probes.sources import OPTICS, darkest_lanes
+from fabric.probes.sources import OPTICS, PFC, darkest_lanes, pfc_sums
 from fabric.sim.happenings import Exited
 from fabric.sim.life.readings import Readings
 from fabric.sim.world import World
@@ -114,8 +114,7 @@ class MockSamplings:
         sampling = self._by_pid.pop(event.pid)
         source, began_s = sampling.running.pop(event.pid)
         if event.exit_status == 0 and sampling.ticket in self._open:
-            text = darkest_lanes(source.argv[-1], event.stdout) if OPTICS in source.argv else event.stdout
-            names, values = tool_row(text, source.form)
+            names, values = tool_row(_as_scripted(source, event.stdout), source.form)
             if names:
                 self._sampled.append(Sampled(sampling.ticket, tuple(names), (began_s,), (tuple(values),)))
 
@@ -129,11 +128,24 @@ class MockSamplings:
             self._sampled.append(Sampled(sampling.ticket, sampling.files.names, (now_s,), (tuple(row),)))
         under_way = [source for source, _ in sampling.running.values()]
         for source in _not_in(sampling.tools, under_way):
-            # Simulated hosts have no shell: the one script that is sampled is done here.
-            argv = ("mlxlink", "-d", source.argv[-1], "-m") if OPTICS in source.argv else source.argv
-            pid = self._world.start(sampling.host, argv, {}, now_s)
+            pid = self._world.start(sampling.host, self._program(sampling.host, source), {}, now_s)
             sampling.running[pid] = source, now_s
             self._by_pid[pid] = sampling
+
+    def _program(self, host: str, source: Source) -> tuple[str, ...]:
+        """Simulated hosts have no shell: of the scripts that are sampled they run the one program, the rest is here."""
+        if OPTICS in source.argv:
+            return ("mlxlink", "-d", source.argv[-1], "-m")
+        if PFC in source.argv:
+            return ("ethtool", "-S", self._world.interface(host, source.argv[-1]))
+        return source.argv
+
+
+def _as_scripted(source: Source, stdout: str) -> str:
+    """What the script of a source makes of what its program printed."""
+    if OPTICS in source.argv:
+        return darkest_lanes(source.argv[-1], stdout)
+    return pfc_sums(source.argv[-1], stdout) if PFC in source.argv else stdout
 
 
 def _not_in(tools: Iterable[Source], under_way: Sequence[Source]) -> list[Source]:
