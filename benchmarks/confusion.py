@@ -1,11 +1,12 @@
 """
 Which part a whole run names, beside the part that is bad: the confusion table of `fabric run scenarios/localise.yaml`.
 
-    python benchmarks/confusion.py [--seeds 200] [--first 0] [--faults 1]
+    python benchmarks/confusion.py [--seeds 200] [--first 0] [--faults 1] [--one-way]
 
 128 simulated hosts, 1,024 RNICs, 64 leaves, 16 spines, static routes. Each seed draws faults: an RNIC, a cable, a GPU,
-a PCIe switch, a leaf, an uplink or a spine that is 3 to 50 % slow. Scenario, planner, engine, text of tools, parsers,
-judge and decoder are the product; only the wire is missing. Goals: no healthy part blamed, no pair of hosts blamed.
+a PCIe switch, a leaf, an uplink or a spine that is 3 to 50 % slow; with ``--one-way`` always an uplink, in one
+direction. Scenario, planner, engine, text of tools, parsers, judge and decoder are the product; only the wire is
+missing. Goals: no healthy part blamed, no pair of hosts blamed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -110,6 +111,18 @@ def drawn(seed: int, count: int) -> list[Drawn]:
     return [_one(KINDS[(seed + number) % len(KINDS)], random) for number in range(count)]
 
 
+def drawn_one_way(seed: int, count: int) -> list[Drawn]:
+    """Uplinks that are slow in one direction; even seeds begin with one from the leaf to the spine."""
+    random = np.random.default_rng(seed)
+    faults = [_one("uplink", random) for _ in range(count)]
+    return [_in_one_direction(fault, up=(seed + number) % 2 == 0) for number, fault in enumerate(faults)]
+
+
+def _in_one_direction(fault: Drawn, *, up: bool) -> Drawn:
+    leaf, spine = fault.component.split("--")
+    return replace(fault, component=f"{leaf}->{spine}" if up else f"{spine}->{leaf}")
+
+
 def _one(kind: str, random: np.random.Generator) -> Drawn:
     host = f"gpu{int(random.integers(UNITS * HOSTS_A_UNIT)) + 1:03d}"
     unit, rail, spine = (int(random.integers(most)) for most in (UNITS, RAILS, SPINES))
@@ -178,14 +191,16 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--faults", type=int, default=1)
+    parser.add_argument("--one-way", action="store_true")
     asked = parser.parse_args()
+    draw = drawn_one_way if asked.one_way else drawn
     table = Table()
     with TemporaryDirectory() as name:
         folder = Path(name)
         pod = inventory(folder)
         with suppress(KeyboardInterrupt, Interrupted):  # the table of what was run until then
             for seed in range(asked.first, asked.first + asked.seeds):
-                faults, began = drawn(seed, asked.faults), time.perf_counter()
+                faults, began = draw(seed, asked.faults), time.perf_counter()
                 verdict, elapsed_s = verdict_of(seed, faults, pod, folder / "results")
                 shutil.rmtree(folder / "results")
                 said = table.add(seed, faults, verdict)

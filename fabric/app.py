@@ -15,6 +15,7 @@ from fabric.analysis.conclude import failed_hosts
 from fabric.analysis.judge import Judge
 from fabric.analysis.localising import localising
 from fabric.analysis.more_samples import sampling
+from fabric.analysis.own_fails import own_fails
 from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
 from fabric.changes.blast_radius import blast_problems
 from fabric.changes.kind import Context
@@ -24,6 +25,7 @@ from fabric.config.changes_lines import changes_lines
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import listening
 from fabric.engine.observer import Observer
+from fabric.engine.round_clock import reached, without_results
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
 from fabric.errors import ConfigError, Interrupted, Problem, StoreError
@@ -32,10 +34,9 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
+from fabric.plan.as_run import as_run
 from fabric.plan.hold_limit import hold_problems
-from fabric.plan.link_coverage_phases import staged
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
-from fabric.plan.rounds import timed
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
 from fabric.store.events import FILE as EVENTS
@@ -109,9 +110,8 @@ def prepare(
     used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
     baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
     notes = baseline_notes(scenario, inventory, baselines)
-    scenario, covered = staged(scenario, inventory.topology)
-    scenario, rounds = timed(scenario, inventory, lasts_s=lasts_s)
-    notes = (*notes, *covered, *rounds)
+    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
+    notes = (*notes, *lines)
     plan = plan_scenario(scenario, inventory)
     too_much = _too_much(scenario_path, scenario, plan, inventory)
     if too_much:
@@ -195,8 +195,9 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
         stop_watching(executor)
         history = directory.path / EVENTS
-        probes = [*all_probes(asked.plan), *directory.added]
-        verdict = concluded(asked.plan, probes, by_id, scenario, inventory, judge=judge, events=history)
+        plan = reached(asked.plan, without_results(asked.plan, by_id))
+        probes = [*all_probes(plan), *directory.added]
+        verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
         directory.close()
         over = True
         with suppress(StoreError):
@@ -231,8 +232,11 @@ def _ended_early(begun: Begun, executor: Executor, changing: Changing, exc: Base
         why = f"{begun.lock.lost} took this run over; " if begun.lock.lost else ""
         kept = f"what was measured until then: fabric report {path}; to go on: fabric resume {path}"
         raise Interrupted(f"{why}interrupted; {kept}") from exc
-    if isinstance(exc, StoreError) and not over:
-        raise StoreError(f"{exc}; what was measured until then is kept: fabric resume {path}") from exc
+    if isinstance(exc, StoreError):
+        then = (
+            "everything was measured: fabric analyze" if over else "what was measured until then is kept: fabric resume"
+        )
+        raise StoreError(f"{exc}; {then} {path}") from exc
 
 
 def _measure(
@@ -248,8 +252,7 @@ def _measure(
 
     started_s = executor.now()
     if not so_far.begun:
-        planned = {"run_id": directory.path.name, "probes": asked.plan.probes}
-        directory.events.append("run_started", started_s, planned)
+        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": asked.plan.probes})
     finished = run_plan(
         asked.plan,
         topology=asked.inventory.topology,
@@ -260,6 +263,7 @@ def _measure(
         changing=changing,
         follow_ups=(*sampling(judge), *localising(asked.scenario, asked.inventory)),
         so_far=so_far,
+        judge_own=lambda plan, done: own_fails(probes_of(plan), {one.probe_id: one for one in done}, judge=judge),
     )
     elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})

@@ -17,6 +17,7 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.finding import Checked, Finding, folded
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
+from fabric.plan.drills import without_drills
 from fabric.ports import Executor
 
 MakeExecutor = Callable[[str, Inventory], Executor]
@@ -68,6 +69,7 @@ def _asked_for(
 ) -> tuple[Scenario | None, Inventory, tuple[str, ...]]:
     if scenario_path is not None:
         scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
+        scenario, _ = without_drills(scenario)
         return scenario, inventory, scenario.hosts
     if inventory_path is None:
         raise ConfigError([Problem("fabric check", 0, "expected a scenario, or --inventory FILE, or both")])

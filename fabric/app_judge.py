@@ -10,10 +10,13 @@ from pathlib import Path
 import orjson
 
 from fabric.analysis.conclude import conclude
+from fabric.analysis.fleet_training import with_training
 from fabric.analysis.judge import Judge
 from fabric.analysis.over_time import over_time, with_over_time
-from fabric.analysis.windows import wanted, with_samples
+from fabric.analysis.readmitted import before_repair, samples_since, with_repairs
+from fabric.analysis.windows import wanted_for, with_samples
 from fabric.config import from_resolved, load_baseline
+from fabric.engine.round_clock import reached
 from fabric.errors import StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
@@ -32,10 +35,12 @@ from fabric.store.journal import FILE as JOURNAL
 from fabric.store.left_open import settled
 from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
+from fabric.store.readmissions import read_readmissions
 from fabric.store.results import from_events, replanned
 from fabric.store.run_document import baselines_from, read_run
 from fabric.store.samples import read_samples
 from fabric.store.samples_table import write_samples
+from fabric.store.so_far import not_begun
 
 
 def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
@@ -63,9 +68,9 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         other = load_baseline(baseline_path)
         refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
         baselines = {name: other for name in baselines}
-    plan = plan_scenario(scenario, inventory)
     history = path / EVENTS
     events = list(read_events(history))
+    plan = reached(plan_scenario(scenario, inventory), not_begun(events))
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{history}: the history of another run ({events[0].get('run_id')})")
     by_id = from_events(events)
@@ -120,8 +125,11 @@ def concluded(
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
     found = settled(change_results(read_events(events), planned), events.parent / JOURNAL, planned) if planned else ()
+    back = read_readmissions(events)
+    old = before_repair(probes, by_id, back.at_s)
+    kept = [probe for probe in probes if probe.probe_id not in old] if old else probes
     verdict = conclude(
-        probes,
+        kept,
         by_id,
         topology=inventory.topology,
         judge=judge,
@@ -130,9 +138,14 @@ def concluded(
         expect=scenario.expect,
         changes=found,
     )
-    samples = read_samples(events.parent, wanted)
-    verdict = with_samples(verdict, samples, probes, by_id, inventory.topology, scenario.hosts)
-    return with_over_time(verdict, over_time(probes, by_id, scenario.phases, inventory.topology, samples))
+    growth = scenario.judge.zero_growth
+    samples = samples_since(read_samples(events.parent, wanted_for(growth)), back.at_s)
+    verdict = with_samples(verdict, samples, kept, by_id, inventory.topology, scenario.hosts, growth)
+    verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, inventory.topology, samples))
+    verdict = with_training(
+        verdict, samples, kept, by_id, phases=scenario.phases, topology=inventory.topology, hosts=scenario.hosts
+    )
+    return with_repairs(verdict, probes, old, back.at_s, back.began_s)
 
 
 def write_derived(run: ShownRun, *, reports: bool) -> None:

@@ -90,9 +90,18 @@ def prepare(asked: Wanted) -> app.Asked:
     missing = set(names) - set(prepared.inventory.topology.hosts)
     if missing:
         raise ConfigError([Problem(str(asked.scenario), 0, f"its inventory has no {fold(sorted(missing))}")])
+    return filled(prepared, because)
+
+
+def filled(prepared: app.Asked, because: Because) -> app.Asked:
+    """
+    The scenario of a file with the evidence in it, planned; quick or not as *because* says.
+
+    Raises ConfigError for a scenario that has no place for it.
+    """
     _require_evidence_phase(prepared.scenario)
     phases = tuple(
-        _phase(phase, because) for phase in prepared.scenario.phases if not (asked.quick and phase.name == BER_PHASE)
+        _phase(phase, because) for phase in prepared.scenario.phases if not (because.quick and phase.name == BER_PHASE)
     )
     scenario = replace(prepared.scenario, phases=phases)
     plan = plan_scenario(scenario, prepared.inventory)

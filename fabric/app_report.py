@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from fabric.app import EVENTS, reopened
 from fabric.config import from_resolved
 from fabric.errors import StoreError
 from fabric.model.judged_run import JudgedRun
-from fabric.plan.plan import plan_scenario
 from fabric.report import derived
 from fabric.report.kept_verdict import FILE, read_kept
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
-from fabric.store.events import read_events
-from fabric.store.results import from_events, replanned
 from fabric.store.run_document import read_run
 
 COMPARISON = "compare.html"
@@ -25,18 +22,29 @@ COMPARISON = "compare.html"
 
 def make_reports(path: Path) -> Path:
     """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
-    _spare_the_collector()
-    kept = as_kept(path)
-    run = kept or reopened(path)
-    directory = Path(run.judged.path)
-    try:
-        for name, make in derived.MAKERS.items():
-            derived.write_text(directory / name, make(run))
-        if kept is None:
-            derived.keep_verdict(run, directory)
-    except OSError as exc:
-        raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
+    with _without_collector():
+        kept = as_kept(path)
+        run = kept or _reopened(path)
+        directory = Path(run.judged.path)
+        try:
+            for name, make in derived.MAKERS.items():
+                derived.write_text(directory / name, make(run))
+            if kept is None:
+                derived.keep_verdict(run, directory)
+        except OSError as exc:
+            raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / "report.html"
+
+
+def judged_run(path: Path) -> JudgedRun:
+    """A run as it was judged: as it was kept where that still counts, else judged again. Raises as ``analyze``."""
+    with _without_collector():
+        kept = as_kept(path)
+    if kept is not None and (Path(kept.judged.path) / "verdict.json").exists():
+        return kept.judged
+    from fabric.app_judge import analyze
+
+    return analyze(path, baseline_path=None, rewrite=False)
 
 
 def as_kept(path: Path) -> ShownRun | None:
@@ -50,11 +58,7 @@ def as_kept(path: Path) -> ShownRun | None:
         return None
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
-    plan = plan_scenario(scenario, inventory)
-    events = list(read_events(path / EVENTS))
-    planned = (slot.probe for phase in plan.phases for component in phase.schedule.components for slot in component)
-    probes = [*planned, *replanned(events)]
-    kept = read_kept(path, [probe.probe_id for probe in probes])
+    kept = read_kept(path, scenario, inventory)
     if kept is None:
         return None
     judged = JudgedRun(
@@ -67,15 +71,16 @@ def as_kept(path: Path) -> ShownRun | None:
         judged_by=kept.judged_by,
         again=f"fabric report {path}",
     )
-    return ShownRun(judged, inventory, probes, from_events(events), document, kept.complete)
+    return ShownRun(judged, inventory, kept.probes, kept.results, document, kept.complete)
 
 
 def csv(path: Path) -> Iterator[str]:
     """Every measurement of a run as CSV, some lines at a time."""
     from fabric.report.csv_text import csv_lines
 
-    _spare_the_collector()
-    return csv_lines(reopened(path))
+    with _without_collector():
+        run = as_kept(path) or _reopened(path)
+    return csv_lines(run)
 
 
 def push(path: Path, url: str) -> None:
@@ -83,14 +88,14 @@ def push(path: Path, url: str) -> None:
     from fabric.report.openmetrics import push as send
 
     try:
-        send(reopened(path), url)
+        send(as_kept(path) or _reopened(path), url)
     except (OSError, ValueError) as exc:
         raise StoreError(f"{url}: cannot push: {exc}") from exc
 
 
 def compare(paths: Sequence[Path]) -> SideBySide:
     """Several runs, in the order they are named."""
-    return side_by_side([reopened(path) for path in paths])
+    return side_by_side([as_kept(path) or _reopened(path) for path in paths])
 
 
 def write_comparison(found: SideBySide) -> Path:
@@ -109,6 +114,19 @@ def _first(found: SideBySide) -> ShownRun:
     return found.runs[0]
 
 
-def _spare_the_collector() -> None:
+def _reopened(path: Path) -> ShownRun:
+    from fabric.app_judge import reopened  # what judges takes a while to import
+
+    return reopened(path)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
     """A large run is millions of objects that all live to the end: looking through them doubles the time (measured)."""
-    gc.set_threshold(500_000, 50, 1000)
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

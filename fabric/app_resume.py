@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from fabric.app import Asked, Begun, measured, prepare, stop_this_run
+from fabric.app_post_repair import because_of, filled
 from fabric.app_restore import Restored, in_order, restore
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.continued_clock import continued, simulated_until
@@ -19,6 +20,7 @@ from fabric.engine.stop_file import NAME as STOP
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
+from fabric.model.repair import Because
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.store.change_results import FINAL
@@ -78,10 +80,10 @@ def look(path: Path, *, force: bool) -> Resumable:
         text = f"this run has ended: see it (fabric report {path}), or run its scenario anew (fabric run)"
         raise ConfigError([Problem(str(path), 0, text)])
     baselines = baselines_from(document, path / "run.json")
-    differs = tuple(_differences(document))
+    differs = tuple(_differences(document, because_of(scenario)))
     unknown = _not_planned(plan, done)
     if unknown:
-        text = f"its history has {len(unknown)} probes that this version does not plan, such as {unknown[0]}"
+        text = f"its history has {_many(len(unknown), 'probe')} that this version does not plan, such as {unknown[0]}"
         raise ConfigError([Problem(str(path), 0, f"{text}: go on with the version that began it")])
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
@@ -120,7 +122,9 @@ def resume(
         except FabricError:
             directory.events.abandon()
             raise
-        say(f"{len(done.results):,} probes are done and kept, {len(done.half_done):,} were half done and begin again")
+        half = len(done.half_done)
+        again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
+        say(f"{_many(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
         if found.backend == "mock":
             simulated_until(executor, at_s)
         else:
@@ -166,7 +170,8 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
         raise StoreError(f"{path / STOP}: cannot remove: {exc.strerror}") from exc
     directory = RunDirectory(path, added=done.added)
     if directory.events.cut_bytes:
-        say(f"{path / EVENTS}: {directory.events.cut_bytes} bytes of a torn last line were cut off")
+        cut = _many(directory.events.cut_bytes, "byte")
+        say(f"{path / EVENTS}: cut off {cut} of a torn last line")
     if not done.begun:
         fields = {"run_id": path.name, "probes": found.asked.plan.probes}
         directory.events.append("run_started", 0.0, fields)
@@ -191,7 +196,7 @@ def _not_planned(plan: Plan, done: SoFar) -> list[str]:
     return [probe_id for probe_id in {**done.results, **done.attempts} if probe_id not in known]
 
 
-def _differences(document: Mapping[str, Any]) -> Iterator[str]:
+def _differences(document: Mapping[str, Any], because: Because | None) -> Iterator[str]:
     """What is not as it was when the run began, one line each."""
     was, now = document.get("versions", {}).get("fabric-testbench"), own_version()
     if was != now:
@@ -201,7 +206,7 @@ def _differences(document: Mapping[str, Any]) -> Iterator[str]:
         yield "run.json does not say which files it was asked with, so they cannot be compared"
         return
     try:
-        asked = _as_now(given)
+        asked = _as_now(given, because)
     except ConfigError as exc:
         yield from (f"cannot be read as then: {problem}" for problem in exc.problems)
         return
@@ -217,21 +222,28 @@ def _differences(document: Mapping[str, Any]) -> Iterator[str]:
 def _conclusion(differs: tuple[str, ...]) -> str:
     """What to do about it; problems are shown in the order of their texts, and this one is behind every difference."""
     more = len(differs) - MOST_DIFFERENCES
-    seen = f"there are {more} more differences, and a run" if more > 0 else "this run"
+    seen = (
+        f"there {'is' if more == 1 else 'are'} {_many(more, 'more difference')}, and a run" if more > 0 else "this run"
+    )
     return f"{seen} is one question: run the scenario anew, or go on as it was asked then: --force"
 
 
-def _as_now(given: Mapping[str, Any]) -> Asked:
-    """What the same command line asks for now."""
+def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
+    """
+    What the same command line asks for now.
+
+    After a repair the evidence is what it was when the run began: the run that failed the host need not be there.
+    """
     folder = Path(given["folder"])
     inventory = given["inventory"]
-    return prepare(
+    asked = prepare(
         folder / given["scenario"],
         inventory_path=None if inventory is None else folder / inventory,
         hosts=given["hosts"],
         faults=tuple(given["faults"]),
         lasts_s=given.get("lasts_s"),
     )
+    return asked if because is None else filled(asked, because)
 
 
 def _json(value: object) -> Any:
@@ -251,6 +263,11 @@ def _unlike(where: str, then: Any, now: Any) -> Iterator[str]:
             yield from _unlike(f"{where}.{number}", one, other)
     elif then != now:
         yield f"{where}: was {_short(then)}, is {_short(now)}"
+
+
+def _many(count: int, word: str) -> str:
+    """So many, in words."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _short(value: object) -> str:

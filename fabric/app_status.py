@@ -112,9 +112,10 @@ def _state(run: Path, events: list[Event], done: SoFar, *, at_work: bool) -> str
 
 
 def _planned(events: list[Event]) -> int:
-    """As its first line says; of an older run what its phases say."""
+    """As its first line says, without rounds for which there was no time; of an older run what its phases say."""
     if events and "probes" in events[0]:
-        return int(events[0]["probes"])
+        left_out = sum(int(event["probes"]) for event in events if event["event"] == "rounds_over")
+        return int(events[0]["probes"]) - left_out
     return sum({e["phase"]: int(e["probes"]) for e in events if e["event"] == "phase_started"}.values())
 
 

@@ -228,6 +228,17 @@ def test_the_wish_to_stop_is_forgotten(tmp_path: Path) -> None:
     assert go_on(tmp_path).verdict.outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize(
+    ("which", "told"), [(0, "1 probe is done and kept, 0 were"), (1, "2 probes are done and kept, 0 were")]
+)
+def test_how_many_are_kept_is_said_in_words_that_fit(tmp_path: Path, which: int, told: str) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", which)
+    said: list[str] = []
+    go_on(tmp_path, said=said)
+    assert said[-1].startswith(told)
+
+
 def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
     begin(tmp_path)
     run = run_of(tmp_path)
@@ -236,4 +247,4 @@ def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
         file.write(b'{"seq":9,"torn')
     said: list[str] = []
     go_on(tmp_path, said=said)
-    assert "14 bytes of a torn last line were cut off" in said[0]
+    assert "cut off 14 bytes of a torn last line" in said[0]

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 from fabric.analysis import over_time_shapes as shapes
 from fabric.analysis.over_time_gather import Finding, gathered
-from fabric.analysis.over_time_tracks import Point, Track, failed_midway, tracks
-from fabric.model.outcome import Outcome
+from fabric.analysis.over_time_tracks import Point, Track, Tracks, failed_midway, tracks
+from fabric.analysis.over_time_uplinks import behind_uplinks
+from fabric.analysis.over_time_verdict import ALPHA, with_over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Course, Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
-from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
 
-ALPHA = 1e-3
-"""The chance that a healthy fleet has anybody named by one rule in one run (a choice)."""
+__all__ = ["ALPHA", "over_time", "with_over_time"]
 
 _MOSTLY_WELL = 0.1
 """A part that is low more often is slow: it does not say how often healthy ones dip (a choice)."""
@@ -31,17 +31,6 @@ _MOST_PASSES = 4
 """After so many nothing new is looked for (a choice: the second finds what slow ones hid)."""
 
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
-_MOST_LINES = 8
-_NEXT = {
-    "drift": "clean or change the cable and the module: it gets worse by itself",
-    "step": "look up what happened there at that time, then reseat the cable and measure again",
-    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
-    "low": "clean or change the cable and the module; if that does not help, look at its host",
-    "dips": "change the cable and the module, then measure it again as often as here",
-    "came_back": "change the cable and the module: what fails and comes back fails again",
-}
-
-
 Modules = dict[str, dict[str, Course]]
 
 
@@ -59,60 +48,33 @@ def over_time(
     modules = _modules(samples)
     named = _named(found.rnics, modules, explained=set())
     guilty = {finding.component.partition("/")[0] for finding in named}
-    through = {
-        point.probe_id
-        for host in guilty
-        if host in found.hosts
-        for point in found.hosts[host].points
-        if point.kind != "all_to_all"  # which no RNIC has a part in
-    }
+    through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
     named += _named(found.hosts, modules, explained=through)
-    return gathered(named, found, topology)
+    wanted = {point.probe_id for one in named for point in _of(one, found)}
+    by_id = {probe.probe_id: probe for probe in probes if probe.probe_id in wanted}
+    named = [
+        replace(
+            one,
+            hosts=(one.component.partition("/")[0],),
+            explains={point.probe_id: by_id[point.probe_id].hosts for point in _of(one, found)},
+        )
+        for one in named
+    ]
+    return gathered(behind_uplinks(named, found, by_id, topology), found, topology)
 
 
-def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already."""
-    if not findings:
-        return verdict
-    suspects = list(verdict.suspects)
-    place = {suspect.component: number for number, suspect in enumerate(suspects)}
-    components = {one.component: one for one in verdict.components}
-    lines: list[str] = []
-    for finding in findings:
-        evidence = f"over time: {finding.text}"
-        components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
-        if len(lines) < _MOST_LINES:
-            lines.append(f"FAIL: {finding.component}: {finding.text}")
-        if finding.component in place:
-            old = suspects[place[finding.component]]
-            suspects[place[finding.component]] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
-            continue
-        place[finding.component] = len(suspects)
-        suspects.append(_suspect(finding, evidence))
-    if len(findings) > _MOST_LINES:
-        lines.append(f"and {len(findings) - _MOST_LINES} more, in verdict.json")
-    return replace(
-        verdict,
-        outcome=Outcome.worst([verdict.outcome, Outcome.FAIL]),
-        reasons=(*lines, *verdict.reasons),
-        suspects=tuple(suspects),
-        components=tuple(components.values()),
-    )
+def _of(finding: Finding, found: Tracks) -> list[Point]:
+    """Every probe that it takes part in."""
+    host, _, device = finding.component.partition("/")
+    if not device:
+        own = [track.points for name, track in found.rnics.items() if name.partition("/")[0] == host]
+        return [point for points in (found.hosts[host].points, *own) for point in points]
+    return [*found.rnics[finding.component].points, *_over_rnics(found.hosts.get(host))]
 
 
-def _suspect(finding: Finding, evidence: str) -> Suspect:
-    host, _, part = finding.component.partition("/")
-    return Suspect(
-        component=finding.component,
-        kind="link" if part else "host",
-        outcome=Outcome.FAIL,
-        confidence=round((1.0 - ALPHA) / (1 + len(finding.rivals)), 2),
-        evidence=(evidence,),
-        ambiguous_with=finding.rivals,
-        next_step=_NEXT[finding.kind],
-        hosts=(host,),
-        probes=finding.probes[:_MOST_PROBES],
-    )
+def _over_rnics(track: Track | None) -> list[Point]:
+    """Probes of a host that RNICs have a part in."""
+    return [] if track is None else [point for point in track.points if point.kind != "all_to_all"]
 
 
 def _modules(samples: Samples) -> Modules:
@@ -146,17 +108,42 @@ def _pass(tracks_: Mapping[str, Track], modules: Modules, explained: set[str]) -
         return {name: one for name, one in found.items() if one is not None}
 
     listed = looked(name for name, track in tracks_.items() if _may_be_bad(track))
+    stale: set[str] = set()
+    heap = [_order(one) for one in listed.values()]
+    heapify(heap)
     named: list[Finding] = []
-    while listed:
-        best = min(listed.values(), key=lambda one: (-one.weight, one.chance, one.component))
-        del listed[best.component]
-        mine = {point.probe_id for point in tracks_[best.component].points}
-        ids = {name: {point.probe_id for point in tracks_[name].points} - explained for name in listed}
-        rivals = [name for name in listed if ids[name] == mine - explained]
-        named.append(replace(best, rivals=tuple(rivals)))
-        explained |= mine
-        listed = looked(listed)
+    while heap:
+        name = heappop(heap)[2]
+        if name in stale:  # what was named since then took some of its probes
+            stale.discard(name)
+            again = looked([name]).get(name)
+            if again is None:
+                del listed[name]
+            else:
+                listed[name] = again
+                heappush(heap, _order(again))
+            continue
+        best = listed.pop(name)
+        rivals = _rivals(tracks_[name], [tracks_[other] for other in listed], explained)
+        named.append(replace(best, rivals=rivals))
+        explained |= {point.probe_id for point in tracks_[name].points}
+        stale = set(listed)
     return named
+
+
+def _order(finding: Finding) -> tuple[float, float, str]:
+    return -finding.weight, finding.chance, finding.component
+
+
+def _rivals(track: Track, others: Iterable[Track], explained: set[str]) -> tuple[str, ...]:
+    """Those that were measured by the very same probes: nothing here tells them apart."""
+    mine = [point.probe_id for point in track.points if point.probe_id not in explained]
+    found = []
+    for other in others:
+        first = next((point.probe_id for point in other.points if point.probe_id not in explained), None)
+        if first == mine[0] and [p.probe_id for p in other.points if p.probe_id not in explained] == mine:
+            found.append(other.component)
+    return tuple(found)
 
 
 class _Rates:
@@ -175,9 +162,8 @@ class _Rates:
 
 
 def _count(track: Track, explained: set[str]) -> tuple[int, int]:
-    limit = 1.0 - max(track.floor, shapes.DIP_SIGMAS * track.sigma)
     points = [point.share for point in track.points if point.probe_id not in explained]
-    return sum(share < limit for share in points), len(points)
+    return sum(shapes.is_low(share, floor=track.floor, sigma=track.sigma) for share in points), len(points)
 
 
 def _may_be_bad(track: Track) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fabric.analysis.over_time_tracks import Tracks
 from fabric.model.names import fold
@@ -19,10 +19,11 @@ LEAST_PARTS = 3
 @dataclass(frozen=True, slots=True)
 class Finding:
     """
-    A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; *text* says it in words.
+    A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; or ``uplinks`` of a leaf.
 
-    *chance*: of such a course without a fault. *weight*: how much was lost in all, and who lost most is named first.
-    *rivals* were measured by the very same probes.
+    *text* says it in words. *chance*: of such a course without a fault. *weight*: how much was lost in all, and who
+    lost most is named first. *rivals* were measured by the very same probes. *hosts*: whose it is. *explains*: the
+    hosts of every probe that it takes part in, by id.
     """
 
     component: str
@@ -32,6 +33,8 @@ class Finding:
     weight: float
     probes: tuple[str, ...]
     rivals: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    explains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> list[Finding]:
@@ -64,7 +67,27 @@ def _larger(findings: Sequence[Finding], members: dict[str, list[str]], what: st
             continue
         names = fold(sorted(finding.component for finding in group))
         text = f"{len(group)} of its {len(parts)} {what} alike ({names}): the first {group[0].text}"
-        made = replace(group[0], component=name, text=text, weight=sum(one.weight for one in group), rivals=())
+        made = replace(
+            group[0],
+            component=name,
+            text=text,
+            weight=sum(one.weight for one in group),
+            rivals=(),
+            hosts=tuple(dict.fromkeys(host for one in group for host in one.hosts)),
+            explains={probe_id: hosts for one in group for probe_id, hosts in one.explains.items()},
+        )
         into.update({id(finding): made for finding in group})
-    kept = [into.get(id(finding), finding) for finding in findings]
-    return list({(one.component, one.kind): one for one in kept}.values())
+    found: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        one = into.get(id(finding), finding)
+        known = found.get((one.component, one.kind))
+        found[one.component, one.kind] = one if known is None else _joined(known, one)
+    return list(found.values())
+
+
+def _joined(first: Finding, second: Finding) -> Finding:
+    """Two of one component and kind, from its parts and from itself: together they explain more."""
+    if first is second:
+        return first
+    hosts = tuple(dict.fromkeys((*first.hosts, *second.hosts)))
+    return replace(first, hosts=hosts, explains={**first.explains, **second.explains})

@@ -87,8 +87,13 @@ def dips(shares: Numbers, others_rate: float, *, floor: float, sigma: float, alp
     return Dips(count, n, float(np.median(shares[is_dip])), low, high, chance)
 
 
+def is_low(share: float, *, floor: float, sigma: float) -> bool:
+    """Whether one point is below what is normal by the floor and by five spreads."""
+    return share < 1.0 - max(floor, DIP_SIGMAS * sigma)
+
+
 def dip_mask(shares: Numbers, *, floor: float, sigma: float) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which points are below what is normal by the floor and by five spreads."""
+    """Which points are low, as ``is_low``."""
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = shares < 1.0 - max(floor, DIP_SIGMAS * sigma)
     return found
 

@@ -124,11 +124,10 @@ def _add(
     rnics: dict[str, Track],
     hosts: dict[str, Track],
 ) -> None:
-    values = [value for *_, value in members if value is not None]
-    normal = median(values) if len(members) >= LEAST_PEERS and values else own_level
-    if not normal:
+    found = _normal(members, own_level)
+    if found is None:
         return
-    sigma = max(LEAST_SPREAD, SCALE * median(abs(value / normal - 1.0) for value in values)) if values else LEAST_SPREAD
+    normal, sigma = found
     for probe, result, value in members:
         share = 0.0 if value is None else value / normal
         point = Point(probe.probe_id, result.started_s, result.ended_s, share, probe.kind)
@@ -137,6 +136,39 @@ def _add(
             track.points.append(point)
             track.floor = max(track.floor, floor_of(probe.kind))
             track.sigma = max(track.sigma, sigma)
+
+
+def _normal(
+    members: Sequence[tuple[Probe, ProbeResult, float | None]], own_level: float | None
+) -> tuple[float, float] | None:
+    """
+    What a good one of them reaches, and its spread as a share; None where nothing tells.
+
+    Between two hosts one bad end is enough: with three hosts in ten slow half of all pairs are, and their median is the
+    fault itself. So pairs are measured by what hosts reach at their best.
+    """
+    known = [(probe, value) for probe, _, value in members if value is not None]
+    if known and len(members) >= LEAST_PEERS and all(len(probe.hosts) == 2 for probe, _ in known):
+        return _of_pairs(known)
+    values = [value for _, value in known]
+    normal = median(values) if len(members) >= LEAST_PEERS and values else own_level
+    if not normal:
+        return None
+    spread = SCALE * median(abs(value / normal - 1.0) for value in values) if values else 0.0
+    return normal, max(LEAST_SPREAD, spread)
+
+
+def _of_pairs(known: Sequence[tuple[Probe, float]]) -> tuple[float, float]:
+    import numpy as np
+
+    from fabric.analysis.pairs.reference import reference
+
+    number = {
+        host: place for place, host in enumerate(dict.fromkeys(host for probe, _ in known for host in probe.hosts))
+    }
+    one, other = (np.array([number[probe.hosts[end]] for probe, _ in known], dtype=np.int64) for end in (0, 1))
+    found = reference(one, other, np.array([value for _, value in known]))
+    return found.gbps, max(LEAST_SPREAD, found.noise)
 
 
 def _parts(probe: Probe, rnics: dict[str, Track], hosts: dict[str, Track]) -> Iterator[tuple[str, dict[str, Track]]]:

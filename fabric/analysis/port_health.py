@@ -8,23 +8,23 @@ What a port counted while a run worked: when which error counter grew, what our 
 - port_rcv_errors above 100, port_xmit_discards above 1,000: MARGINAL (Azure: investigate).
 - a module above 70 C: MARGINAL (NVIDIA's UFM plugin isolates from there: TMAX).
 
-Retransmissions (hw_counters) and waiting are shown and not judged: congestion makes them on a good fabric.
+Retransmissions (hw_counters), pauses and waiting are shown and not judged, because congestion makes them on a good
+fabric; a scenario that says how much is too much has them judged (``zero_growth.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from fabric.analysis.ber_window import BerVerdict, SymbolErrors, judge_ber
+from fabric.analysis.counter_steps import Step, steps_of, windows_of
+from fabric.analysis.zero_growth import Growth, growth_of
 from fabric.model.change import ChangeResult
-from fabric.model.counters import HOT_C, JUDGED, growth
+from fabric.model.counters import HOT_C, JUDGED
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import Course
-
-SETTLE_S = 30.0
-"""So long after a change the link may still train and be swept (choice: a subnet manager's usual sweep takes 10 s)."""
+from fabric.model.zero_growth import ZeroGrowth
 
 MANY = {"port_rcv_errors": 100, "port_xmit_discards": 1000}
 ERRORS = ("symbol_error", "rx_crc_errors")
@@ -40,27 +40,13 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A counter grew by so much at some time from *from_s* to *at_s*, seconds; *ours*: a change of ours explains it."""
-
-    name: str
-    from_s: float
-    at_s: float
-    by: int
-    ours: bool = False
-
-    def touches(self, began_s: float, ended_s: float) -> bool:
-        """Whether it may have been within a window."""
-        return self.at_s > began_s and self.from_s < ended_s
-
-
-@dataclass(frozen=True, slots=True)
 class PortHealth:
     """
     One port, judged by its counters: outcome, what is wrong in words, and all its steps.
 
     *ber* is what its bit errors say, None where no counter of them could be read; *bad* are the counters that made the
-    outcome, each with its own; *resets* counts how often somebody cleared a counter meanwhile.
+    outcome, each with its own; *resets* counts how often somebody cleared a counter meanwhile. *unread* are the
+    criteria of the scenario's zero growth that were not measured.
     """
 
     host: str
@@ -71,6 +57,7 @@ class PortHealth:
     bad: Mapping[str, Outcome]
     ber: BerVerdict | None
     resets: int = 0
+    unread: tuple[str, ...] = ()
 
     @property
     def component(self) -> str:
@@ -87,16 +74,17 @@ def port_health(
     every_s: float,
     line_rate_gbps: float,
     ethernet: bool,
+    zero_growth: ZeroGrowth | None = None,
 ) -> PortHealth | None:
-    """A port by the courses of its counters (by name); None when none of them could be read."""
+    """A port by the courses of its counters (by name); None when none of them could be read and none had to be."""
     read = {name: course for name, course in courses.items() if name in JUDGED and _known(course)}
-    if not read:
+    if not read and zero_growth is None:
         return None
-    own = _windows(f"{host}/{device}", changes)
+    own = windows_of(_own(f"{host}/{device}", changes))
     steps: list[Step] = []
     resets = 0
     for name, course in read.items():
-        found, cleared = _steps(name, course, own, every_s)
+        found, cleared = steps_of(name, course, own, every_s)
         steps += found
         resets += cleared
     counted = next((name for name in ERRORS if name in read), None)
@@ -106,15 +94,23 @@ def port_health(
     words = [counted_words(steps, name) for name in JUDGED if name in bad]
     if ber is not None and ber.outcome is Outcome.FAIL:
         words.append(ber.reason)
-    heat_c = max((value for value in courses["module_c"].values if value is not None), default=0.0) if (
-        "module_c" in courses
-    ) else 0.0  # fmt: skip
+    heat_c = _hottest(courses.get("module_c"))
     if heat_c > HOT_C:
         bad["module_c"] = Outcome.MARGINAL
         words.append(f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}")
-    return PortHealth(
-        host, device, Outcome.worst((Outcome.PASS, *bad.values())), tuple(words), tuple(steps), bad, ber, resets
-    )
+    asked = Growth({}, (), ())
+    if zero_growth is not None:
+        anywhere = windows_of(changes)
+        asked = growth_of(zero_growth, courses, own, anywhere, every_s=every_s, ethernet=ethernet)
+    bad |= asked.bad
+    words += asked.words
+    unshown = (Outcome.INCONCLUSIVE,) if asked.unread else ()
+    outcome = Outcome.worst((Outcome.PASS, *bad.values(), *unshown))
+    return PortHealth(host, device, outcome, tuple(words), tuple(steps), bad, ber, resets, asked.unread)
+
+
+def _hottest(course: Course | None) -> float:
+    return max((value for value in course.values if value is not None), default=0.0) if course is not None else 0.0
 
 
 def counted_words(steps: Sequence[Step], name: str) -> str:
@@ -128,33 +124,10 @@ def _known(course: Course) -> bool:
     return any(value is not None for value in course.values)
 
 
-def _windows(port: str, changes: Sequence[ChangeResult]) -> list[tuple[float, float]]:
-    """When a change of ours was in force on this cable, or on all of its host."""
+def _own(port: str, changes: Sequence[ChangeResult]) -> list[ChangeResult]:
+    """The changes of ours on this cable, or on all of its host."""
     places = (port, port.partition("/")[0])
-    return [
-        (window.began_s, inf if window.ended_s is None else window.ended_s + SETTLE_S)
-        for result in changes
-        if result.change.component in places
-        for window in result.windows
-    ]
-
-
-def _steps(
-    name: str, course: Course, own: Sequence[tuple[float, float]], every_s: float
-) -> tuple[list[Step], int]:  # fmt: skip
-    """Its growths, and how often it was cleared; over a time in which it could not be read nothing is said."""
-    found: list[Step] = []
-    resets, before = 0, None
-    for at_s, value in zip(course.at_s, course.values, strict=True):
-        if value is not None and before is not None:
-            grew = growth(name, int(before), int(value))
-            resets += grew.reset
-            from_s = at_s - every_s
-            ours = any(at_s > began_s and from_s < ended_s for began_s, ended_s in own)
-            if grew.by:
-                found.append(Step(name, from_s, at_s, grew.by, ours))
-        before = value
-    return found, resets
+    return [result for result in changes if result.change.component in places]
 
 
 def _ber(name: str, course: Course, steps: Sequence[Step], line_rate_gbps: float) -> BerVerdict:

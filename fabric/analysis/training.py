@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log, sqrt
 
-from fabric.model.units import duration_text
+from fabric.model.training import TrainingImpact
 
 DAY_S = 86_400.0
 CONFIDENCE = 0.95
@@ -54,7 +54,7 @@ class Job:
     """A training job and its checkpoints. *communication* is the part of a step spent waiting for the network."""
 
     gpus: int
-    gpus_per_host: int = 8
+    gpus_per_host: float = 8  # a fraction where hosts differ
     restart_s: float = 300.0  # the paper's 5 minutes
     checkpoint_every_s: float | None = None  # None: as often as is best, see best_interval_s
     checkpoint_write_s: float = 300.0  # the paper's 5 minutes; 0: it blocks nobody
@@ -64,24 +64,6 @@ class Job:
     def hosts(self) -> float:
         """Hosts; a fraction where they are not full, as in the paper."""
         return self.gpus / self.gpus_per_host
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingImpact:
-    """
-    What a job of *gpus* GPUs has to expect; None where nothing was measured that says so.
-
-    *mttf_s* is the mean time to failure, *ettr* the expected part of the time that trains. With *bound* the rate is
-    only known not to be above: then both are at least as much. *step_stretch* is how many times
-    as long a step takes with the bandwidth that was retained.
-    """
-
-    gpus: int
-    mttf_s: float | None
-    ettr: float | None
-    bound: bool = False
-    step_stretch: float | None = None
-    notes: tuple[str, ...] = ()
 
 
 def mttf_s(hosts: float, per_host_day: float) -> float:
@@ -136,14 +118,35 @@ def training_impact(
     if retained is not None and job.communication is not None:
         stretch = step_stretch(retained, job.communication)
     elif retained is not None:
-        notes.append(f"{retained:.0%} of the bandwidth is left; how much of a step waits for the network is not known")
+        notes.append(_stretched(retained))
     if total is None:
         return TrainingImpact(job.gpus, None, None, step_stretch=stretch, notes=tuple(notes))
+    looked = f"{total.host_days:,.1f} host-days"
     if total.is_bound:
-        text = f"no failure in {total.host_days:g} host-days: rate at most {total.per_host_day:.2g} per host-day"
-        notes.append(f"{text} (95 %)")
+        notes.append(f"no failure in {looked}: rate at most {total.per_host_day:.2g} per host-day (95 %)")
+    else:
+        many = f"{total.count} failure{'s' if total.count != 1 else ''}"
+        notes.append(f"{many} in {looked}: {total.per_host_day:.2g} per host-day")
     mttf = mttf_s(job.hosts, total.per_host_day)
-    return TrainingImpact(job.gpus, mttf, _ettr(job, mttf), total.is_bound, stretch, tuple(notes))
+    return TrainingImpact(
+        job.gpus,
+        mttf,
+        _ettr(job, mttf),
+        total.is_bound,
+        stretch,
+        tuple(notes),
+        failures=total.count,
+        host_days=total.host_days,
+    )
+
+
+def _stretched(retained: float) -> str:
+    """With nothing known of the steps: from 1 (they never wait for the network) to 1 / retained (they only do)."""
+    text = f"{retained:.0%} of the bandwidth is left"
+    if retained <= 0:
+        return f"{text}: jobs that use it stand still"
+    most = f"steps take up to {1 / retained:.1f} times as long"
+    return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
 def _ettr(job: Job, mttf: float) -> float | None:
@@ -153,23 +156,3 @@ def _ettr(job: Job, mttf: float) -> float | None:
             return None  # checkpoints that cost nothing have no best interval
         every_s = best_interval_s(mttf, job.checkpoint_write_s)
     return expected_ettr(mttf, restart_s=job.restart_s, every_s=every_s, write_s=job.checkpoint_write_s)
-
-
-def impact_line(impact: TrainingImpact) -> str:
-    """In words: ``a 1,024-GPU job on this fleet: MTTF 7.9 h, expected ETTR 0.93``."""
-    least = "at least " if impact.bound else ""
-    said = []
-    if impact.mttf_s is not None:
-        said.append(f"MTTF {least}{_time(impact.mttf_s)}")
-    if impact.ettr is not None:
-        said.append(f"expected ETTR {least}{impact.ettr:.2f}")
-    if impact.step_stretch is not None:
-        said.append(f"steps take {impact.step_stretch:.2f} times as long")
-    text = f"a {impact.gpus:,}-GPU job on this fleet: {', '.join(said) if said else 'nothing can be said'}"
-    return "; ".join((text, *impact.notes))
-
-
-def _time(seconds: float) -> str:
-    if seconds < 3600:
-        return duration_text(seconds)
-    return f"{seconds / 3600:.1f} h" if seconds < 2 * DAY_S else f"{seconds / DAY_S:.1f} days"

@@ -9,11 +9,12 @@ of every probe that ran between them. What a change of ours did on a link is exp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.analysis.ber_window import RETURN_TO_SERVICE
-from fabric.analysis.port_health import PortHealth, Step, counted_words, port_health
+from fabric.analysis.counter_steps import Step
+from fabric.analysis.port_health import PortHealth, counted_words, port_health
 from fabric.model.change import ChangeResult
 from fabric.model.counters import JUDGED
 from fabric.model.names import fold
@@ -23,6 +24,7 @@ from fabric.model.sampling import Course, Reading, Samples
 from fabric.model.topology import Topology
 from fabric.model.units import duration_text
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.model.zero_growth import ZeroGrowth, all_counters
 
 INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""
@@ -37,6 +39,14 @@ def wanted(reading: Reading) -> bool:
     return reading.name in JUDGED or reading.name == "module_c"
 
 
+def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[Reading], bool]:
+    """The same, and what the scenario's own criterion looks at."""
+    if zero_growth is None:
+        return wanted
+    names = all_counters(zero_growth)
+    return lambda reading: wanted(reading) or reading.name in names
+
+
 def with_samples(
     verdict: Verdict,
     samples: Samples,
@@ -44,18 +54,25 @@ def with_samples(
     results: Mapping[str, ProbeResult],
     topology: Topology,
     hosts: Sequence[str],
+    zero_growth: ZeroGrowth | None = None,
 ) -> Verdict:
-    """The verdict of a run with what the ports of its *hosts* counted meanwhile; the same where nothing was sampled."""
-    if not samples.courses:
+    """
+    The verdict of a run with what the ports of its *hosts* counted meanwhile.
+
+    The same where nothing was sampled; with *zero_growth* (the scenario's criterion) that is INCONCLUSIVE.
+    """
+    if not samples.courses and zero_growth is None:
         return verdict
-    ports, unread = _ports(samples, topology, hosts, verdict.changes)
+    ports, unread = _ports(samples, topology, hosts, verdict.changes, zero_growth)
     sick = {(port.host, port.device): port for port in ports if port.outcome is not Outcome.PASS}
     judged = _probes(verdict, probes, results, sick, topology)
     named = _suspects(verdict.suspects, sick.values(), judged, verdict)
     components = {one.component: one for one in verdict.components}
     for port in sick.values():
-        components[port.component] = ComponentVerdict(port.component, port.outcome, "; ".join(port.words))
-    reasons = [*verdict.reasons, *_sick_lines(list(sick.values()), judged), *_notes(ports, unread)]
+        words = (*port.words, *([_unshown(port)] if port.unread else []))
+        components[port.component] = ComponentVerdict(port.component, port.outcome, "; ".join(words))
+    ill = [port for port in sick.values() if port.bad]
+    reasons = [*verdict.reasons, *_sick_lines(ill, judged), *_unshown_lines(ports), *_notes(ports, unread)]
     return replace(
         verdict,
         outcome=Outcome.worst([verdict.outcome, *(port.outcome for port in ports)]),
@@ -78,7 +95,11 @@ def ports_of(probe: Probe, topology: Topology) -> list[tuple[str, str]]:
 
 
 def _ports(
-    samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
+    samples: Samples,
+    topology: Topology,
+    hosts: Sequence[str],
+    changes: Sequence[ChangeResult],
+    zero_growth: ZeroGrowth | None,
 ) -> tuple[list[PortHealth], list[str]]:
     """Every port that could be read, and the hosts of which some could not."""
     by_port: dict[tuple[str, str], dict[str, Course]] = {}
@@ -97,6 +118,7 @@ def _ports(
                 every_s=samples.every_s,
                 line_rate_gbps=rnic.line_rate_gbps,
                 ethernet=platform.link_layer == "ethernet",
+                zero_growth=zero_growth,
             )
             if port is None:
                 unread[host] = None
@@ -194,6 +216,23 @@ def _sick_lines(sick: Sequence[PortHealth], judged: _Judged) -> list[str]:
         good = f"; bandwidth good in {number} probe{'s' if number != 1 else ''} meanwhile" if number else ""
         lines.append(f"{port.outcome.name}: {port.component}: {'; '.join(port.words)}{good}")
     return lines + ([f"and {len(worst) - _MOST_LINES} more ports, in verdict.json"] if worst[_MOST_LINES:] else [])
+
+
+def _unshown(port: PortHealth) -> str:
+    return f"zero growth of {', '.join(port.unread)} is not shown: not read, or only once"
+
+
+def _unshown_lines(ports: Sequence[PortHealth]) -> list[str]:
+    """What the scenario wants to be seen and nobody saw, one line for all ports alike."""
+    alike: dict[str, list[PortHealth]] = {}
+    for port in ports:
+        if port.unread:
+            alike.setdefault(_unshown(port), []).append(port)
+    return [
+        f"{Outcome.INCONCLUSIVE.name}: {text} on {len(group)} of {len(ports)} ports, of "
+        f"{fold(dict.fromkeys(port.host for port in group))}"
+        for text, group in alike.items()
+    ]
 
 
 def _notes(ports: Sequence[PortHealth], unread: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ _COMMANDS = {
     "resume": ("fabric.cli.resume", "Go on with a run that was killed, interrupted or stopped."),
     "status": ("fabric.cli.status", "How far a run is, or all runs at a glance."),
     "stop": ("fabric.cli.stop", "End a run that is going on, from anywhere; its changes are taken back."),
+    "readmit": ("fabric.cli.readmit", "Let a host that was repaired into a run again that goes on."),
     "plan": ("fabric.cli.plan", "Show what a scenario would run, and for how long."),
     "analyze": ("fabric.cli.analyze", "Judge an old run again, with today's code or another baseline."),
     "report": ("fabric.cli.report", "Show the verdict of a run, make its report.html, put runs side by side."),

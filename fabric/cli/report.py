@@ -63,9 +63,9 @@ def command(
         return _push(runs[0], push)
     if html or open_it:
         return _make(runs[0], open_it=open_it)
-    from fabric import app
+    from fabric import app_report
 
-    return show(app.analyze(runs[0], baseline_path=None, rewrite=False), as_json=as_json)
+    return show(app_report.judged_run(runs[0]), as_json=as_json)
 
 
 def newest(path: Path) -> Path:

@@ -65,6 +65,11 @@ class Decoder:
             )
         if entry.for_ is not None and entry.share is not None:
             self.problems.add((*path, "share"), "a phase has a 'for' or a 'share', not both")
+        if entry.stop_host_on is not None and changes:
+            text = "what fails while something is altered may be our doing: not in a phase with changes"
+            self.problems.add((*path, "stop_host_on"), text)
+        if entry.drill and not changes:
+            self.problems.add((*path, "drill"), "a drill alters something: it needs 'changes'")
         return Phase(
             name=entry.name,
             probes=probes,
@@ -75,6 +80,8 @@ class Decoder:
             localise=localise,
             for_s=None if entry.for_ is None else float(entry.for_),
             share=entry.share,
+            stop_host_on=entry.stop_host_on,
+            drill=entry.drill,
         )
 
     def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
@@ -107,12 +114,16 @@ def check_names(raw: Tree | None, problems: Problems) -> None:
     """Names are there once; a phase needs phases that come before it."""
     names = written_names(raw)
     seen: set[str] = set()
+    drills = {entry.name for _, entry in valid_items(PhaseEntry, raw, ("phases",)) if entry.drill}
     for path, entry in valid_items(PhaseEntry, raw, ("phases",)):
         if entry.name in seen:
             problems.add((*path, "name"), f"phase {quoted(entry.name)} is there twice")
         earlier = names[: names.index(entry.name)]
         for position, need in enumerate(entry.needs):
             _need(need, earlier, names, (*path, "needs", position), problems)
+            if need in drills and not entry.drill:
+                text = f"{quoted(need)} is a drill, which may be left out: only a drill can need it"
+                problems.add((*path, "needs", position), text)
         seen.add(entry.name)
 
 
@@ -143,6 +154,8 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
                 localise=phase.localise,
                 for_s=phase.for_s,
                 share=phase.share,
+                stop_host_on=phase.stop_host_on,
+                drill=phase.drill,
             )
             if len(made.name) > NAME_MOST:
                 text = (

@@ -14,6 +14,7 @@ from fabric.model.change import (
     ShieldSpec,
 )
 from fabric.model.link_burn import LinkBurnSpec
+from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import (
     AgainSpec,
@@ -105,6 +106,9 @@ class _PhaseDocument:
     localise: LocaliseSettings | None = None
     for_s: float | None = None
     share: float | None = None
+    stop_host_on: str | None = None
+    drill: bool = False
+    fills: FilledTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,9 @@ def _phase_document(phase: Phase) -> _PhaseDocument:
         localise=phase.localise,
         for_s=phase.for_s,
         share=phase.share,
+        stop_host_on=phase.stop_host_on,
+        drill=phase.drill,
+        fills=phase.fills,
     )
 
 
@@ -193,4 +200,7 @@ def _phase(document: _PhaseDocument) -> Phase:
         localise=document.localise,
         for_s=document.for_s,
         share=document.share,
+        stop_host_on=document.stop_host_on,
+        drill=document.drill,
+        fills=document.fills,
     )

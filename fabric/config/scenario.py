@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic_core import PydanticCustomError
@@ -15,14 +16,18 @@ from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.problems import Problems
 from fabric.config.repetition import at_least_thrice
+from fabric.config.sample_file import SampleEntry
 from fabric.config.scenario_body import Body, read_body
 from fabric.config.scenario_file import JudgeEntry
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.config.wording import shown
+from fabric.config.zero_growth_file import check_zero_growth, zero_growth_of
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import AUTO
+from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
+from fabric.model.zero_growth import PFC, ZeroGrowth
 
 
 def load_scenario(
@@ -53,10 +58,13 @@ def load_scenario(
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
+    if body.file is not None:
+        check_zero_growth(judge.zero_growth, judge.allowed_growth, body.file.sample, problems=problems)
     problems.raise_if_any((*others, *command_line.all()))
     file = body.file
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
+    growth = zero_growth_of(judge.zero_growth, judge.allowed_growth)
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -64,14 +72,21 @@ def load_scenario(
         inventory=inventory.source,
         hosts=names,
         phases=at_least_thrice(body.phases) if judge.samples == AUTO else body.phases,
-        judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples),
+        judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples, growth),
         expect=body.expect,
         allow=file.allow,
-        sample=file.sample.settings() if file.sample is not None else None,
+        sample=_sample(file.sample, growth),
         identity=file.identity,
         lasts_s=None if file.for_ is None else float(file.for_),
     )
     return scenario, inventory
+
+
+def _sample(entry: SampleEntry | None, growth: ZeroGrowth | None) -> SampleSettings | None:
+    """Pauses are read where they are judged: asking for them costs a tool each time."""
+    if entry is None:
+        return None
+    return replace(entry.settings(), pfc=growth is not None and PFC in growth.criteria)
 
 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:

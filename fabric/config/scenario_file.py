@@ -15,11 +15,12 @@ from fabric.config.sample_file import SampleEntry
 from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.config.selection import HostsText, Selection
 from fabric.config.tool_settings import AsWritten, Env
+from fabric.config.zero_growth_file import AllowedGrowthEntry, Criterion
 from fabric.model.repetition import AS_WRITTEN, AUTO
-from fabric.model.scenario import LocaliseSettings
+from fabric.model.scenario import DRILLS, LocaliseSettings
 
-ALLOWED = ("isolate", "busy_hosts", "blast_radius")
-"""Guard rails that a scenario may lift."""
+ALLOWED = ("isolate", "busy_hosts", "blast_radius", DRILLS)
+"""Guard rails that a scenario may lift, and phases that are left out otherwise."""
 PATHS = ("unknown", "static")
 ROUND_ORDERS = ("as_written", "abba")
 
@@ -72,10 +73,17 @@ class PhaseEntry(Entry):
         Annotated[LocaliseEntry, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseEntry)] | None
     ) = Field(None, description="auto: further rounds of its pairwise probes find the bad part.")
     for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
-        None, alias="for", description="It is run again and again for so long: 4h, by the planned durations."
+        None, alias="for", description="It is run again and again for so long: 4h; no round is begun after it."
     )
     share: Annotated[float, Decimal(0.001, 1)] | None = Field(
         None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
+    )
+    stop_host_on: Annotated[str, Choice(("fail",))] | None = Field(
+        None,
+        description="fail: a host whose own probes FAIL in two rounds one after the other is left out of later ones.",
+    )
+    drill: Annotated[bool, Flag()] = Field(
+        False, description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
     )
     probes: tuple[ProbeEntry, ...] = Field(min_length=1, max_length=64, description="What is measured, in this order.")
 
@@ -91,6 +99,12 @@ class JudgeEntry(Entry):
     )
     samples: Annotated[str, Choice((AS_WRITTEN, AUTO))] = Field(
         AS_WRITTEN, description="auto: at least 3 samples of each probe, and up to 30 until one can tell."
+    )
+    zero_growth: tuple[Criterion, ...] = Field(
+        (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
+    )
+    allowed_growth: AllowedGrowthEntry | None = Field(
+        None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
     )
 
 
@@ -129,5 +143,7 @@ class ScenarioFile(Entry):
         False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."
     )
     allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
-        (), max_length=len(ALLOWED), description="Guard rails that are lifted: isolate, busy_hosts, blast_radius."
+        (),
+        max_length=len(ALLOWED),
+        description="What is allowed besides: isolate, busy_hosts, blast_radius (guard rails), drills.",
     )

@@ -37,7 +37,7 @@ class _Row:
 
 class HostHealth:
     """
-    Counts errors; what is out (a host, or one of its parts) stays out for the run.
+    Counts errors; what is out (a host, or one of its parts) stays out for the run, unless somebody readmits the host.
 
     *out*: what went out before the run was interrupted, and why.
     """
@@ -74,6 +74,14 @@ class HostHealth:
             self._out[error.host] = str(error)
             return error.host
         return None
+
+    def readmit(self, host: str) -> str | None:
+        """It, and every part of it, is in again: why it was out, None when it was not."""
+        self._rows.pop(host, None)
+        why = None
+        for name in [name for name in self._out if name == host or name.startswith(f"{host}/")]:
+            why = self._out.pop(name)
+        return why
 
     def silent(self, host: str, why: str) -> str | None:
         """A host did not answer the simplest question: it is out. Returns it if it went out just now."""

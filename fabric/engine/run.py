@@ -8,9 +8,11 @@ from fabric.engine.follow_up import FollowUp
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import listening
+from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
 from fabric.engine.phase import PhaseRun
 from fabric.engine.phase_past import PhasePast, past_of
+from fabric.engine.round_clock import RoundClock
 from fabric.engine.stop_file import StopFile
 from fabric.model.probe import ProbeResult
 from fabric.model.topology import Topology
@@ -34,33 +36,41 @@ def run_plan(
     changing: Changing | None = None,
     follow_ups: Sequence[FollowUp] = (),
     so_far: SoFar | None = None,
+    judge_own: JudgeOwn | None = None,
 ) -> list[ProbeResult]:
     """
     Every probe's result, in order of finishing; *so_far* is what was done before the run was interrupted.
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
-    *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. Raises
-    KeyboardInterrupt after SIGINT or SIGTERM, once everything that ran is ended and every change is taken back.
+    *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. *judge_own* says how
+    hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT or
+    SIGTERM, once everything that ran is ended and every change is taken back.
     """
     needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
-    failed: dict[str, Mapping[str, str]] = {}
+    failed: dict[str, dict[str, str]] = {}
     so_far = so_far or SoFar()
     health = HostHealth(so_far.out)
+    left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, so_far=so_far)
+    clock = RoundClock(plan, so_far, directory=directory, clock=executor.now)
     results: list[ProbeResult] = []
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
         for number, phase_plan in enumerate(plan.phases):
             phase = phase_plan.phase
             past = past_of(phase_plan, so_far)
+            if clock.is_over(phase):
+                continue
             if _is_over(phase_plan, past, so_far):
                 results.extend(past.results.values())
                 if phase.name in needed:
-                    failed[phase.name] = gate(phase_plan, tuple(past.results.values()))
+                    done = tuple(past.results.values())
+                    failed[phase.name] = left_out.still_failed(gate(phase_plan, done), done)
                 continue
+            left_out.let_in(health, failed.values())
             excluded = {
                 host: f"did not pass {need}: {why}"
                 for need in phase.needs
                 for host, why in failed.get(need, {}).items()
-            }
+            } | left_out.excluded(phase)
             fields = {"phase": phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded}
             directory.events.append("phase_started", executor.now(), fields)
             observer.phase_started(phase_plan)
@@ -80,11 +90,12 @@ def run_plan(
             if interruption.times:  # it is not over: a run that goes on begins here
                 directory.flush()
                 raise KeyboardInterrupt
+            left_out.judge(phase_plan, phase_results)
             directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
             directory.flush()
             results.extend(phase_results)
             if phase.name in needed:
-                failed[phase.name] = gate(phase_plan, phase_results)
+                failed[phase.name] = dict(gate(phase_plan, phase_results))
     return results
 
 

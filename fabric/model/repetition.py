@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 AS_WRITTEN, AUTO = "as_written", "auto"
 """The values of the key: as often as ``repeat`` says, or until the judge can tell."""
 
@@ -14,3 +16,11 @@ MOST_SAMPLES = 30
 REPEATED_KINDS = frozenset({"loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce", "group_all_reduce"})
 """Kinds of which one probe can be measured again by itself. A ring of several that run at once cannot: alone it would
 have the network to itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTime:
+    """What all rounds of one repeated phase have in common: its own *name*, and the time that they fill together."""
+
+    name: str
+    within_s: float

@@ -16,13 +16,15 @@ class SampleSettings:
     What is sampled, every *every_s* seconds, from the first phase to the last.
 
     *counters*: what ports count; *temperatures*: of RNICs, their modules and GPUs, and clocks; *optics*: light received
-    and sent, by mlxlink, which asks the firmware and so runs five times less often.
+    and sent, by mlxlink, which asks the firmware and so runs five times less often; *pfc*: pause frames of Ethernet
+    ports, by ethtool, five times less often, too.
     """
 
     every_s: float = 10.0
     counters: bool = True
     temperatures: bool = True
     optics: bool = False
+    pfc: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fabric.model.change import ChangeSpec
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.repair import Because
+from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings
+from fabric.model.zero_growth import ZeroGrowth
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -170,6 +172,9 @@ class LocaliseSettings:
     paths: str = "unknown"  # "unknown" | "static"
 
 
+DRILLS = "drills"
+"""The word of ``allow:`` with which the phases run that are drills."""
+
 Where = tuple[tuple[str, str], ...]
 """One combination of a matrix, as texts: ``(("adaptive_routing", "on"),)``."""
 
@@ -182,7 +187,9 @@ class Phase:
     *changes* are in force while it runs; *env* is given to every collective. A matrix makes several phases of one that
     is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. With
     *localise* further rounds of its pairwise probes find the bad part. Until its rounds are planned *for_s* (seconds)
-    or *share* (of the whole run) says how long it is repeated; None: once.
+    or *share* (of the whole run) says how long it is repeated; None: once. *stop_host_on* ``fail``: a host whose own
+    probes FAIL in two rounds one after the other is left out of later ones. A *drill* is run only where drills are
+    allowed. A round of a repeated phase *fills* a time with others: none is begun after it.
     """
 
     name: str
@@ -196,6 +203,9 @@ class Phase:
     localise: LocaliseSettings | None = None
     for_s: float | None = None
     share: float | None = None
+    stop_host_on: str | None = None
+    drill: bool = False
+    fills: FilledTime | None = None
 
     @property
     def written(self) -> str:
@@ -254,12 +264,14 @@ class JudgeSettings:
     """
     *baseline* replaces every platform's; *marginal* is the fraction above a limit that still counts as near it.
 
-    *samples* ``auto``: as many of each probe as it takes to tell; ``as_written``: as ``repeat`` says.
+    *samples* ``auto``: as many of each probe as it takes to tell; ``as_written``: as ``repeat`` says. *zero_growth* is
+    what ports may not count meanwhile, beside what is always judged.
     """
 
     baseline: str | None = None
     marginal: float = 0.005
     samples: str = "as_written"
+    zero_growth: ZeroGrowth | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart
 from fabric.model.recorded import Recorded
+from fabric.model.training import TrainingImpact
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +181,4 @@ class Verdict:
     expectations: tuple[ExpectationVerdict, ...] = ()
     changes: tuple[ChangeResult, ...] = ()
     effects: tuple[ChangeEffect, ...] = ()  # of the changes, in their order
+    training: TrainingImpact | None = None  # None: no GPUs, or not asked

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
+from fabric.model.repetition import FilledTime
 from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, PairwiseSpec, Phase, ProbeSpec, Scenario
 from fabric.model.units import duration_text
 from fabric.plan.plan import plan_scenario
@@ -44,7 +45,9 @@ def timed(
             once_s = plan_scenario(replace(scenario, phases=block), inventory).duration_s
             wanted_s = _wanted_s(block[0], whole_s)
             count = max(1, int(wanted_s / once_s)) if once_s > 0.0 else 1
-            made = [phase for number in range(count) for phase in _round(block, number)]
+            made = [
+                phase for number in range(count) for phase in _round(block, number, FilledTime(block[0].name, wanted_s))
+            ]
             _bounded(block[0], len(phases) + len(made), scenario.source)
             lines.append(
                 f"{block[0].written}: {count} rounds of {duration_text(once_s)}, {duration_text(count * once_s)} in all"
@@ -82,7 +85,7 @@ def _bounded(phase: Phase, count: int, source: str) -> None:
         raise ConfigError([Problem(source, 0, text)])
 
 
-def _round(block: Sequence[Phase], number: int) -> Iterator[Phase]:
+def _round(block: Sequence[Phase], number: int, fills: FilledTime) -> Iterator[Phase]:
     for phase in block:
         yield replace(
             phase,
@@ -92,6 +95,7 @@ def _round(block: Sequence[Phase], number: int) -> Iterator[Phase]:
             probes=tuple(_drawn_anew(spec, number) for spec in phase.probes),
             for_s=None,
             share=None,
+            fills=fills,
         )
 
 

@@ -16,7 +16,7 @@ from fabric.tools.argument import program, setting
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
 
-_PLANNED_GBPS = 1000.0  # algorithm bandwidth assumed by the plan; a choice, on the slow side of an H100 host
+_DEADLINE_GBPS = 1000.0  # algorithm bandwidth that a deadline allows for; a choice, far below a healthy H100 host
 
 
 def sizes(probe: Probe) -> tuple[int, ...]:
@@ -27,15 +27,16 @@ def sizes(probe: Probe) -> tuple[int, ...]:
     return value
 
 
-def expected_s(sizes_bytes: Sequence[int], iterations: int) -> float:
-    """Planned duration: start-up, then every size out of place and in place, with warm-up."""
+def transfer_s(sizes_bytes: Sequence[int], iterations: int, *, gbps: float) -> float:
+    """Every size out of place and in place, with warm-up, at this algorithm bandwidth (Gb/s); without the start."""
     passes = 2 * (iterations + nccl_tests.WARMUP_ITERATIONS)
-    return START_S + sum(sizes_bytes) * 8 / (_PLANNED_GBPS * 1e9) * passes
+    return sum(sizes_bytes) * 8 / (gbps * 1e9) * passes
 
 
-def timeout_s(probe: Probe) -> float:
-    """The deadline: generous, because a timeout proves nothing about the network."""
-    return 60.0 + 5 * probe.duration_s
+def timeout_s(probe: Probe, *, start_s: float) -> float:
+    """The deadline: generous, because a timeout proves nothing about the network; *start_s*: until the first pass."""
+    slow_s = transfer_s(sizes(probe), int_param(probe, "iterations"), gbps=_DEADLINE_GBPS)
+    return 60.0 + 5 * (start_s + slow_s)
 
 
 def with_env(probe: Probe, env: Sequence[tuple[str, str]]) -> Probe:

@@ -10,7 +10,7 @@ from fabric.model.command import MIB, Command
 from fabric.model.probe import ParamValue, Probe, ProbeCommands
 from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, TorAllReduceSpec
 from fabric.model.topology import Host, Platform, Topology
-from fabric.probes.collective import argv, environment, expected_s, timeout_s
+from fabric.probes.collective import START_S, argv, environment, timeout_s, transfer_s
 from fabric.probes.intra_host import repeated
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import launch
@@ -20,6 +20,12 @@ LAUNCH_S = 10.0
 
 LAUNCH_MORE_S = 2.0
 """And for each doubling of that number; a choice, on the slow side."""
+
+OF_LINE_RATE = 0.92
+"""Of its RNICs' line rate a ring all-reduce carries (46 of 50 GB/s: nccl-tests issue 290); for the plan."""
+
+NO_RNICS_GBPS = 100.0
+"""What a host without RNICs is planned with, as if over one ordinary interface (a choice)."""
 
 BYTES_PER_RANK = 256
 """All ranks are listed before the first row, in 93 bytes and the launcher's mark: 16,384 of them take 1.5 MB."""
@@ -45,6 +51,18 @@ def shuffled(hosts: Iterable[Host], *, seed: int) -> list[Host]:
     return sorted(hosts, key=lambda host: sha256(f"{seed}/{host.name}".encode()).digest())
 
 
+def start_s(hosts: int) -> float:
+    """Expected time until the first pass over so many hosts (seconds; for the plan and the deadline)."""
+    return LAUNCH_S + LAUNCH_MORE_S * (log2(hosts) - 1) + START_S
+
+
+def _planned_gbps(hosts: Sequence[Host]) -> float:
+    """Algorithm bandwidth that the plan expects of a ring: its slowest host's RNICs, each byte 2 (n - 1) / n times."""
+    ranks = max(2, sum(len(host.platform.gpus) for host in hosts))
+    line_gbps = min(sum(rnic.line_rate_gbps for rnic in host.platform.rnics) for host in hosts)
+    return OF_LINE_RATE * (line_gbps or NO_RNICS_GBPS) * ranks / (2 * (ranks - 1))
+
+
 def probes(
     spec: TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec,
     hosts: Sequence[Host],
@@ -62,9 +80,7 @@ def probes(
             phase=phase,
             hosts=tuple(host.name for host in hosts),
             claims=claims(hosts),
-            duration_s=LAUNCH_S
-            + LAUNCH_MORE_S * (log2(len(hosts)) - 1)
-            + expected_s(spec.sizes_bytes, spec.iterations),
+            duration_s=start_s(len(hosts)) + transfer_s(spec.sizes_bytes, spec.iterations, gbps=_planned_gbps(hosts)),
             params={
                 "ranks": sum(len(host.platform.gpus) for host in hosts),
                 "sizes_bytes": spec.sizes_bytes,
@@ -106,5 +122,6 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
         mpirun, options = platform.program("mpirun"), platform.mpirun_options
         launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
     cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
-    client = Command(host=probe.hosts[0], argv=launched, timeout_s=timeout_s(probe), output_cap_bytes=cap_bytes)
+    deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
+    client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)
     return ProbeCommands(servers=(), client=client)

@@ -44,11 +44,21 @@ OPTICS = (
 )
 """The darkest of the four lanes of a module, ``mlx5_0:rx_dbm: 1.9``."""
 
+PFC = (
+    'for net in /sys/class/infiniband/"$1"/device/net/*; do ethtool -S "${net##*/}"; done | '
+    "awk '/^ *[rt]x_prio[0-7]_pause:/ { frames[substr($1, 1, 2)] += $2 } "
+    "/^ *[rt]x_prio[0-7]_pause_duration:/ { us[substr($1, 1, 2)] += $2 } "
+    'END { for (way in us) printf "%s:%s_pfc_us: %.0f\\n%s:%s_pfc_frames: %.0f\\n", '
+    'dev, way, us[way], dev, way, frames[way] }\' dev="$1"'
+)
+"""PFC of all priorities of an RNIC's interface together, ``mlx5_0:rx_pfc_us: 1200`` (linux: mlx5 counters.rst)."""
+
 _LANES = re.compile(r"^(Rx|Tx) Power Current \[dBm\]\s*:\s*([-0-9.,]+)", re.MULTILINE)
 
 _FILE = re.compile(rf"{ROOT}/([^/]+)/(?:.*/)?([^/]+)")
 _GPU = re.compile(r"([0-9]+):(temperature\.gpu|clocks\.(?:current\.)?sm)\b.*")
-_OPTIC = re.compile(r"([^:/]+):([rt]x_dbm)")
+_PAUSES = re.compile(r"^ *([rt]x)_prio[0-7]_pause(_duration)?: ([0-9]+)$", re.MULTILINE)
+_OPTIC = re.compile(r"([^:/]+):([rt]x_(?:dbm|pfc_us|pfc_frames))")
 _FILE_NAMES = {
     "temp1_input": ("asic_c", 1e-3),
     "temp2_input": ("module_c", 1e-3),
@@ -73,6 +83,15 @@ def darkest_lanes(device: str, text: str) -> str:
     return "".join(f"{device}:{way}_dbm: {dbm:g}\n" for way, dbm in lowest)
 
 
+def pfc_sums(device: str, text: str) -> str:
+    """What ``PFC`` prints where ethtool printed *text*."""
+    sums: dict[str, int] = {}
+    for way, duration, number in _PAUSES.findall(text):
+        name = f"{way}_pfc_{'us' if duration else 'frames'}"
+        sums[name] = sums.get(name, 0) + int(number)
+    return "".join(f"{device}:{name}: {number}\n" for name, number in sums.items())
+
+
 def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """What is read every time on a host of this make, and what only ``SLOWLY``."""
     often: list[Source] = []
@@ -89,6 +108,8 @@ def sources_of(platform: Platform, settings: SampleSettings) -> tuple[tuple[Sour
             slowly.append(Source(f"{port}/counters/{WAIT}"))
         if settings.temperatures:
             often += [Source(f"{device}/device/hwmon/hwmon*/temp{number}_input") for number in (1, 2)]
+        if settings.pfc and ethernet:
+            slowly.append(Source(argv=("sh", "-c", PFC, "sh", rnic.device)))
         if settings.optics:
             slowly.append(Source(argv=("sh", "-c", OPTICS, "sh", rnic.device)))
     if settings.temperatures and platform.gpus:

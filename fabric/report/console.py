@@ -21,6 +21,8 @@ from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, expectation_rows
 from fabric.report.output import say
 from fabric.report.plan_changes import phase_lines, warning_lines
+from fabric.report.plan_rounds import folded_rounds
+from fabric.report.training_text import impact_line, is_known
 from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
 from fabric.report.wrapped import wrapped
@@ -93,9 +95,12 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     _print_changes(out, verdict)
     _print_suspects(out, verdict.suspects)
     if verdict.reasons:
-        out.print(Text("\nWhat did not pass"))
+        out.print(Text("\nAlso noted" if verdict.outcome is Outcome.PASS else "\nWhat did not pass"))
         for reason in verdict.reasons:
             _print_wrapped(out, f"  {reason}")
+    if is_known(verdict.training) and verdict.training is not None:
+        out.print()
+        _print_wrapped(out, f"Means   {impact_line(verdict.training)}")
     if verdict.suspects and verdict.suspects[0].probes:
         out.print(Text(f"\nOutput  fabric report {judged.path} --probe {verdict.suspects[0].probes[0]}"))
     out.print(Text(f"{'' if verdict.suspects else chr(10)}Judged  by {', '.join(judged.judged_by)}"))
@@ -168,11 +173,12 @@ def show_plan(
     out.print(Text(f"{scenario.name} on {_hosts(scenario)}"))
     for line in warning_lines(plan, settings, scenario.allow):
         out.print(Text(f"  {visible(line)}", style="bold"))
-    for phase in plan.phases:
+    for rounds in folded_rounds(plan.phases):
+        phase = rounds.first
         planned = phase.schedule
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in phase.probes_by_kind.items())
         needs = f"  (only hosts that passed {', '.join(phase.phase.needs)})" if phase.phase.needs else ""
-        out.print(Text(f"\n  {phase.phase.name}{needs}"))
+        out.print(Text(f"\n  {rounds.title}{needs}"))
         out.print(Text(f"    {planned.probes:,} probes: {kinds}"))
         ratio = planned.makespan_s / planned.lower_bound_s if planned.lower_bound_s else 1.0
         out.print(
@@ -184,6 +190,8 @@ def show_plan(
         host, probes, work_s = phase.busiest_host
         if host:
             out.print(Text(f"    busiest host: {host}, {probes} probes, {duration_text(work_s)} if run one by one"))
+        if len(rounds.members) > 1:
+            out.print(Text(f"    (of {phase.phase.name}; the others have the same probes with other partners)"))
         for line in phase_lines(phase.changes):
             out.print(Text(f"    {visible(line)}"))
         for note in phase.notes:

@@ -81,7 +81,8 @@ def _who(row: Row) -> str:
 
 def _take(case: _Case, row: Row) -> None:
     outcome = row.verdict.outcome
-    case.outcome = outcome if case.outcome is None or outcome.rank > case.outcome.rank else case.outcome
+    if case.outcome is None or (outcome is not case.outcome and outcome.rank > case.outcome.rank):
+        case.outcome = outcome
     if row.result is not None:
         case.took_s += max(row.result.ended_s - row.result.started_s, 0.0)
     if outcome is not Outcome.PASS:

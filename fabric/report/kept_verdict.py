@@ -1,5 +1,6 @@
 """
-judged.json: the whole verdict of a large run, kept beside it, so that its reports need not judge 300,000 probes again.
+judged.json: the whole verdict and all results of a large run, kept beside it, so that its reports need not plan, read
+and judge 300,000 probes again.
 
 It counts only while nothing that the verdict rests on has changed: the files of the run and the code of this tool are
 in a digest inside it. Whatever is wrong with it, the run is judged again.
@@ -7,6 +8,7 @@ in a digest inside it. Whatever is wrong with it, the run is judged again.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -16,26 +18,37 @@ from typing import Any
 
 import orjson
 
+from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
-from fabric.model.probe import NamedPart
+from fabric.model.probe import NamedPart, Probe, ProbeResult
+from fabric.model.scenario import Scenario
+from fabric.model.training import TrainingImpact
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.probes.kinds import expand_phase
+from fabric.report.kept_results import packed, results_document, results_from, unpacked
 from fabric.report.shown_run import ShownRun
+from fabric.report.training_text import training_document
+from fabric.store.results import planned_fields, replanned
 
 FILE = "judged.json"
 FEWEST_PROBES = 20_000
 """Smaller runs are judged in less than a second (measured); they are not worth a file more (a choice)."""
 
-_FORMAT = 1
+_FORMAT = 2
 _INPUTS = ("run.json", "events.jsonl", "samples.log")
 _JUDGING = ("analysis", "changes", "config", "model", "plan", "probes", "store")
-"""The rooms of the package that a verdict rests on, beside ``app.py``."""
+"""The rooms of the package that a verdict rests on, beside ``_FILES``."""
+
+_FILES = ("app.py", "app_judge.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What judging a run gave; *elapsed_s* is by the run's own clock."""
+    """What reading and judging a run gave, the probes in planned order; *elapsed_s* is by the run's own clock."""
 
     verdict: Verdict
+    probes: Sequence[Probe]
+    results: Mapping[str, ProbeResult]
     elapsed_s: float
     complete: bool
     judged_by: tuple[str, ...]
@@ -50,6 +63,10 @@ def kept_text(run: ShownRun, directory: Path) -> bytes | None:
     verdict = run.judged.verdict
     if len(verdict.probes) < FEWEST_PROBES or verdict.changes:
         return None
+    ids = [probe.probe_id for probe in run.probes]
+    asked = {probe.probe_id: place for place, probe in enumerate(asked_for(run.judged.scenario, run.inventory))}
+    added = [probe for probe in run.probes if probe.probe_id not in asked]
+    places = asked | {probe.probe_id: len(asked) + number for number, probe in enumerate(added)}
     document = {
         "format": _FORMAT,
         "inputs": inputs_digest(directory),
@@ -61,33 +78,48 @@ def kept_text(run: ShownRun, directory: Path) -> bytes | None:
         "suspects": [asdict(one) for one in verdict.suspects],
         "components": [(one.component, one.outcome.value, one.reason) for one in verdict.components],
         "expectations": [asdict(one) for one in verdict.expectations],
+        "training": training_document(verdict.training),
         **_columns(verdict.probes),
+        "added": [planned_fields(probe) for probe in added],
+        "order": packed(array("I", [places[probe_id] for probe_id in ids])),
+        "results": results_document(ids, run.results),
     }
     return orjson.dumps(document)
 
 
-def read_kept(directory: Path, probes: Sequence[str]) -> Kept | None:
-    """
-    What was kept of the run in a directory, where it is there and still counts; *probes*: the ids, in planned order.
+def asked_for(scenario: Scenario, inventory: Inventory) -> list[Probe]:
+    """The probes of a scenario as they are written there: which of them runs when is not decided."""
+    return [probe for phase in scenario.phases for probe in expand_phase(phase, inventory.topology, scenario.hosts)]
 
-    None otherwise: then the run must be judged.
+
+def read_kept(directory: Path, scenario: Scenario, inventory: Inventory) -> Kept | None:
+    """
+    What was kept of the run in a directory, where it is there and still counts; None otherwise: it must be judged.
     """
     try:
         document = orjson.loads((directory / FILE).read_bytes())
         if document["format"] != _FORMAT or document["inputs"] != inputs_digest(directory):
             return None
+        unordered = [
+            *asked_for(scenario, inventory),
+            *replanned({"event": "replanned", **one} for one in document["added"]),
+        ]
+        probes = [unordered[place] for place in unpacked("I", document["order"])]
+        ids = [probe.probe_id for probe in probes]
         verdict = Verdict(
             outcome=Outcome(document["outcome"]),
             reasons=tuple(document["reasons"]),
             suspects=tuple(_suspect(entry) for entry in document["suspects"]),
             components=tuple(ComponentVerdict(c, Outcome(o), reason) for c, o, reason in document["components"]),
-            probes=_probes(document, probes),
+            probes=_probes(document, ids),
             expectations=tuple(
                 ExpectationVerdict(**{**entry, "outcome": Outcome(entry["outcome"])})
                 for entry in document["expectations"]
             ),
+            training=_training(document["training"]),
         )
-        return Kept(verdict, document["elapsed_s"], document["complete"], tuple(document["judged_by"]))
+        results = results_from(document["results"], ids)
+        return Kept(verdict, probes, results, document["elapsed_s"], document["complete"], tuple(document["judged_by"]))
     except (OSError, ValueError, KeyError, TypeError, IndexError):  # absent, torn, or not as this version writes it
         return None
 
@@ -110,7 +142,7 @@ def _code_digest() -> bytes:
     package = Path(__file__).resolve().parent.parent
     found = sha256()
     rooms = (path for room in _JUDGING for path in (package / room).rglob("*.py"))
-    for path in sorted([package / "app.py", *rooms]):
+    for path in sorted([*(package / name for name in _FILES), *rooms]):
         found.update(str(path.relative_to(package)).encode())
         found.update(path.read_bytes())
     return found.digest()
@@ -135,15 +167,15 @@ def _probes(document: Mapping[str, Any], ids: Sequence[str]) -> tuple[ProbeVerdi
         (Outcome(outcome), reason, limit, NamedPart(**named) if named else None, ran, expected, against)
         for outcome, reason, limit, named, ran, expected, against in document["shapes"]
     ]
-    return tuple(
-        _verdict(probe_id, value, shapes[number])
-        for probe_id, value, number in zip(ids, document["value_gbps"], document["shape"], strict=True)
-    )
+    found = []
+    for probe_id, value, number in zip(ids, document["value_gbps"], document["shape"], strict=True):
+        outcome, reason, limit, named, ran, expected, against = shapes[number]
+        found.append(ProbeVerdict(probe_id, outcome, reason, value, limit, named, ran, expected, against))
+    return tuple(found)
 
 
-def _verdict(probe_id: str, value: float | None, shape: tuple[Any, ...]) -> ProbeVerdict:
-    outcome, reason, *rest = shape
-    return ProbeVerdict(probe_id, outcome, reason, value, *rest)
+def _training(entry: Mapping[str, Any] | None) -> TrainingImpact | None:
+    return None if entry is None else TrainingImpact(**{**entry, "notes": tuple(entry["notes"])})
 
 
 def _suspect(entry: Mapping[str, Any]) -> Suspect:

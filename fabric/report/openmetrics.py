@@ -46,9 +46,9 @@ def registry(run: ShownRun) -> CollectorRegistry:
     info.labels(scenario, visible(run.judged.run_id), visible(run.judged.backend)).set(1)
     probes = gauge("fabric_probes", "Probes by phase, kind and outcome", "phase", "kind", "outcome")
     values: dict[tuple[str, str], list[float]] = {}
-    counted = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome) for row in run.rows)
+    counted = Counter((row.probe.phase, row.probe.kind, row.verdict.outcome.name) for row in run.rows)
     for (phase, kind, ended), many in counted.items():
-        probes.labels(scenario, visible(phase), kind, ended.value).inc(many)
+        probes.labels(scenario, visible(phase), kind, Outcome[ended].value).inc(many)
     for row in run.rows:
         if row.verdict.value_gbps is not None:
             values.setdefault((row.probe.phase, row.probe.kind), []).append(row.verdict.value_gbps)

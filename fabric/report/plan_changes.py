@@ -8,6 +8,7 @@ from typing import Any
 from fabric.changes.blast_radius import at_once
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.names import fold
+from fabric.model.scenario import DRILLS
 from fabric.plan.plan import Plan
 from fabric.report.change_words import SCOPES, what, when
 
@@ -37,8 +38,9 @@ def warning_lines(plan: Plan, settings: ChangeSettings | None, allow: Sequence[s
             f"lease: undone {lease.ttl_s:g} s after this program is last heard of, "
             f"and after {lease.max_hold_s:g} s at the latest"
         )
-    if allow:
-        yield f"guard rails lifted: {', '.join(allow)}"
+    lifted = [rail for rail in allow if rail != DRILLS]
+    if lifted:
+        yield f"guard rails lifted: {', '.join(lifted)}"
 
 
 def _radius(faults: Sequence[Change], settings: ChangeSettings | None) -> str:

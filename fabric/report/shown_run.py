@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
@@ -13,9 +13,12 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import ProbeVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One planned probe with its verdict and, where it was reached, its result."""
+class Row(NamedTuple):
+    """
+    One planned probe with its verdict and, where it was reached, its result.
+
+    A tuple: a large run has 300,000, and they are made in a third of the time.
+    """
 
     probe: Probe
     verdict: ProbeVerdict
@@ -46,7 +49,11 @@ class ShownRun:
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """Every planned probe, in planned order."""
-        verdicts = {verdict.probe_id: verdict for verdict in self.judged.verdict.probes}
+        judged = self.judged.verdict.probes
+        if [verdict.probe_id for verdict in judged] == [probe.probe_id for probe in self.probes]:
+            found = self.results.get
+            return tuple([Row(probe, one, found(one.probe_id)) for probe, one in zip(self.probes, judged, strict=True)])
+        verdicts = {verdict.probe_id: verdict for verdict in judged}
         return tuple(
             Row(probe, verdicts[probe.probe_id], self.results.get(probe.probe_id))
             for probe in self.probes

@@ -9,6 +9,7 @@ from fabric.model.names import fold
 from fabric.model.units import duration_text
 from fabric.report.changes_text import change_lines, number
 from fabric.report.shown_run import ShownRun
+from fabric.report.training_text import impact_line
 from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
 
@@ -48,6 +49,9 @@ def _lines(run: ShownRun) -> Iterator[str]:
     if rest > 0:
         yield f"\nand {rest} more suspects: see verdict.json"
     yield from _expected(run)
+    if verdict.training is not None:
+        yield ""
+        yield f"For training: {plain(impact_line(verdict.training))}"
     yield ""
     limits = plain(", ".join(judged.judged_by))
     yield f"Judged by {limits}. Versions: {plain(_versions(run))}. Again: {code(judged.again)}"

@@ -12,8 +12,13 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ChangeEffect, Verdict
 from fabric.report.plan_changes import change_document
+from fabric.report.training_text import training_document
 
 VERDICT_FORMAT = 1
+"""Another number when a key is taken away or means something else: who reads the old one must look."""
+
+VERDICT_MINOR = 1
+"""One more with every key that is added, so that a reader can tell what to expect: 1 has *training*."""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
@@ -41,12 +46,13 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
     """
     JSON-able; only probes that did not pass are listed, the counts speak of all.
 
-    *expectations* and *changes* came with changes and are empty in a run without; what was there before is as it was,
-    so the format is still 1.
+    *expectations* and *changes* came with changes and are empty in a run without; *training* came with minor 1. What
+    was there before is as it was, so the format is still 1.
     """
     verdict = judged.verdict
     return {
         "format": VERDICT_FORMAT,
+        "minor": VERDICT_MINOR,
         "scenario": judged.scenario.name,
         "run_id": judged.run_id,
         "path": judged.path,
@@ -63,6 +69,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         ],
         "expectations": [{**asdict(found), "outcome": found.outcome.value} for found in verdict.expectations],
         "changes": _changes(verdict.changes, verdict.effects),
+        "training": training_document(verdict.training),
         "not_passed": [
             {
                 "probe_id": probe.probe_id,

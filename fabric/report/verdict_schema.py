@@ -1,11 +1,11 @@
-"""The JSON Schema of verdict.json, for who reads it in a pipeline; its number is ``VERDICT_FORMAT``."""
+"""The JSON Schema of verdict.json, for who reads it in a pipeline; its number is ``VERDICT_FORMAT.VERDICT_MINOR``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fabric.model.outcome import Outcome
-from fabric.report.verdict_json import VERDICT_FORMAT
+from fabric.report.verdict_json import VERDICT_FORMAT, VERDICT_MINOR
 
 Schema = dict[str, Any]
 
@@ -13,6 +13,7 @@ _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _OUTCOME: Schema = {"enum": [outcome.value for outcome in Outcome]}
 _NUMBER_OR_NOT: Schema = {"type": ["number", "null"]}
+_COUNT_OR_NOT: Schema = {"type": ["integer", "null"], "minimum": 0}
 _WORDS: Schema = {"type": "array", "items": _TEXT}
 
 
@@ -29,11 +30,13 @@ def verdict_schema() -> Schema:
     """Draft 2020-12; says what there always is, in which type, and what the words mean."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:fabric-testbench:verdict:{VERDICT_FORMAT}.{VERDICT_MINOR}",
         "title": "verdict.json of the fabric testbench",
         "description": "Keys may be added within a format; none is taken away or changed without a new number.",
         **_record(
             {
                 "format": {"const": VERDICT_FORMAT},
+                "minor": {**_COUNT, "description": "grows with every key that is added; absent: 0"},
                 "scenario": _TEXT,
                 "run_id": _TEXT,
                 "path": {**_TEXT, "description": "the run's directory, as it was called"},
@@ -48,8 +51,10 @@ def verdict_schema() -> Schema:
                 "components": _many(_record({"component": _TEXT, "outcome": _OUTCOME, "reason": _TEXT})),
                 "expectations": _many(_expectation()),
                 "changes": _many(_change()),
+                "training": {"oneOf": [{"type": "null"}, _training()], "description": "null: no GPUs; since minor 1"},
                 "not_passed": _many(_not_passed()),
-            }
+            },
+            optional=("minor", "training"),  # what an older version wrote fits, too
         ),
     }
 
@@ -114,6 +119,22 @@ def _effect() -> Schema:
             "detect_s": _NUMBER_OR_NOT,
             "recover_s": _NUMBER_OR_NOT,
             "note": _TEXT,
+        }
+    )
+
+
+def _training() -> Schema:
+    return _record(
+        {
+            "gpus": {**_COUNT, "description": "of the job: all GPUs of the run's hosts"},
+            "mttf_s": {**_NUMBER_OR_NOT, "description": "mean time to failure; null: no failure rate was measured"},
+            "ettr": {**_NUMBER_OR_NOT, "description": "expected effective training time ratio (arXiv 2410.21680)"},
+            "bound": {"type": "boolean", "description": "no failure was seen: both are at least as much (95 %)"},
+            "step_stretch": _NUMBER_OR_NOT,
+            "notes": {**_WORDS, "description": "what it rests on, and why what is null is not known"},
+            "failures": _COUNT_OR_NOT,
+            "host_days": {**_NUMBER_OR_NOT, "description": "how long hosts were watched, all together"},
+            "flaps": {**_COUNT_OR_NOT, "description": "links that went down and no probe died of it"},
         }
     )
 

@@ -107,6 +107,12 @@ class World:
         """Files of a reachable host that will be read again and again."""
         return Readings(self._rack, host, paths)
 
+    def interface(self, host: str, device: str) -> str:
+        """What the kernel of a host calls the network interface of an RNIC."""
+        platform = self._rack.topology.hosts[host].platform
+        number = [rnic.device for rnic in platform.rnics].index(device)
+        return f"eth{number + 1}" if platform.link_layer == "ethernet" else f"ib{number}"
+
     def next_s(self) -> float | None:
         """The simulated time of the next thing to happen, None if nothing will."""
         next_s = self._timeline.next_s()

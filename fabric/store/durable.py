@@ -27,17 +27,60 @@ def append(fd: int, data: bytes, *, end: int) -> None:
         raise
 
 
+def append_durably(fd: int, data: bytes, *, end: int) -> None:
+    """
+    As ``append``, and on the disk when it returns.
+
+    What the disk did not take is cut off, because a second fsync would say yes to lost pages.
+    """
+    append(fd, data, end=end)
+    try:
+        os.fsync(fd)
+    except OSError:
+        os.ftruncate(fd, end)
+        raise
+
+
+def write_at(path: str, data: bytes, *, place: int) -> None:
+    """Write *data* at a *place* (bytes) of a file, which is made where there is none; not durable. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            done = os.pwrite(fd, view, place)
+            view, place = view[done:], place + done
+    finally:
+        os.close(fd)
+
+
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file whole: temporary file beside it, fsync, rename, fsync of the folder. Raises OSError."""
+    """
+    Replace a file whole: temporary file beside it, fsync, rename, fsync of the folder.
+
+    Raises OSError; a full disk then gets back what the temporary file took.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         append(fd, data, end=0)
         os.fsync(fd)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     finally:
         os.close(fd)
     os.rename(temporary, path)  # noqa: PTH104 - beside the other calls of os, which tests watch
     sync_folder(path.parent)
+
+
+def sync_file(path: str) -> None:
+    """Make the content of a file durable. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def sync_folder(path: Path) -> None:

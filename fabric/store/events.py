@@ -1,8 +1,10 @@
 """
 The history of a run: events.jsonl, append-only, one line one event, each with seq and crc32.
 
-A line is on disk (fsync) before the step that follows from it. A torn last line is ignored when reading, and cut off
-when a run goes on; a bad line before the end means that somebody else wrote here, and nothing is guessed.
+A line is on disk (fsync) before the step that follows from it. What is torn at the end is ignored when reading, and cut
+off when a run goes on: a last line without its end, and all behind a page that never reached the disk (it reads as
+zeros, and what follows was of the same write). Any other bad line before the end means that somebody else wrote here,
+and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 import orjson
 
 from fabric.errors import StoreError
-from fabric.store.durable import append, sync_names
+from fabric.store.durable import append, append_durably, sync_names
 
 FILE = "events.jsonl"
 """Its name in a run's directory."""
@@ -76,20 +78,11 @@ class EventLog:
             return
         data = b"".join(self._pending)
         try:
-            append(self._fd, data, end=self._size)
-            self._sync()
+            append_durably(self._fd, data, end=self._size)
         except OSError as exc:
             raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
         self._pending.clear()
         self._size += len(data)
-
-    def _sync(self) -> None:
-        """Fsync; what the disk did not take is cut off, because a second fsync would say yes to lost pages."""
-        try:
-            os.fsync(self._fd)
-        except OSError:
-            os.ftruncate(self._fd, self._size)
-            raise
 
     def close(self) -> None:
         """Flush and close; safe to call twice."""
@@ -114,7 +107,7 @@ def read_events(path: Path) -> Iterator[Event]:
     """
     Every event, in order.
 
-    A last line that is torn (no newline, or checksum wrong) is left out; raises StoreError for any other bad line, and
+    What is torn at the end is left out; raises StoreError for any other bad line, and
     when the numbers do not count from 1 (lines were lost, or come from elsewhere).
     """
     try:
@@ -133,7 +126,7 @@ def _whole(path: Path, data: bytes) -> tuple[list[Event], int]:
         end = len(data) if found < 0 else found
         number, event = len(events) + 1, _decode(data[at:end])
         if event is None:
-            if data[end:].strip(b"\n"):
+            if data[end:].strip(b"\n") and b"\0" not in data[at:end]:
                 raise StoreError(f"{path}:{number}: not an event of this tool: {data[at:end][:60]!r}")
             break
         if event.get("seq") != number:

@@ -39,7 +39,11 @@ class RunDirectory:
         self.path = path
         self.added = list(added)
         self.events = EventLog(path / FILE)
-        self._raw = RawOutput(path / "raw")
+        try:
+            self._raw = RawOutput(path)
+        except StoreError:
+            self.events.abandon()
+            raise
 
     @staticmethod
     def create(results: Path, scenario_name: str, document: Mapping[str, Any]) -> RunDirectory:
@@ -83,7 +87,7 @@ class RunDirectory:
         self.events.append("finished", result.ended_s, {**fields, "again": True} if again else fields)
 
     def flush(self) -> None:
-        """Write down everything noted so far: outputs first, then the events that speak of them (with fsync)."""
+        """Make everything noted so far durable: outputs first, then the events that speak of them."""
         self._raw.flush()
         self.events.flush()
 
@@ -91,10 +95,13 @@ class RunDirectory:
         """Make everything durable and let go; an event is not written when the output that it speaks of cannot be."""
         try:
             self._raw.flush()
+            self.events.close()
+            self._raw.settle()
         except StoreError:
             self.events.abandon()
             raise
-        self.events.close()
+        finally:
+            self._raw.let_go()
 
 
 def _new_directory(parent: Path, stamp: str) -> Path:

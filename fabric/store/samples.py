@@ -121,6 +121,8 @@ def _blocks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
         with path.open("rb") as file:
             while True:
                 head = file.read(HEAD.size)
+                if head == bytes(HEAD.size):  # a page that never reached the disk
+                    return
                 length, checksum = HEAD.unpack(head) if len(head) == HEAD.size else (0, 0)
                 packed = file.read(length) if 0 < length <= _MOST_BLOCK else b""
                 if not packed or len(packed) != length or zlib.crc32(packed) != checksum:

@@ -9,7 +9,7 @@ Only what changed is written. A line is a JSON array:
   One without readings says that the host was asked and nothing had changed; ``[3, 60.1, null]`` that it was not asked
   from then on.
 
-A torn last block is left out when reading.
+Each block is made durable when it is written, so that at most the last one can be torn; that is left out when reading.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.sampling import Value
+from fabric.store.durable import append_durably, sync_folder
 
 FILE = "samples.log"
 BLOCK_BYTES = 1 << 18
@@ -59,6 +60,8 @@ class SampleLog:
         self._waiting, self._since_s = 0, 0.0
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._size = os.fstat(self._fd).st_size
+            sync_folder(path.parent)
         except OSError as exc:
             raise StoreError(f"{path}: cannot open: {exc.strerror}") from exc
 
@@ -86,17 +89,14 @@ class SampleLog:
         self._append(known, [known.number, round(at_s, 1), None], at_s)
 
     def close(self) -> None:
-        """Say until when each host was asked, write and fsync; safe to call twice."""
+        """Say until when each host was asked, and write it down; safe to call twice."""
         if self._fd < 0:
             return
-        for known in self._hosts.values():
-            if known.seen_s > known.at_s:
-                self._append(known, [known.number, round(known.seen_s, 1)], known.seen_s)
-        self._write()
         try:
-            os.fsync(self._fd)
-        except OSError as exc:
-            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
+            for known in self._hosts.values():
+                if known.seen_s > known.at_s:
+                    self._append(known, [known.number, round(known.seen_s, 1)], known.seen_s)
+            self._write()
         finally:
             os.close(self._fd)
             self._fd = -1
@@ -127,11 +127,11 @@ class SampleLog:
         if not self._lines:
             return
         packed = zlib.compress(b"\n".join(self._lines), 6)
+        block = HEAD.pack(len(packed), zlib.crc32(packed)) + packed
+        try:
+            append_durably(self._fd, block, end=self._size)
+        except OSError as exc:  # what waits is kept: later lines speak of its numbers
+            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
+        self._size += len(block)
         self._lines.clear()
         self._waiting = 0
-        view = memoryview(HEAD.pack(len(packed), zlib.crc32(packed)) + packed)
-        try:
-            while view:
-                view = view[os.write(self._fd, view) :]
-        except OSError as exc:
-            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc

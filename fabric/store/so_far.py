@@ -28,6 +28,10 @@ class SoFar:
     *results* are those that stand, in order of finishing; *attempts* how often each probe was begun. *ended* names the
     phases that are over, *out* the hosts and parts that went out of the run, and why. *instead* tells which probe was
     planned for which (its id) that lost a host, *rounds* what each follow-up was given: by phase, then by name.
+    *bad_rounds* counts those that hosts had one after the other, by the written name of the phase, *rounds_judged*
+    names the phases in which that changed; *left_out* says who is left out because of it, and why, *readmitted* when
+    hosts were let in again (seconds).
+    *phases_began* says when each phase first began, *not_begun* names rounds for which there was no time.
     *at_s* is the last moment of its clock, *began_s* the first. *resumed* counts how often it went on.
     """
 
@@ -38,6 +42,12 @@ class SoFar:
     added: tuple[Probe, ...] = ()
     instead: tuple[tuple[str, Probe], ...] = ()
     rounds: Mapping[str, Mapping[str, Round]] = field(default_factory=dict)
+    bad_rounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rounds_judged: frozenset[str] = frozenset()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    readmitted: Mapping[str, float] = field(default_factory=dict)
+    phases_began: Mapping[str, float] = field(default_factory=dict)
+    not_begun: frozenset[str] = frozenset()
     began_s: float = 0.0
     at_s: float = 0.0
     resumed: int = 0
@@ -75,10 +85,16 @@ def _so_far(events: list[Event]) -> SoFar:
         results={name: result for name, result in from_events(events).items() if stands[name]},
         attempts=attempts,
         ended=frozenset(event["phase"] for event in events if event["event"] == "phase_ended"),
-        out={event["component"]: event["reason"] for event in events if event["event"] == "out"},
+        out=_out(events),
         added=added,
         instead=tuple((e["instead_of"], probe) for e, probe in zip(why, added, strict=True) if "instead_of" in e),
         rounds=_rounds(why),
+        bad_rounds=_bad_rounds(events),
+        rounds_judged=frozenset(event["phase"] for event in events if event["event"] == "round_judged"),
+        left_out=_left_out(events),
+        phases_began=_phases_began(events),
+        not_begun=not_begun(events),
+        readmitted=readmitted(events),
         began_s=events[0]["at_s"] if events else 0.0,
         at_s=max((event["at_s"] for event in events), default=0.0),
         resumed=sum(event["event"] == "resumed" for event in events),
@@ -99,4 +115,55 @@ def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
         new = (phase, name, at_s) != last
         found[phase][name] = Round(had.rounds + new, had.probes + 1, had.since_s)
         last = phase, name, at_s
+    return found
+
+
+def readmitted(events: Iterable[Event]) -> dict[str, float]:
+    """When each host was last let in again, by the run's clock (seconds)."""
+    return {event["component"]: float(event["at_s"]) for event in events if event["event"] == "readmitted"}
+
+
+def _out(events: Iterable[Event]) -> dict[str, str]:
+    """Hosts and parts that are out now; who was readmitted is in, with all its parts."""
+    found: dict[str, str] = {}
+    for event in events:
+        if event["event"] == "out":
+            found[event["component"]] = event["reason"]
+        elif event["event"] == "readmitted":
+            host = event["component"]
+            found = {name: why for name, why in found.items() if name.partition("/")[0] != host}
+    return found
+
+
+def _left_out(events: Iterable[Event]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for event in events:
+        if event["event"] == "round_judged":
+            found.update(event["left_out"])
+        elif event["event"] == "readmitted":
+            found.pop(event["component"], None)
+    return found
+
+
+def _bad_rounds(events: Iterable[Event]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for event in events:
+        if event["event"] == "round_judged":
+            found[event["written"]] = dict(event["bad_rounds"])
+        elif event["event"] == "readmitted":
+            for counts in found.values():
+                counts.pop(event["component"], None)
+    return found
+
+
+def not_begun(events: Iterable[Event]) -> frozenset[str]:
+    """The rounds (names of phases) that the clock left out."""
+    return frozenset(name for event in events if event["event"] == "rounds_over" for name in event["phases"])
+
+
+def _phases_began(events: Iterable[Event]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for event in events:
+        if event["event"] == "phase_started":
+            found.setdefault(event["phase"], float(event["at_s"]))
     return found

@@ -25,7 +25,7 @@ def parse(text: str) -> PairTable:
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.lstrip().startswith("Rank:")), None)
     if start is None:
-        return PairTable((), ((0, "expected ClusterKit's bandwidth.txt with a line 'Rank:'"),))
+        return PairTable((), ((1, "expected ClusterKit's bandwidth.txt with a line 'Rank:'"),))
     if "usec" in text and "MB/s" not in text:
         return PairTable((), ((start + 1, "these are latencies; expected bandwidth.txt"),))
     columns = lines[start].split()[1:]

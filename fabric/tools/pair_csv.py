@@ -56,7 +56,7 @@ def parse(text: str) -> PairTable:
     except csv.Error as exc:
         problems.append((reader.line_num, f"not comma-separated values: {exc}"))
     if not rows and not problems:
-        problems.append((0, "no rows; expected a line of column names and one line for each result"))
+        problems.append((1, "no rows; expected a line of column names and one line for each result"))
     return PairTable(tuple(rows), tuple(problems))
 
 

@@ -23,7 +23,7 @@ def parse(text: str) -> PairTable:
     start = next((number for number, line in enumerate(lines) if _is_heading(line)), None)
     if start is None:
         return PairTable(
-            (), ((0, "expected mpiGraph's table of send bandwidths ('Send' and host:rank of each column)"),)
+            (), ((1, "expected mpiGraph's table of send bandwidths ('Send' and host:rank of each column)"),)
         )
     size = next((int(line.split()[1]) for line in lines if re.fullmatch(r"MsgSize\s+\d{1,15}", line)), 0)
     columns = [_NAME.fullmatch(cell) for cell in lines[start].split()[1:]]

@@ -15,12 +15,12 @@ from fabric.tools.pair_rows import PairRow, PairTable
 def parse(text: str) -> PairTable:
     """One row for each test that measured something."""
     log = nccl_tests.parse(text)
-    starts = _starts(text)
+    starts, tables = _starts(text), _tables(text)
     rows: list[PairRow] = []
     problems: list[tuple[int, str]] = []
     notes: list[str] = []
     for number, test in enumerate(log.tests):
-        line = starts[number] if number < len(starts) and len(starts) == len(log.tests) else 0
+        line = _nth(number, starts if len(starts) == len(log.tests) else tables)
         if len(test.hosts) != 2:
             named = ", ".join(test.hosts[:4]) or "none"
             problems.append((line, f"expected Rank lines of two hosts, got {len(test.hosts)} ({named})"))
@@ -32,7 +32,7 @@ def parse(text: str) -> PairTable:
             rows.append(found)
     notes += [f"{failure.host or 'a rank'}: {failure.text}" for failure in log.failures]
     if not log.tests:
-        problems.append((0, "expected output of nccl-tests, found no table"))
+        problems.append((1, "expected output of nccl-tests, found no table"))
     return PairTable(tuple(rows), tuple(problems), tuple(notes))
 
 
@@ -43,6 +43,16 @@ def _row(test: NcclTest, line: int) -> PairRow | None:
             a, b = test.hosts
             return PairRow(a, b, place.busbw_gbps, line, kind=test.op or "nccl-tests", size_bytes=row.size_bytes)
     return None
+
+
+def _nth(number: int, lines: list[int]) -> int:
+    """Where a test begins; the first line where that cannot be told."""
+    return lines[min(number, len(lines) - 1)] if lines else 1
+
+
+def _tables(text: str) -> list[int]:
+    """The lines with the names of the columns, for logs that list no ranks."""
+    return [n for n, line in enumerate(text.splitlines(), start=1) if {"size", "count", "type"} <= set(line.split())]
 
 
 def _starts(text: str) -> list[int]:

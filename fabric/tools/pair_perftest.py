@@ -20,7 +20,7 @@ def parse(text: str, file_name: str) -> PairTable:
     said = _NAME.fullmatch(file_name)
     if said is None or said["a"] == said["b"]:
         expected = "expected a file name CLIENT--SERVER.txt: perftest does not print who was measured"
-        return PairTable((), ((0, f"{expected}; got {file_name!r}"),))
+        return PairTable((), ((_line(text), f"{expected}; got {file_name!r}"),))
     log = perftest.parse(text)
     measured = [
         (test, row) for test in log.tests for row in sorted(test.rows, key=lambda one: -one.size_bytes)
@@ -29,7 +29,7 @@ def parse(text: str, file_name: str) -> PairTable:
     if not measured:
         why = [failure.text for failure in log.failures] + [p for test in log.tests for p in test.problems]
         if not log.tests and not log.failures:
-            return PairTable((), ((0, "expected output of perftest, found no table"),))
+            return PairTable((), ((1, "expected output of perftest, found no table"),))
         return PairTable((), (), (f"{said['a']} to {said['b']}: not measured: {why[0] if why else 'no rows'}",))
     test, row = measured[0]
     title = test.test or "perftest"
@@ -37,10 +37,15 @@ def parse(text: str, file_name: str) -> PairTable:
     found = PairRow(
         *ends,
         row.bw_average_gbps or 0.0,
-        1 + next((n for n, line in enumerate(text.splitlines()) if "BW average" in line), -1),
+        _line(text),
         kind=title,
         size_bytes=row.size_bytes,
         rail=said["rail"] or test.device,
         directed="Bidirectional" not in title,
     )
     return PairTable((found,))
+
+
+def _line(text: str) -> int:
+    """Where the table begins; the first line where there is none."""
+    return next((n for n, line in enumerate(text.splitlines(), start=1) if "BW average" in line), 1)

@@ -40,7 +40,7 @@ def parse(text: str) -> PairTable:
             continue
         _read(document, number, rows, problems, notes)
     if not rows and not problems:
-        problems.append((0, "no ib-traffic bandwidth is in it (metrics ib-traffic/ib_write_bw_...:SERVER_CLIENT:0)"))
+        problems.append((1, "no ib-traffic bandwidth is in it (metrics ib-traffic/ib_write_bw_...:SERVER_CLIENT:0)"))
     return PairTable(tuple(rows), tuple(problems), tuple(notes))
 
 

@@ -97,6 +97,24 @@ def test_partners_of_slow_parts_are_not_blamed() -> None:
     assert {one.component.partition("/")[0] for one in found} == {"gpu001", "gpu002", "gpu003"}
 
 
+def test_healthy_hosts_are_not_blamed_when_most_pairs_have_a_slow_end() -> None:
+    slow = tuple(f"{name}/" for name in NAMES[-6:])  # six of 16: 62 % of all pairs
+    found = measured(10, lambda part, number: 0.85 if part.startswith(slow) and number > 40 else 1.0)
+    assert {one.component.partition("/")[0] for one in found} <= {*NAMES[-6:], "rack r1"}
+    assert found
+
+
+def test_one_that_fades_is_seen_beside_many_slow_ones() -> None:
+    slow = tuple(f"{name}/" for name in NAMES[-5:])
+
+    def share(part: str, number: int) -> float:
+        if part.startswith(slow):
+            return 0.85 if number > 40 else 1.0
+        return 1.0 - 0.15 * number / ROUNDS if part == "gpu003/mlx5_1" else 1.0
+
+    assert ("gpu003/mlx5_1", "drift") in {(one.component, one.kind) for one in measured(11, share)}
+
+
 def test_one_dip_is_no_proof() -> None:
     assert measured(3, bad("gpu003/mlx5_1", lambda number: 0.5 if number == 7 else 1.0)) == []
 

@@ -7,10 +7,8 @@ import pytest
 from fabric.analysis.training import (
     Job,
     Observed,
-    TrainingImpact,
     best_interval_s,
     expected_ettr,
-    impact_line,
     mttf_s,
     step_stretch,
     training_impact,
@@ -80,21 +78,15 @@ def test_without_a_failure_the_rate_is_a_bound() -> None:
     assert seen.per_host_day == pytest.approx(3 / 1000, rel=2e-3)
     impact = training_impact(Job(1024), seen)
     assert impact.bound
-    assert "MTTF at least 2.6 days" in impact_line(impact)
-    assert "no failure in 1000 host-days: rate at most 0.003 per host-day (95 %)" in impact_line(impact)
+    assert (impact.failures, impact.host_days) == (0, 1000.0)
+    assert impact.notes == ("no failure in 1,000.0 host-days: rate at most 0.003 per host-day (95 %)",)
 
 
 def test_without_a_measured_rate_nothing_is_said() -> None:
     impact = training_impact(Job(1024), None)
     assert (impact.mttf_s, impact.ettr) == (None, None)
-    assert impact_line(impact).startswith("a 1,024-GPU job on this fleet: nothing can be said; no failure rate")
+    assert impact.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)
     assert training_impact(Job(1024), Observed(0, 0.0)).mttf_s is None
-
-
-def test_the_line_that_is_shown() -> None:
-    assert impact_line(TrainingImpact(1024, 7.9 * HOUR, 0.93)) == (
-        "a 1,024-GPU job on this fleet: MTTF 7.9 h, expected ETTR 0.93"
-    )
 
 
 def test_flaps_that_end_jobs_count_as_failures() -> None:
@@ -108,13 +100,13 @@ def test_half_the_bandwidth_stretches_what_communicates() -> None:
     assert step_stretch(0.5, 0.2) == pytest.approx(1.2)
     assert step_stretch(1.0, 0.7) == 1.0
     impact = training_impact(Job(1024, communication=0.2), Observed(4, 100.0), retained=0.5)
-    assert "steps take 1.20 times as long" in impact_line(impact)
+    assert impact.step_stretch == pytest.approx(1.2)
 
 
 def test_without_the_communication_share_no_stretch_is_said() -> None:
     impact = training_impact(Job(1024), Observed(4, 100.0), retained=0.5)
     assert impact.step_stretch is None
-    assert "how much of a step waits for the network is not known" in impact_line(impact)
+    assert any("steps take up to 2.0 times as long" in note for note in impact.notes)
 
 
 @pytest.mark.parametrize(("retained", "communication"), [(0.0, 0.2), (1.1, 0.2), (0.5, -0.1), (0.5, 1.2)])

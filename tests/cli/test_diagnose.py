@@ -41,7 +41,8 @@ def test_json_names_suspects_classes_and_next_tests(tmp_path):
     assert document["outcome"] == "fail"
     (suspect,) = document["suspects"]
     assert suspect["component"] == "gpu003"
-    assert {"kind", "confidence", "evidence", "ambiguous_with"} <= set(suspect)
+    assert {"component", "kind", "confidence", "evidence", "ambiguous_with"} <= set(suspect)
+    assert {"outcome", "suspects", "classes", "next_tests"} <= set(document)
     assert document["classes"][0]["samples"] == 28
     assert document["next_tests"] == []
 

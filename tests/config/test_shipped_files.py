@@ -187,3 +187,10 @@ def test_the_pod_can_be_altered() -> None:
                 switches = [end for name in names if "--" in name for end in name.split("--")]
                 assert len(switches) == len(set(switches)), "more than one link of a switch at a time"
                 assert len(names) <= inventory.changes.blast_radius.changes
+
+
+def test_a_run_that_may_fail_a_host_notes_who_is_who() -> None:
+    """Else a validation after the repair cannot tell what was replaced."""
+    for name in ("self-check.yaml", "post-repair.yaml"):
+        scenario, _ = config.load_scenario(ROOT / "scenarios" / name)
+        assert scenario.identity, name

@@ -60,7 +60,10 @@ class RackServer:
             self._selector.register(stub, selectors.EVENT_READ)
             return
         assert isinstance(source, socket.socket)
-        data = source.recv(1 << 16)
+        try:
+            data = source.recv(1 << 16)
+        except ConnectionResetError:  # it was killed with an answer unread
+            data = b""
         if not data or len(self._asked[source]) > _LONGEST_BYTES:
             self._forget(source)
             return

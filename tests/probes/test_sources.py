@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fabric.model.sampling import SampleSettings
-from fabric.probes.sources import OPTICS, Meaning, darkest_lanes, meaning, sources_of
+from fabric.probes.sources import OPTICS, PFC, ROOT, Meaning, darkest_lanes, meaning, pfc_sums, sources_of
 from tests.conftest import dgx_platform
 
 SYS = "/sys/class/infiniband/mlx5_3"
@@ -34,6 +34,7 @@ Rx Power Type                      : Average power
         ("5:temperature.gpu", Meaning("gpu5", "gpu_c")),
         ("5:clocks.current.sm [MHz]", Meaning("gpu5", "sm_mhz")),
         ("mlx5_3:rx_dbm", Meaning("mlx5_3", "rx_dbm")),
+        ("mlx5_3:tx_pfc_us", Meaning("mlx5_3", "tx_pfc_us")),
         ("something else", None),
     ],
 )
@@ -80,3 +81,48 @@ def test_the_script_prints_the_darkest_lane(tmp_path: Path) -> None:
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     said = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=True).stdout
     assert said == darkest_lanes("mlx5_0", MODULE) == "mlx5_0:rx_dbm: -1.968\nmlx5_0:tx_dbm: 1.58\n"
+
+
+STATISTICS = """NIC statistics:
+     rx_prio0_pause: 2
+     rx_prio0_pause_duration: 10
+     rx_prio3_pause: 5000000000
+     rx_prio3_pause_duration: 4999999990
+     rx_prio3_pause_transition: 7
+     tx_prio3_pause: 1
+     tx_prio3_pause_duration: 3
+     rx_pause_ctrl_phy: 99
+"""
+
+
+def test_pauses_are_asked_for_where_they_are_judged_and_ethernet_has_them() -> None:
+    """By a tool, so not every time."""
+    for layer, number in (("infiniband", 0), ("ethernet", len(dgx_platform().rnics))):
+        _, slowly = sources_of(replace(dgx_platform(), link_layer=layer), SampleSettings(pfc=True))
+        assert sum(PFC in source.argv for source in slowly) == number
+    _, slowly = sources_of(replace(dgx_platform(), link_layer="ethernet"), SampleSettings())
+    assert not any(PFC in source.argv for source in slowly)
+
+
+def test_pauses_of_all_priorities_are_added_up() -> None:
+    """Transitions and other counters are not among them."""
+    assert sorted(pfc_sums("mlx5_3", STATISTICS).split("\n")[:-1]) == [
+        "mlx5_3:rx_pfc_frames: 5000000002",
+        "mlx5_3:rx_pfc_us: 5000000000",
+        "mlx5_3:tx_pfc_frames: 1",
+        "mlx5_3:tx_pfc_us: 3",
+    ]
+    assert pfc_sums("mlx5_3", "NIC statistics:\n     rx_packets: 5\n") == ""
+
+
+@pytest.mark.skipif(shutil.which("awk") is None, reason="no awk here")
+def test_the_script_of_pauses_adds_up_the_same(tmp_path: Path) -> None:
+    """A shell and awk, with numbers that 32 bits do not hold."""
+    tool, net = tmp_path / "ethtool", tmp_path / "mlx5_3" / "device" / "net" / "eth4"
+    tool.write_text(f'#!/bin/sh\n[ "$*" = "-S eth4" ] && cat <<\'END\'\n{STATISTICS}END\n')
+    tool.chmod(0o755)
+    net.mkdir(parents=True)
+    argv = ["sh", "-c", PFC.replace(ROOT, str(tmp_path)), "sh", "mlx5_3"]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    said = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=20).stdout
+    assert sorted(said.splitlines()) == sorted(pfc_sums("mlx5_3", STATISTICS).splitlines())

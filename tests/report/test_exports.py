@@ -158,7 +158,8 @@ def test_schema_knows_every_key_of_the_verdict(changed_run: ShownRun) -> None:
 
 
 def test_measurements_are_read_by_pandas(bad_rack: Path, bad_run: ShownRun) -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas  # heavy, and only here
+
     frame = pandas.read_parquet(bad_rack / "measurements.parquet")
     measured = {
         (m.probe_id, m.metric, m.size_bytes or 0, m.value, m.unit)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import orjson
 import pytest
+from click.testing import CliRunner
 
-from fabric import app, app_report
+from fabric import app, app_judge, app_report
+from fabric.cli.main import main
 from fabric.report import kept_verdict
 from fabric.report.derived import keep_verdict, write_reports
 from fabric.report.html.page import page
+from fabric.report.kept_results import packed, unpacked
 from fabric.report.kept_verdict import FILE, kept_text
 from fabric.report.shown_run import ShownRun
 
@@ -34,7 +38,7 @@ def test_what_is_kept_is_what_was_judged(kept: Path) -> None:
 
 
 def test_reports_are_made_without_judging(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_report, "reopened", None)
+    monkeypatch.setattr(app_report, "_reopened", None)
     assert "gpu002/mlx5_3" in app_report.make_reports(kept).read_text()
 
 
@@ -74,3 +78,30 @@ def test_a_run_keeps_its_verdict_with_its_reports(bad_run: ShownRun, kept: Path)
     (kept / FILE).unlink()
     write_reports(bad_run, kept)
     assert (kept / FILE).is_file()
+
+
+def test_the_console_shows_what_was_kept_and_judges_nothing(
+    kept: Path, bad_rack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = CliRunner().invoke(main, ["report", str(bad_rack)], standalone_mode=False)
+    for name in ("analyze", "reopened", "concluded"):
+        monkeypatch.setattr(app_judge, name, None)
+    shown = CliRunner().invoke(main, ["report", str(kept)], standalone_mode=False)
+    assert shown.exception is None
+    assert (shown.return_value, shown.output) == (1, judged.output.replace(str(bad_rack), str(kept)))
+
+
+def test_results_that_do_not_add_up_are_no_verdict(kept: Path) -> None:
+    document = orjson.loads((kept / FILE).read_bytes())
+    values = unpacked("d", document["results"]["values"])
+    values.append(1.0)
+    document["results"]["values"] = packed(values)
+    (kept / FILE).write_bytes(orjson.dumps(document))
+    assert app_report.as_kept(kept) is None
+
+
+def test_training_is_kept_too(kept: Path) -> None:
+    found = app_report.as_kept(kept)
+    assert found is not None
+    assert found.judged.verdict.training is not None
+    assert found.judged.verdict.training == app.reopened(kept).judged.verdict.training

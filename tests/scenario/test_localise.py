@@ -55,6 +55,8 @@ def named(judged: JudgedRun) -> list[str]:
         ("gpu017/pcie1:slow=0.6", "gpu017/pcie1"),
         ("su2-leaf4:slow=0.9", "su2-leaf4"),
         ("su1-leaf6--spine03:slow=0.7", "su1-leaf6--spine03"),
+        ("su1-leaf6->spine03:slow=0.25", "su1-leaf6--spine03"),
+        ("spine05->su3-leaf1:slow=0.9", "su3-leaf1--spine05"),
         ("spine05:slow=0.95", "spine05"),
     ],
 )

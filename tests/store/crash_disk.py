@@ -9,8 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-VARIANTS = ("all survives", "nothing unsynced", "half of what was unsynced", "history only", "outputs only")
-"""What becomes of what was not made durable; the last two: of one kind of file all of it, of the others nothing."""
+VARIANTS = ("all survives", "nothing unsynced", "half of what was unsynced", "a hole", "history only", "outputs only")
+"""
+What becomes of what was not made durable. A hole: its first half reads as zeros, the second half is there. The last
+two: of one kind of file all of it, of the others nothing.
+"""
 
 
 @dataclass
@@ -24,7 +27,8 @@ class Trace:
         """To be put where a module has its ``os``."""
         names = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
         own = {"open": self._open, "write": self._write, "fsync": self._fsync, "rename": self._rename}
-        return SimpleNamespace(**{**names, **own, "ftruncate": self._ftruncate})
+        more = {"ftruncate": self._ftruncate, "pwrite": self._pwrite, "unlink": self._unlink}
+        return SimpleNamespace(**{**names, **own, **more})
 
     def _note(self, what: str, path: Path, value: Any = None) -> None:
         if path == self.root or self.root in path.parents or path in self.root.parents:
@@ -42,6 +46,16 @@ class Trace:
     def _write(self, fd: int, data: bytes) -> int:
         self._note("write", _path(fd), bytes(data))
         return os.write(fd, data)
+
+    def _pwrite(self, fd: int, data: bytes, place: int) -> int:
+        self._note("write_at", _path(fd), (place, bytes(data)))
+        return os.pwrite(fd, data, place)
+
+    def _unlink(self, path: Any) -> None:
+        there = Path(path).exists()
+        Path(path).unlink()
+        if there:
+            self._note("unlink", Path(path))
 
     def _fsync(self, fd: int) -> None:
         self._note("sync", _path(fd))
@@ -82,6 +96,14 @@ class Disk:
     def _write(self, path: Path, data: bytes) -> None:
         self._cached[path].cached += data
 
+    def _write_at(self, path: Path, what: tuple[int, bytes]) -> None:
+        place, data = what
+        before = self._cached[path].cached.ljust(place, b"\0")
+        self._cached[path].cached = before[:place] + data + before[place + len(data) :]
+
+    def _unlink(self, path: Path, _: Any) -> None:
+        del self._cached[path]
+
     def _cut(self, path: Path, size: int) -> None:
         self._cached[path].cached = self._cached[path].cached[:size]
 
@@ -111,9 +133,12 @@ class Disk:
         }
 
     def _content(self, path: Path, file: _File, variant: str) -> bytes:
+        if variant == "all survives":
+            return file.cached
         rest = file.cached.removeprefix(file.synced)
+        if variant == "a hole":
+            return file.synced + bytes(len(rest) // 2) + rest[len(rest) // 2 :]
         kept = {
-            "all survives": len(rest),
             "half of what was unsynced": len(rest) // 2,
             "history only": len(rest) if path.suffix == ".jsonl" else 0,
             "outputs only": 0 if path.suffix == ".jsonl" else len(rest),

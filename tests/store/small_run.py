@@ -19,6 +19,7 @@ SCENARIO = """\
 name: small
 inventory: {inventory}
 hosts: gpu[001-002]
+sample: {{every: 5s}}
 phases:
   - name: before
     probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]

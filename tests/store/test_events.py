@@ -101,3 +101,12 @@ def test_after_a_full_disk_there_is_neither_a_torn_line_nor_a_gap(
     log.append("three", 3.0, {})
     log.close()
     assert [event["event"] for event in read_events(tmp_path / "e")] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_what_stands_behind_a_page_that_never_reached_the_disk_is_torn(tmp_path: Path, lines: int) -> None:
+    """It reads as zeros; all behind it was of the same write, and nothing followed from it."""
+    whole = write(tmp_path / "e", 4).splitlines(keepends=True)
+    hole = bytes(len(whole[lines]))
+    (tmp_path / "e").write_bytes(b"".join(whole[:lines]) + hole[:-3] + b"".join(whole[lines + 1 :]))
+    assert len(list(read_events(tmp_path / "e"))) == lines

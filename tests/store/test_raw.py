@@ -23,7 +23,7 @@ def keep(raw: RawOutput, probe: str, attempt: int, text: str) -> None:
 def test_an_entry_behind_a_torn_one_begins_its_own_line(tmp_path: Path) -> None:
     (tmp_path / "raw" / "a").mkdir(parents=True)
     (tmp_path / "raw" / "a" / "h.out").write_text("=== a/h/p attempt 1\n$ [h] to")
-    raw = RawOutput(tmp_path / "raw")
+    raw = RawOutput(tmp_path)
     keep(raw, "a/h/p", 2, "good\n")
     raw.flush()
     lines = (tmp_path / "raw" / "a" / "h.out").read_text().splitlines()
@@ -35,7 +35,7 @@ def test_an_entry_behind_a_torn_one_begins_its_own_line(tmp_path: Path) -> None:
 def test_after_a_full_disk_each_entry_is_there_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    raw = RawOutput(tmp_path / "raw")
+    raw = RawOutput(tmp_path)
     keep(raw, "a/h/p", 1, "one\n")
     raw.flush()
     with monkeypatch.context() as patch:

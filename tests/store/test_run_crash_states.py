@@ -8,6 +8,7 @@ yet durable, the run is loaded from what is left, and resumed from each differen
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +18,20 @@ import orjson
 import pytest
 
 from fabric.model.outcome import Outcome
-from fabric.store import durable, events, journal, raw
+from fabric.store import durable, events, journal, raw, raw_log, samples_log
 from fabric.store.events import read_events
+from fabric.store.raw import raw_entries
 from fabric.store.run_document import read_run
+from fabric.store.samples import read_samples
 from fabric.store.so_far import so_far
 from tests.store.crash_disk import Disk, Trace, crashes
 from tests.store.small_run import begin, begun_after, finished, go_on, scenario
+
+WHOLE = re.compile(r"Avg bus bandwidth[^$]*\[exit 0 after [0-9.]+ s\]\n\Z")
+"""The end of what every probe of the small run prints."""
+
+WRITERS = (durable, events, journal, raw, raw_log, samples_log)
+"""What writes to the run's directory while it goes on."""
 
 
 def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
@@ -30,15 +39,24 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     folder.mkdir()
     trace = Trace(folder)
     with monkeypatch.context() as patch:
-        for module in (durable, events, journal, raw):
+        for module in WRITERS:
             patch.setattr(module, "os", trace.namespace())
         begin(folder)
     return trace
 
 
+LEFT_OUT = {
+    "no fsync of the history": "events.jsonl",
+    "no fsync of the outputs": raw_log.FILE,
+    "no fsync of the run's folder": "",
+}
+
+
 def _is(step: tuple[str, Path, Any], wrong: str) -> bool:
+    """Whether it is a step that a program of this mistake would not do."""
     what, path, _ = step
-    return what == "sync" and (path.suffix == ".jsonl" if wrong == "no fsync" else not path.suffix)
+    name = "" if not path.suffix else path.name
+    return bool(wrong) and what == "sync" and name == LEFT_OUT[wrong]
 
 
 def acknowledged(trace: Trace, count: int) -> set[str]:
@@ -66,12 +84,20 @@ def put(files: Mapping[Path, bytes], root: Path, folder: Path) -> Path | None:
 
 
 def lost(trace: Trace, count: int, files: Mapping[Path, bytes], folder: Path) -> set[str]:
-    """What was acknowledged and is not there; raises when a file is not readable."""
+    """What was acknowledged and is not there, the result or what it printed; raises when a file is not readable."""
     run = put(files, trace.root, folder)
     if run is None:
         return acknowledged(trace, count)
     read_run(run)
-    return acknowledged(trace, count) - set(finished(run))
+    read_samples(run)
+    there = {name for name, event in finished(run).items() if printed(run, name, event["attempt"])}
+    return acknowledged(trace, count) - there
+
+
+def printed(run: Path, probe: str, attempt: int) -> bool:
+    """Whether what its commands printed is there, to the last word."""
+    entries = [f"=== {text}" for text in raw_entries(run, probe).split("=== ")[1:]]
+    return any(text.startswith(f"=== {probe} attempt {attempt}\n") and WHOLE.search(text) for text in entries)
 
 
 @pytest.mark.timeout(300)
@@ -93,18 +119,21 @@ def test_no_crash_loses_an_acknowledged_result(tmp_path: Path, monkeypatch: pyte
         shutil.copy(scenario(tmp_path / "whole"), folder / "small.yaml")
         assert go_on(folder).verdict.outcome is Outcome.PASS, (count, variant)
         assert len(finished(run)) == 6
+        assert all(printed(run, name, event["attempt"]) for name, event in finished(run).items()), (count, variant)
+        assert not (run / raw_log.FILE).exists()
         assert not begun_after(run, len(history)).intersection(done.results), (count, variant)
     assert states > 60
     assert len(resumed) > 15
 
 
-@pytest.mark.parametrize("wrong", ["", "no fsync", "no folder fsync"])
+@pytest.mark.parametrize("wrong", ["", *LEFT_OUT])
 def test_a_wrong_order_is_caught(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the fsync of the lines, or of the folders, a run that ended may be gone; with both it is all there."""
+    """Without the fsync of the lines, of the outputs, or of the folder something is lost; with all of them nothing."""
     trace = recorded(tmp_path / "whole", monkeypatch)
-    believed = acknowledged(trace, len(trace.steps))
-    assert len(believed) == 6
-    steps = [step for step in trace.steps if not (wrong and _is(step, wrong))]
-    run = put(Disk(trace.root, steps).after_crash("nothing unsynced"), trace.root, tmp_path / "crash")
-    kept = set() if run is None else set(finished(run))
-    assert (believed <= kept) == (not wrong)
+    assert len(acknowledged(trace, len(trace.steps))) == 6
+    something = False
+    for count in range(0, len(trace.steps) + 1, 2):
+        steps = [step for step in trace.steps[:count] if not _is(step, wrong)]
+        disk = Disk(trace.root, steps).after_crash("nothing unsynced")
+        something = something or bool(lost(trace, count, disk, tmp_path / "crash"))
+    assert something == bool(wrong)

@@ -95,3 +95,22 @@ def test_the_table_holds_every_change(tmp_path: Path) -> None:
     rows = pq.read_table(tmp_path / TABLE).to_pylist()
     assert len(rows) == 6
     assert {"host": "gpu001", "part": "mlx5_0", "name": "link_downed", "at_s": 20.0, "value": 7.0} in rows
+
+
+def test_a_full_disk_leaves_no_torn_block_before_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What found no room is written with the next block, because later lines speak of its numbers."""
+    from fabric.store import durable
+    from fabric.store.samples_log import FILE, SampleLog
+    from tests.store.full_disk import full_disk
+
+    log = SampleLog(tmp_path / FILE, 1.0)
+    key = [("mlx5_0", "link_downed")]
+    log.add("gpu001", 0.0, key, [1])
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "os", full_disk("short write"))
+        with pytest.raises(StoreError, match="No space left"):
+            log.add("gpu001", 100.0, key, [2])
+    log.add("gpu001", 200.0, key, [3])
+    log.close()
+    (course,) = read_samples(tmp_path).courses.values()
+    assert course.values == [1, 2, 3]

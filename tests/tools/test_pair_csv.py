@@ -46,8 +46,8 @@ def test_a_column_may_hold_the_unit():
         ("a,b,valeu\nx,y,1\n", 1, "did you mean 'value'"),
         ("a,b,value_gbps,size\nx,y,1,big\n", 2, "expected a size"),
         ("a,value_gbps\nx,1\n", 1, "no column b"),
-        ("a,b,value_gbps\n", 0, "no rows"),
-        ("", 0, "no rows"),
+        ("a,b,value_gbps\n", 1, "no rows"),
+        ("", 1, "no rows"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_line(text, line, said):

@@ -125,6 +125,26 @@ def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
     assert failed.rows == ()
 
 
+def test_a_table_without_names_is_refused_where_it_begins():
+    """Whoever looks for the mistake finds the table, not the top of a long log."""
+    assert pair_perftest.parse("starting\n\n" + PERFTEST, "run7.txt").problems[0][0] == 8
+    log = (
+        "starting\n#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n"
+        "  8589934592    2147483648     float     sum      -1    44012  195.17  365.95      0\n"
+    )
+    (problem,) = pair_nccl.parse(log).problems
+    assert problem == (2, "expected Rank lines of two hosts, got 0 (none)")
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captured outputs here")
+def test_every_refusal_of_a_captured_log_has_a_line():
+    files = [file for tool in ("nccl-tests", "perftest") for file in sorted((SAMPLES / tool).iterdir())]
+    tables = [(file.name, read(file.read_text("utf-8", "replace"), "auto", file.name)) for file in files]
+    assert len([name for name, table in tables if table.problems]) > 20
+    assert not [name for name, table in tables if any(line < 1 for line, _ in table.problems)]
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -146,11 +166,13 @@ def test_clusterkits_json_is_refused_by_name():
     assert "bandwidth.txt" in read('{"bandwidth": []}', "auto", "bandwidth.json").problems[0][1]
 
 
-@given(st.text(max_size=200), st.sampled_from(FORMATS))
-def test_no_reader_ever_raises(text, name):
+@given(st.text(max_size=200), st.sampled_from(FORMATS), st.sampled_from(["a--b.txt", "run7.txt"]))
+def test_no_reader_ever_raises_and_every_problem_has_a_line(text, name, file_name):
     for whole in (text, CLUSTERKIT[:60] + text, MPIGRAPH[:180] + text, PERFTEST[:200] + text, superbench() + text):
-        table = read(whole, name, "a--b.txt")
+        table = read(whole, name, file_name)
         assert table.rows or table.problems or table.notes
+        lines = max(len(whole.splitlines()), 1)
+        assert all(1 <= line <= lines for line, _ in table.problems)
 
 
 @given(st.sampled_from([CLUSTERKIT, MPIGRAPH, superbench(**{TRAFFIC: 48.5})]), st.data())

@@ -77,15 +77,15 @@ def decode(evidence: Evidence, components: Components) -> Decoded:
     penalties = components.penalties
     slow = slow_samples(evidence)
     many = bool(slow.mean() > MANY)
-    losses = _searched(_start(evidence, slow, penalties) if many else {}, evidence, penalties)
+    losses = _searched(_start(evidence, slow, penalties, components) if many else {}, evidence, penalties)
     if many:
         penalties = _learnt(losses, components)
-        losses = _searched(_start(evidence, slow, penalties), evidence, penalties)
+        losses = _searched(_start(evidence, slow, penalties, components), evidence, penalties)
     losses = _swapped(losses, evidence, penalties)
     leads = dict[int, float]()
     if many:
         losses, leads = _split(losses, evidence, slow, penalties, components)
-    return _decoded(losses, evidence, penalties, leads)
+    return _decoded(losses, evidence, penalties, leads, components)
 
 
 def _split(
@@ -100,7 +100,7 @@ def _split(
     for leaf in [c for c in losses if components.kinds[c] == "leaf"]:
         banned = penalties.copy()
         banned[components.leaf == components.leaf[leaf]] = NEVER  # its uplinks too: they would stand in for it
-        apart = _searched(_start(evidence, slow, banned), evidence, banned)
+        apart = _searched(_start(evidence, slow, banned, components), evidence, banned)
         lead = _cost(apart, evidence, penalties) - _cost(losses, evidence, penalties)
         if lead < 0:
             losses = apart
@@ -115,10 +115,10 @@ def _cost(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> fl
     return float(misfit + sum(penalties[component] for component in losses))
 
 
-def _start(evidence: Evidence, slow: Bools, penalties: Floats) -> dict[int, float]:
+def _start(evidence: Evidence, slow: Bools, penalties: Floats, components: Components) -> dict[int, float]:
     """What SCOMP finds, with losses."""
     nothing = np.zeros(len(evidence.ratio))
-    found = {c: evidence.gain_of(c, nothing)[1] for c in scomp(evidence, slow, penalties)}
+    found = {c: evidence.gain_of(c, nothing)[1] for c in scomp(evidence, slow, penalties, components.part)}
     return _settled({c: loss for c, loss in found.items() if loss > 0}, evidence, penalties)
 
 
@@ -180,9 +180,11 @@ def _swapped(losses: dict[int, float], evidence: Evidence, penalties: Floats) ->
     return losses
 
 
-def _decoded(losses: dict[int, float], evidence: Evidence, penalties: Floats, leads: dict[int, float]) -> Decoded:
+def _decoded(
+    losses: dict[int, float], evidence: Evidence, penalties: Floats, leads: dict[int, float], components: Components
+) -> Decoded:
     explained = evidence.explained(losses)
-    blamed = [_blamed(component, losses, evidence, penalties) for component in losses]
+    blamed = [_blamed(component, losses, evidence, penalties, components) for component in losses]
     blamed = [replace(one, margin=min(one.margin, leads.get(one.component, np.inf))) for one in blamed]
     gains, _ = replace(evidence, least_loss=_OPEN_LOSS * evidence.least_loss).gains(explained)
     gains[list(losses)] = 0.0
@@ -194,22 +196,27 @@ def _decoded(losses: dict[int, float], evidence: Evidence, penalties: Floats, le
     )
 
 
-def _blamed(component: int, losses: dict[int, float], evidence: Evidence, penalties: Floats) -> Blamed:
-    """How sure one component is, against being good and against every other in its place."""
+def _blamed(
+    component: int, losses: dict[int, float], evidence: Evidence, penalties: Floats, components: Components
+) -> Blamed:
+    """How sure one component is, against being good and against every other part in its place."""
     gains, _ = evidence.gains(evidence.explained(losses, without=component))
     net = gains - penalties
     mine = float(net[component])
     others = net.copy()
     others[list(losses)] = -np.inf
+    others[components.part == components.part[component]] = -np.inf
     rival = float(others.max(initial=-np.inf))
     near = np.flatnonzero(others > mine - CERTAIN)
     near = near[others[near] > 0]
+    near = near[np.argsort(-others[near], kind="stable")]
+    near = near[np.sort(np.unique(components.part[near], return_index=True)[1])]  # the best of each part
     weight = 1.0 + np.exp(-max(mine, -50.0)) + float(np.exp(np.clip(others[near] - mine, -50, 50)).sum())
     return Blamed(
         component,
         losses[component],
         margin=mine - max(rival, 0.0),
         confidence=float(min(1.0 / weight, SURE)),
-        rivals=tuple(int(c) for c in near[np.argsort(-others[near], kind="stable")][:_RIVALS]),
+        rivals=tuple(int(c) for c in near[:_RIVALS]),
         gain=mine,
     )

@@ -13,7 +13,8 @@ from fabric.analysis.pairs.matrix import matrix_of
 from fabric.analysis.pairs.merge import merged
 from fabric.analysis.pairs.planes import planes_of
 from fabric.analysis.pairs.samples import PairSamples
-from fabric.analysis.pairs.targeted import targeted, to_settle
+from fabric.analysis.pairs.settle import to_settle
+from fabric.analysis.pairs.targeted import targeted
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology

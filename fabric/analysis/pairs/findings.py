@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabric.analysis.pairs.components import DIRECTIONS, LINKS
 from fabric.analysis.pairs.decode import CERTAIN, Blamed
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.samples import UNKNOWN, Bools, Ints
@@ -15,6 +16,8 @@ _TEXT = {
     "host_tx": "what the host sends is slow, what it receives is not: look at its transmit side",
     "host_rx": "what the host receives is slow, what it sends is not: look at its receive side, PCIe and memory first",
     "link": "one uplink of the leaf",
+    "link_up": "one uplink of the leaf, in one direction: from the leaf to the spine",
+    "link_down": "one uplink of the leaf, in one direction: from the spine to the leaf",
     "leaf": "the leaf switch: every host under it shows it, to every other",
     "spine": "the spine switch: every pair that crosses it is slow",
     "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
@@ -25,6 +28,10 @@ _NEXT = {
     "host_tx": "compare transmit counters with the leaf port's receive errors; swap the cable first",
     "host_rx": "check receive counters (out_of_buffer, PCIe width), then the leaf port's transmit side",
     "link": "read both ports of the uplink (BER, width); swap the cable first",
+    "link_up": "read what the spine's port receives (BER, symbol errors) and what the leaf's sends; "
+    "swap the cable first",
+    "link_down": "read what the leaf's port receives (BER, symbol errors) and what the spine's sends; "
+    "swap the cable first",
     "leaf": "look at the leaf switch first: all hosts on it show the same",
     "spine": "look at the spine switch and its line card first",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
@@ -64,11 +71,14 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     said = [
         _TEXT[kind],
         f"{slow} of {len(of_it)} samples through it are slow{where}, with {partners} different hosts: {level}",
+        *_by_direction(blamed, fitted),
         f"slowest: {_named(fitted, int(of_it[0]))}",
         f"{blamed.margin:.1f} nats ahead of the next explanation",
     ]
     if host != UNKNOWN and samples.rail is not None:
         kind = "rnic"
+    elif kind in LINKS:
+        kind = "link"
     return Suspect(
         component=components.names[blamed.component],
         kind="host" if kind.startswith("host") else kind,
@@ -79,6 +89,25 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         next_step=_NEXT[components.kinds[blamed.component]],
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
     )
+
+
+def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
+    """How many samples were slow in each direction of a part, where the directions can be told apart."""
+    components, samples, evidence = fitted.components, fitted.samples, fitted.evidence
+    mine = np.flatnonzero(components.part == components.part[blamed.component]).tolist()
+    said = []
+    for one in mine:
+        kind = components.kinds[one]
+        if kind not in DIRECTIONS:
+            continue
+        name = components.names[one]
+        if kind in LINKS:
+            leaf, spine = samples.leaves[components.leaf[one]], samples.spines[components.spine[one]]
+            name = f"{leaf}->{spine}" if kind == "link_up" else f"{spine}->{leaf}"
+        of_it = evidence.samples_of(one)
+        slow = int((evidence.ratio[of_it] < 1 - blamed.loss / 2).sum())
+        said.append(f"{name} {slow} of {len(of_it)} slow" if len(of_it) else f"{name} not measured")
+    return [f"by direction: {', '.join(said)}"] if said else []
 
 
 def _named(fitted: Fitted, sample: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fabric.analysis.pairs.of_run import Measured, RunPlane, lids_of, measured_in, run_planes
-from fabric.analysis.pairs.schedule import next_round
+from fabric.analysis.pairs.schedule import FIRST_ROUNDS, next_round
 from fabric.analysis.pairs.targeted import verifying
 from fabric.model.diagnosis import PairTest
 from fabric.model.follow_up import Limits
@@ -70,8 +70,9 @@ class FurtherRounds:
         number = found.state.rounds
         made: list[Probe] = []
         for test in _tests(found, settings):
-            # Under a leaf the direction is ours to choose; across leaves it decides the path.
-            reverse = number % 2 == 1 and leaf[test.a] == leaf[test.b]
+            # Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and
+            # of those after them the first host is to send.
+            reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
             made += pairwise.probes_of(
                 spec, test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
             )

@@ -7,20 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fabric.analysis.pairs.as_a_whole import below_as_a_whole, whole_suspects
+from fabric.analysis.pairs.classes_said import classes_said
+from fabric.analysis.pairs.components import LINKS
 from fabric.analysis.pairs.diagnose import LEAST_HOSTS, doubts, rails_of, where_text
 from fabric.analysis.pairs.findings import suspects_of
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.inside import Inside
 from fabric.analysis.pairs.merge import merged
 from fabric.analysis.pairs.of_run import RunPlane, measured_in, run_planes
-from fabric.analysis.pairs.targeted import targeted, to_settle
+from fabric.analysis.pairs.settle import not_crossed, to_settle
+from fabric.analysis.pairs.targeted import targeted
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes import pairwise
 
-_MOST_PROBES = 20
+_MOST_PROBES, _NAMES_MOST = 20, 6
 _BLIND = (
     "which uplinks and spine a pair crossed is not known (adaptive routing or ECMP, or the tables were not read): "
     "they are not in the model, only all uplinks of a leaf together"
@@ -84,17 +88,34 @@ def pair_findings(
         for suspect in _with_whole_hosts(found, enough, ids)
         if suspect.outcome is Outcome.FAIL and not within.explains(suspect)
     ]
+    wholes = [below_as_a_whole(one.fitted, wheres[id(one)], one.run.probe_ids, verdicts) for one in enough]
+    below = [whole for whole in wholes if whole is not None]
+    suspects += whole_suspects(below)
     unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
     open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
     for one in enough:
         open_ += doubts(one.fitted, wheres[id(one)], _floor(one))
+        open_ += _not_crossed(one, wheres[id(one)])
     blind = any(one.fitted.samples.crosses.any() and not one.fitted.samples.spines for one in enough)
     return PairFindings(
         suspects=tuple(suspects),
-        verdicts={name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
+        verdicts={one.probe_id: one for whole in below for one in whole.slow}
+        | {name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
         open=tuple(dict.fromkeys(open_)),
-        notes=(_BLIND,) if blind else (),
+        notes=(*classes_said((one.kind, one.fitted) for one in enough), *([_BLIND] if blind else [])),
     )
+
+
+def _not_crossed(one: _Decoded, where: str) -> list[tuple[Outcome, str]]:
+    """Uplinks that are in use and that no good pair crossed, in one direction or both."""
+    components = one.fitted.components
+    missing = [c for c in not_crossed(one.fitted, one.run.state.routes) if components.kinds[c] in LINKS]
+    if not missing:
+        return []
+    names = list(dict.fromkeys(components.names[c] for c in missing))
+    more = f" and {len(names) - _NAMES_MOST} more" if len(names) > _NAMES_MOST else ""
+    text = f"{len(missing)} directions of uplinks are not cleared{where}, for no good pair crossed them: "
+    return [(Outcome.INCONCLUSIVE, f"{text}{', '.join(names[:_NAMES_MOST])}{more}; more rounds are needed")]
 
 
 def _floor(one: _Decoded) -> float:

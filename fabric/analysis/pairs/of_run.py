@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.analysis.pairs.schedule import State
-from fabric.analysis.pairs.targeted import VERIFY, Routes
+from fabric.analysis.pairs.settle import Routes
+from fabric.analysis.pairs.targeted import VERIFY
 from fabric.model.diagnosis import PairTest
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology

@@ -22,7 +22,8 @@ class PairSamples:
     What was measured between hosts: sample *i* is *gbps[i]* from host *a[i]* to host *b[i]* (indexes into *hosts*).
 
     *leaf* holds the leaf switch of each host (an index into *leaves*), *via* the spine that each sample crossed (an
-    index into *spines*); UNKNOWN where it is not known. *directed*: the samples say which end sent. *rail* is the name
+    index into *spines*); UNKNOWN where it is not known. *directed*: the samples say which end sent. *one_way*: that is
+    certain, for it is how we measured; the order of a file's two columns may be nobody's intention. *rail* is the name
     of the RNIC or rail that was measured, None when the samples are of whole hosts.
     """
 
@@ -36,6 +37,7 @@ class PairSamples:
     via: Ints
     directed: bool = False
     rail: str | None = None
+    one_way: bool = False
 
     @cached_property
     def crosses(self) -> Bools:
@@ -46,8 +48,13 @@ class PairSamples:
 
     @cached_property
     def both_ways(self) -> bool:
-        """Whether most pairs were measured in both directions, so that sending and receiving can be told apart."""
+        """Whether most pairs were measured in both directions."""
         if not self.directed or not len(self.a):
             return False
         pairs = set(zip(self.a.tolist(), self.b.tolist(), strict=True))
         return sum((b, a) in pairs for a, b in pairs) >= len(pairs) / 2
+
+    @property
+    def tells_ways(self) -> bool:
+        """Whether the two directions of a part can be told apart."""
+        return self.one_way or self.both_ways

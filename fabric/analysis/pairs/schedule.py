@@ -14,7 +14,8 @@ import numpy as np
 
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
-from fabric.analysis.pairs.targeted import Routes, targeted, to_settle
+from fabric.analysis.pairs.settle import Routes
+from fabric.analysis.pairs.targeted import covering
 from fabric.model.diagnosis import PairTest
 from fabric.probes.pair_rounds import across_leaves, under_leaves
 
@@ -65,6 +66,7 @@ class State:
             spines=self.spines,
             via=np.array([spine[test.via] if test.via else UNKNOWN for test, _ in self.results], dtype=np.int64),
             directed=self.directed,
+            one_way=self.directed,
             rail=self.rail,
         )
 
@@ -74,14 +76,15 @@ class State:
 
 
 def next_round(state: State) -> tuple[PairTest, ...]:
-    """The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run."""
+    """
+    The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
+
+    Until everything was measured no verdict stands: a direction that no test went through is not cleared.
+    """
     if state.rounds == 0:
         return tuple(under_leaves(state.leaves))
     if state.rounds < FIRST_ROUNDS:
         return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
     if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
-    fitted = state.fitted()
-    if not to_settle(fitted):
-        return ()
-    return tuple(targeted(fitted, state.routes))
+    return tuple(covering(state.fitted(), state.routes))

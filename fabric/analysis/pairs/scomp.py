@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from fabric.analysis.pairs.likelihood import Evidence
-from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats
+from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats, Ints
 
 NEVER = 1e9
 """The penalty, in nats, of a component that shall not be considered."""
@@ -23,12 +23,13 @@ ENOUGH = 0.8
 """A component may be bad when at least this share of its samples is slow (a choice: noise lets a few pass)."""
 
 
-def scomp(evidence: Evidence, slow: Bools, penalties: Floats) -> list[int]:
-    """The components found, certain ones first."""
+def scomp(evidence: Evidence, slow: Bools, penalties: Floats, part: Ints) -> list[int]:
+    """The components found, certain ones first; *part* as in ``Components``: a whole stands for its directions."""
     width = evidence.paths.shape[1]
     counts = np.maximum(evidence.counts, 1)
     bad = np.bincount(_flat(evidence.paths[slow]), minlength=evidence.components)
     possible = (bad >= ENOUGH * counts) & (bad > 0) & (penalties < NEVER)
+    possible &= (part == np.arange(len(part))) | ~possible[part]
     if not possible.any():
         return []
     paths = evidence.paths[slow]

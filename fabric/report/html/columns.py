@@ -48,10 +48,10 @@ def table(run: ShownRun, normal: Mapping[Label, float]) -> dict[str, Any]:
         columns["who"].append(who.of(row.probe.hosts))
         columns["what"].append(what.of((row.probe.phase, row.probe.kind, _own(row), _name(row))))
         columns["limit"].append(limits.of(row.verdict.limit_gbps))
-        columns["shape"].append(shapes.of(tuple((m.metric, m.size_bytes, m.unit) for m in measured)))
+        columns["shape"].append(shapes.of(tuple([(m.metric, m.size_bytes, m.unit) for m in measured])))
         columns["reason"].append(_reason(row, reasons))
         columns["outcome"].append(_OUTCOMES.index(row.verdict.outcome))
-        values.extend(m.value for m in measured)
+        values.extend([m.value for m in measured])
     return {
         "outcomes": [outcome.value for outcome in _OUTCOMES],
         "hosts": [visible(host) for host in run.judged.scenario.hosts],

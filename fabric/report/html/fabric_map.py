@@ -15,6 +15,7 @@ from fabric.report.html.svg import line, mark, picture, rect, tag, text
 from fabric.report.shown_run import ShownRun
 
 _WIDTH = 1080.0
+_MARGIN = 10.0  # a mark at the first or last one must not be cut
 _MOST_EDGES = 700
 """More cables than this are not drawn one by one; only those that something happened to."""
 
@@ -65,11 +66,11 @@ def _tiers(topology: Topology, hosts: Sequence[str]) -> list[_Tier]:
 
 def _tier(name: str, y: float, names: Sequence[str]) -> _Tier:
     step = _step(len(names))
-    return _Tier(name, y, tuple(names), {one: (step * (index + 0.5), y) for index, one in enumerate(names)})
+    return _Tier(name, y, tuple(names), {one: (_MARGIN + step * (index + 0.5), y) for index, one in enumerate(names)})
 
 
 def _step(count: int) -> float:
-    return _WIDTH / max(count, 1)
+    return (_WIDTH - 2 * _MARGIN) / max(count, 1)
 
 
 def _cables(topology: Topology, hosts: Sequence[str], places: Mapping[str, Place]) -> Iterator[Markup]:

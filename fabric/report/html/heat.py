@@ -46,7 +46,7 @@ def heat_map(run: ShownRun, normal: Mapping[Label, float]) -> HeatMap:
         label = label_of(row)
         columns[label] = None
         own = cells.setdefault(row.probe.hosts[0], {})
-        cell = Cell(share_of(row, normal), row.verdict.outcome, row)
+        cell = Cell(share_of(row, normal, label), row.verdict.outcome, row)
         if label not in own or _badness(cell) > _badness(own[label]):
             own[label] = cell
     told = {label for own in cells.values() for label, cell in own.items() if _tells(cell)}
@@ -77,7 +77,8 @@ def worst_share(own: Iterable[Cell]) -> tuple[float | None, Outcome]:
     shares: list[float] = []
     outcome = Outcome.PASS
     for cell in own:
-        outcome = cell.outcome if cell.outcome.rank > outcome.rank else outcome
+        if cell.outcome is not outcome and cell.outcome.rank > outcome.rank:
+            outcome = cell.outcome
         if cell.share is not None:
             shares.append(cell.share)
     return min(shares, default=None), outcome

@@ -35,6 +35,7 @@ from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
+from fabric.report.training_text import impact_line, is_known
 from fabric.report.verdict_json import counts, exit_code
 from fabric.report.visible import visible
 
@@ -133,6 +134,8 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "probes": f"{len(verdict.probes):,}",
         "reasons": verdict.reasons,
         "exit_code": exit_code(verdict),
+        "training": impact_line(verdict.training) if verdict.training else "",
+        "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
         "judged": judged,
         "run": run,
         "outcomes": list(Outcome),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -18,6 +19,7 @@ LOW = 0.95
 
 _SIZE = 560.0
 _LEFT, _TOP = 90.0, 90.0
+_RIGHT = 52.0  # the last name leans out
 _MOST_NAMES = 48
 
 Pair = tuple[str, str]
@@ -34,12 +36,29 @@ class PairMatrix:
 
 
 def pair_matrices(run: ShownRun) -> list[PairMatrix]:
-    """One matrix for each phase and kind in which two hosts measure together, at least three pairs."""
+    """
+    One matrix for each written phase and kind in which two hosts measure together, at least three pairs.
+
+    The rounds of a phase are one picture: of each pair the least counts.
+    """
     groups: dict[tuple[str, str], list[Row]] = {}
+    written = _names(run)
     for row in run.rows:
         if len(row.probe.hosts) == 2:
-            groups.setdefault((row.probe.phase, row.probe.kind), []).append(row)
+            groups.setdefault((written.get(row.probe.phase, row.probe.phase), row.probe.kind), []).append(row)
     return [_matrix(f"{kind} in {phase}", rows, run) for (phase, kind), rows in groups.items() if len(rows) >= 3]
+
+
+def _names(run: ShownRun) -> dict[str, str]:
+    """What each phase is called together with its further rounds."""
+    rounds = Counter((phase.written, phase.where) for phase in run.judged.scenario.phases)
+    names = {}
+    for phase in run.judged.scenario.phases:
+        key = (phase.written, phase.where)
+        where = "".join(f", {name}={value}" for name, value in phase.where)
+        several = f"{rounds[key]} rounds of {phase.written}{where}"
+        names[phase.name] = several if rounds[key] > 1 else phase.name
+    return names
 
 
 def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
@@ -100,7 +119,7 @@ def draw(matrix: PairMatrix) -> Markup:
             parts.append(rect(x, y, size, size, colour_class(share), f"{a} and {b}: {said}, {outcome.name}"))
             if outcome is not Outcome.PASS:
                 parts.append(mark(x + cell / 2, y + cell / 2, max(min(cell * 0.6, 9), 5), outcome.value))
-    return picture(_LEFT + side + 12, _TOP + side + 12, parts, f"pairs of hosts, {matrix.name}")
+    return picture(_LEFT + side + _RIGHT, _TOP + side + 12, parts, f"pairs of hosts, {matrix.name}")
 
 
 def _turned(label: Markup, x: float, y: float) -> Markup:

@@ -31,10 +31,14 @@ def medians(run: ShownRun) -> Mapping[Label, float]:
     return {label: median(values) for label, values in found.items() if len(values) >= FEWEST}
 
 
-def share_of(row: Row, normal: Mapping[Label, float]) -> float | None:
-    """Measured over the median of its peers, or over its limit where it has too few; None: nothing to say."""
+def share_of(row: Row, normal: Mapping[Label, float], label: Label | None = None) -> float | None:
+    """
+    Measured over the median of its peers, or over its limit where it has too few; None: nothing to say.
+
+    *label*: that of the row, where it is known already.
+    """
     value = row.verdict.value_gbps
-    reference = normal.get(label_of(row)) or row.verdict.limit_gbps
+    reference = normal.get(label or label_of(row)) or row.verdict.limit_gbps
     return value / reference if value is not None and reference else None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -22,11 +22,17 @@ _WIDTH, _LEFT, _TOP, _BAND = 1080.0, 150.0, 64.0, 14.0
 _MOST_SAMPLES = 2500
 _BINS = 240
 _MOST_BANDS = 14
+_LONGEST_LABEL = 34
+_LETTER = 5.2  # pixels of one letter of a tiny label
+_HOURS_FROM_S = 7200.0
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One probe: its share of what its own key has without a fault (median), seconds of the run's clock."""
+class Level(NamedTuple):
+    """
+    One probe: its share of what its own key has without a fault (median), seconds of the run's clock.
+
+    A tuple: 300,000 of them are made in a third of the time.
+    """
 
     began_s: float
     ended_s: float
@@ -34,6 +40,7 @@ class Level:
 
 
 _Key = tuple[str, str, tuple[str, ...], Where]
+_PeerKey = tuple[str, str, Where]
 
 
 def levels(run: ShownRun) -> list[Level]:
@@ -47,25 +54,26 @@ def levels(run: ShownRun) -> list[Level]:
     wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
     good: dict[_Key, list[float]] = {}
     every: dict[_Key, list[float]] = {}
-    peers: dict[tuple[str, str, Where], list[float]] = {}
-    ran: list[tuple[ProbeResult, _Key, float | None]] = []
+    peers: dict[_PeerKey, list[float]] = {}
+    ran: list[tuple[ProbeResult, _Key, _PeerKey, float | None]] = []
     for row in run.rows:
-        if row.result is None or row.result.attempt == 0:
+        probe, result = row.probe, row.result
+        if result is None or result.attempt == 0:
             continue
-        value, where = _value(row), wheres.get(row.probe.phase, ())
-        series = row.series if len(row.probe.hosts) == 1 else ""
-        key = (row.probe.kind, row.series, row.probe.hosts, where)
-        ran.append((row.result, key, value))
-        if value is not None:
-            (every if row.probe.phase in faulty else good).setdefault(key, []).append(value)
-            if row.probe.phase not in faulty:
-                peers.setdefault((row.probe.kind, series, where), []).append(value)
-    usual = {kind: median(found) for kind, found in peers.items()}
+        value, where, series = _value(row), wheres.get(probe.phase, ()), row.series
+        key = (probe.kind, series, probe.hosts, where)
+        peer = (probe.kind, series if len(probe.hosts) == 1 else "", where)
+        ran.append((result, key, peer, value))
+        if value is not None and probe.phase in faulty:
+            every.setdefault(key, []).append(value)
+        elif value is not None:
+            good.setdefault(key, []).append(value)
+            peers.setdefault(peer, []).append(value)
+    usual = {peer: median(found) for peer, found in peers.items()}
     found = []
-    for result, key, value in ran:
-        own = good.get(key) or every.get(key) or []
-        kind = (key[0], key[1] if len(key[2]) == 1 else "", key[3])
-        normal = median(own) if len(own) > 1 else usual.get(kind, own[0] if own else None)
+    for result, key, peer, value in ran:
+        own = good.get(key) or every.get(key) or ()
+        normal = median(own) if len(own) > 1 else usual.get(peer, own[0] if own else None)
         found.append(Level(result.started_s, result.ended_s, _share(value, normal)))
     return found
 
@@ -87,7 +95,7 @@ def draw(run: ShownRun) -> Markup | None:
     )
     highest = max((level.share for level in found if level.share is not None), default=1.0)
     y = Scale(0.0, max(highest * 1.05, 1.1), bottom, top + 24)
-    parts = [*x_axis(x, _TOP - 6, bottom, "seconds"), *y_axis(y, _LEFT, _WIDTH - 14, "of normal")]
+    parts = [*_time_axis(x, bottom), *y_axis(y, _LEFT, _WIDTH - 14, "of normal")]
     parts += _phases(run, x, bottom)
     parts += _band_parts(bands, x, bottom)
     parts += _samples(found, x, y) if len(found) <= _MOST_SAMPLES else _binned(found, x, y)
@@ -101,7 +109,7 @@ def caption(run: ShownRun) -> str:
     """What the picture leaves out, and what its 1 is."""
     number = sum(1 for row in run.rows if row.result is not None and row.result.attempt > 0)
     said = "each line is one probe" if number <= _MOST_SAMPLES else "least, median and most of all probes that ran then"
-    clock = "simulated seconds" if run.simulated else "seconds of the run's clock"
+    clock = "simulated time" if run.simulated else "the run's own clock"
     faulty = {result.change.phase for result in run.judged.verdict.changes if result.change.is_fault}
     if all(phase.name in faulty for phase in run.judged.scenario.phases):
         one = "no phase was without a fault: 1 is the median of the same probe in all phases"
@@ -115,6 +123,8 @@ def _value(row: Row) -> float | None:
     result = row.result
     if result is None or result.outcome is not None or not result.measurements:
         return None
+    if len(result.measurements) == 1:
+        return result.measurements[0].value
     largest = max(m.size_bytes or 0 for m in result.measurements)
     return min(m.value for m in result.measurements if (m.size_bytes or 0) == largest)
 
@@ -168,16 +178,27 @@ def _phases(run: ShownRun, x: Scale, bottom: float) -> Iterator[Markup]:
         if row.result is not None and row.result.attempt > 0:
             begin, end = spans.get(row.probe.phase, (row.result.started_s, row.result.ended_s))
             spans[row.probe.phase] = (min(begin, row.result.started_s), max(end, row.result.ended_s))
-    for number, (name, (begin, end)) in enumerate(spans.items()):
-        yield line(x(begin), _TOP - 30, x(begin), bottom, "phase")
-        room = max(int((x(end) - x(begin)) / 5.4), 3)
-        if room > 5:
-            y = _TOP - 22 if number % 2 == 0 or room > len(name) else _TOP - 34
-            yield tag(
-                "g",
-                text(x(begin) + 3, y, name, cls="tiny", most=room),
-                tag("title", f"{name}, {duration_text(end - begin)}"),
-            )
+    free = [0.0, 0.0]  # where the label before ends, in each of two rows
+    labels = []
+    for name, (begin, end) in spans.items():
+        at = x(begin)
+        level = 0 if free[0] <= at else 1
+        y = _TOP - (28, 40)[level]
+        shown = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+        fits = free[level] <= at and at + _LETTER * len(shown) < _WIDTH
+        yield line(at, y - 6 if fits else _TOP - 24, at, bottom, "phase")
+        if fits:
+            free[level] = at + _LETTER * (len(shown) + 2)
+            label = text(at + 3, y, shown, cls="tiny over-lines")
+            labels.append(tag("g", label, tag("title", f"{name}, {duration_text(end - begin)}")))
+    yield from labels
+
+
+def _time_axis(x: Scale, bottom: float) -> list[Markup]:
+    """Hours where a run took many, else seconds."""
+    if x.high <= _HOURS_FROM_S:
+        return x_axis(x, _TOP - 6, bottom, "seconds")
+    return x_axis(Scale(0.0, x.high / 3600.0, x.start, x.end), _TOP - 6, bottom, "hours")
 
 
 def _samples(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
@@ -196,9 +217,9 @@ def _binned(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
     width = (x.high - x.low) / _BINS
     bins: Mapping[int, list[float]] = {}
     gathered: dict[int, list[float]] = {}
-    for level in found:
-        if level.share is not None:
-            gathered.setdefault(int((level.ended_s - x.low) / width), []).append(level.share)
+    for _, ended_s, share in found:
+        if share is not None:
+            gathered.setdefault(int((ended_s - x.low) / width), []).append(share)
     bins = dict(sorted(gathered.items()))
     at = {number: x(x.low + (number + 0.5) * width) for number in bins}
     for number, shares in bins.items():

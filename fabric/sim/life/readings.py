@@ -46,17 +46,18 @@ class Readings:
         self._rack, self._host, self._site = rack, host, rack.site(host)
         self._numbers = {rnic.device: number for number, rnic in enumerate(self._site.layout.platform.rnics)}
         self._ports: dict[str, tuple[Port, Port | None]] = {}
-        self._seen: dict[
-            str, tuple[int, ...]
-        ] = {}  # symbol errors, times down, recoveries of a port that loses nothing
+        self._seen: dict[str, tuple[int, ...]] = {}  # errors of a port that loses nothing, as ``_errors`` tells them
         self._last: list[Value] = []
         names: list[str] = []
-        self._reads: list[tuple[str, Read, bool]] = []  # of which RNIC, how, and whether only errors move it
-        for path in paths:
+        # Where in a row and how each is read, by RNIC: what only errors move, and what may always move.
+        self._steady: dict[str, list[tuple[int, Read]]] = {}
+        self._moving: dict[str, list[tuple[int, Read]]] = {}
+        for place, path in enumerate(paths):
             name, device, read = self._found(path)
             names.append(name)
-            steady = _COUNTER.fullmatch(path)
-            self._reads.append((device, read, steady is not None and steady[2] in _STEADY))
+            counter = _COUNTER.fullmatch(path)
+            kind = self._steady if counter is not None and counter[2] in _STEADY and device else self._moving
+            kind.setdefault(device, []).append((place, read))
         self.names = tuple(names)
 
     def row(self, at_s: float) -> list[Value] | None:
@@ -65,19 +66,21 @@ class Readings:
         if kind == "hanging":
             return None
         if kind == "garbage":
-            return [None] * len(self._reads)
-        gone = {device for device in self._numbers if self._site.trouble_of(device) == "absent"}
+            return [None] * len(self.names)
         warmth = Warmth(self._site, at_s)
-        still = {device for device in self._numbers if device not in gone and self._is_still(device, at_s)}
-        row: list[Value] = []
-        for place, (device, read, steady) in enumerate(self._reads):
-            if device in gone:
+        row: list[Value] = list(self._last) or [None] * len(self.names)
+        for device in ("", *self._numbers):
+            moving, steady = self._moving.get(device, ()), self._steady.get(device, ())
+            if device and self._site.trouble_of(device) == "absent":
                 self._seen.pop(device, None)
-                row.append(None)
-            elif steady and device in still:
-                row.append(self._last[place])
-            else:
-                row.append(read(warmth))
+                for place, _ in (*moving, *steady):
+                    row[place] = None
+                continue
+            for place, read in moving:
+                row[place] = read(warmth)
+            if steady and not self._is_still(device, at_s):
+                for place, read in steady:
+                    row[place] = read(warmth)
         self._last = row
         return row
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
+from fabric.sim.capacity import Layout
 from fabric.sim.hashing import mix64, noise_factor, text_hash
 from fabric.sim.life.drift import Drift
 from fabric.sim.life.load import QUICK_S, SLOW_S, felt
@@ -69,10 +70,7 @@ class Warmth:
         rates = self._rates.get(constant_s)
         if rates is None:
             rates = self._rates[constant_s] = self._felt(constant_s)
-        layout = self._site.layout
-        ways = ("nvlink", "rd", "wr") if part.startswith("gpu") else ("tx", "rx", "out", "in")
-        indexes = [layout.index[f"{part}:{way}"] for way in ways]
-        busiest = max([rates[index] / layout.capacities[index] for index in indexes])
+        busiest = max([rates[index] / capacity_gbps for index, capacity_gbps in _ways(self._site.layout, part)])
         found = self._loaded[part, constant_s] = min(1.0, busiest)
         return found
 
@@ -104,6 +102,14 @@ def warm(site: Site, hot: Collection[str], at_s: float) -> None:
             now = Drift(0.0, 0.0, at_s, constant_s)
         if now.target != target_c:
             site.heat[part] = now.turned(target_c, at_s)
+
+
+@lru_cache(maxsize=1 << 12)
+def _ways(layout: Layout, part: str) -> tuple[tuple[int, float], ...]:
+    """The ways through a part, by number, with what each can carry (Gb/s)."""
+    ways = ("nvlink", "rd", "wr") if part.startswith("gpu") else ("tx", "rx", "out", "in")
+    indexes = [layout.index[f"{part}:{way}"] for way in ways]
+    return tuple((index, layout.capacities[index]) for index in indexes)
 
 
 @lru_cache(maxsize=1 << 17)

@@ -64,8 +64,10 @@ class World:
         rail = int(str(probe.params["rail"]))
         leaves = [self.topology.hosts[name].leaves[rail] for name in (a, b)]
         way = [f"{a}/mlx5_{rail}", f"{b}/mlx5_{rail}", f"{a}/mlx5_{rail}:port", f"{b}/mlx5_{rail}:port", *leaves]
+        way += [f"{a}/mlx5_{rail}:tx", f"{b}/mlx5_{rail}:rx"]
         if leaves[0] != leaves[1]:
-            way += [spine_of(b), *(f"{leaf}--{spine_of(b)}" for leaf in leaves)]
+            over = spine_of(b)
+            way += [over, *(f"{leaf}--{over}" for leaf in leaves), f"{leaves[0]}->{over}", f"{over}->{leaves[1]}"]
         return way
 
     def _routes(self, probe: Probe, number: int) -> ProbeResult:
@@ -144,6 +146,82 @@ def test_each_kind_of_part_is_named_alone(bad: str, kind: str, loss: float) -> N
     assert [(s.component, s.kind, s.outcome) for s in verdict.suspects] == [(bad, kind, Outcome.FAIL)]
     assert verdict.outcome is Outcome.FAIL
     assert verdict.suspects[0].probes
+
+
+@pytest.mark.parametrize("loss", [0.05, 0.75])
+@pytest.mark.parametrize(
+    ("bad", "component"),
+    [
+        ("u0-leaf0->spine0", "u0-leaf0--spine0"),
+        ("u2-leaf0->spine1", "u2-leaf0--spine1"),
+        ("u3-leaf1->spine0", "u3-leaf1--spine0"),
+        ("spine0->u1-leaf1", "u1-leaf1--spine0"),
+        ("spine1->u3-leaf0", "u3-leaf0--spine1"),
+    ],
+)
+def test_an_uplink_that_is_slow_in_one_direction_is_named_with_the_direction(
+    bad: str, component: str, loss: float
+) -> None:
+    (suspect,) = ran(World(POD, {bad: loss})).verdict.suspects
+    assert (suspect.component, suspect.kind, suspect.outcome) == (component, "link", Outcome.FAIL)
+    assert suspect.ambiguous_with == ()
+    (said,) = (line.removeprefix("by direction: ") for line in suspect.evidence if line.startswith("by direction: "))
+    slow = {ways.split(" ")[0]: int(ways.split(" ")[1]) for ways in said.split(", ")}
+    assert slow.pop(bad) >= 2
+    assert list(slow.values()) == [0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "leaf", "end"), [("u3-leaf0->spine1", "u3-leaf0", 0), ("spine1->u3-leaf0", "u3-leaf0", 1)]
+)
+def test_what_is_suspected_in_one_direction_is_tested_in_that_direction(bad: str, leaf: str, end: int) -> None:
+    """Until it is certain; the last round goes both ways."""
+    found = ran(World(POD, {bad: 0.3}))
+    told = [probe for probe in found.probes if probe.params.get("why") == "tells about u3-leaf0--spine1"]
+    assert told
+    assert {POD.hosts[probe.hosts[end]].leaves[0] for probe in told} == {leaf}
+
+
+@pytest.mark.parametrize(("way", "text"), [("tx", "sends"), ("rx", "receives")])
+@pytest.mark.parametrize("host", ["gpu003", "gpu010", "gpu023"])
+def test_a_host_side_that_is_slow_in_one_direction_is_named(host: str, way: str, text: str) -> None:
+    bad = f"{host}/mlx5_1:{way}"
+    (suspect,) = ran(World(POD, {bad: 0.2})).verdict.suspects
+    assert (suspect.component, suspect.kind, suspect.outcome) == (bad, "rnic", Outcome.FAIL)
+    assert suspect.evidence[0].startswith(f"what the host {text} is slow")
+
+
+def test_a_fast_loopback_leaves_the_cable_of_one_direction() -> None:
+    found = ran(World(POD, {"gpu007/mlx5_1:tx": 0.2}), loopback=True)
+    (suspect,) = found.verdict.suspects
+    assert (suspect.component, suspect.kind) == ("gpu007/mlx5_1:port", "link")
+    assert any("gpu007/mlx5_1:rx 0 of" in line for line in suspect.evidence)
+
+
+def ways(world: World, probes: Iterable[Probe]) -> set[str]:
+    """Every direction of an uplink that these probes cross."""
+    return {step for probe in probes if probe.kind == "pairwise" for step in world._way(probe) if "->" in step}
+
+
+def test_every_direction_that_is_in_use_is_crossed_before_a_fabric_passes() -> None:
+    """Two rounds across eight leaves leave directions out; a further round does not, with two of them in each test."""
+    world = World(pod(8, 4))
+    found = ran(world)
+    leaves = [f"u{unit}-leaf{rail}" for unit in range(8) for rail in range(2)]
+    every = {f"{a}->{b}" for leaf in leaves for s in ("spine0", "spine1") for a, b in ((leaf, s), (s, leaf))}
+    more = [probe for added in found.rounds for probe in added if "--" in str(probe.params.get("why"))]
+    planned = [probe for probe in found.probes if probe.params.get("round") in (0, 1, 2)]
+    missing = every - ways(world, planned)
+    assert ways(world, found.probes) == every
+    assert len(missing) == 2 * len(more) > 0
+    assert found.verdict.outcome is Outcome.PASS
+
+
+def test_an_uplink_that_no_pair_crossed_is_not_cleared() -> None:
+    """Without a round to spare for it, and with routes that say it is in use."""
+    found = ran(World(pod(8, 4)), localise=LocaliseSettings(rounds=3, paths="static"))
+    assert found.verdict.outcome is Outcome.INCONCLUSIVE
+    assert any("directions of uplinks are not cleared" in reason for reason in found.verdict.reasons)
 
 
 def test_two_bad_parts_are_both_named() -> None:

@@ -1,0 +1,146 @@
+"""
+How often hosts failed while a run looked at them again and again: what a job's mean time to failure follows from.
+
+Time is cut into the rounds of a repeated phase. A host that did well in one round is watched until the end of the next;
+when it fails there, that is one failure, however many probes it ends and for however many rounds it lasts. What was bad
+from the beginning is a defect and no rate, and a host that is not well is not watched until it is well again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fabric.analysis.gave_up import gave_up
+from fabric.analysis.over_time_tracks import LEAST_ROUNDS
+from fabric.analysis.training import DAY_S, Observed
+from fabric.model.counters import growth
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.sampling import Samples
+from fabric.model.scenario import Phase
+
+DOWNED = "link_downed"
+"""The counter of links that went down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """*count* failures, and when each host was watched, as times from and until (seconds)."""
+
+    count: int
+    when: Mapping[str, Sequence[tuple[float, float]]]
+
+    @property
+    def failures(self) -> Observed:
+        """As a rate; no rate at all (0 host-days) where nobody was watched."""
+        return Observed(self.count, sum(end - start for spans in self.when.values() for start, end in spans) / DAY_S)
+
+
+@dataclass(slots=True)
+class _Round:
+    """Who did well in a round, what went badly, and when its last probe had ended."""
+
+    well: set[str] = field(default_factory=set)
+    bad: list[tuple[Probe, ProbeResult]] = field(default_factory=list)
+    ended_s: float = 0.0
+
+
+def watched(probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases: Sequence[Phase]) -> Watched | None:
+    """From every phase that ran often enough and altered nothing; None where there is no such phase."""
+    series: dict[tuple[str, object], dict[str, _Round]] = {}
+    for phase in phases:
+        series.setdefault((phase.written, phase.where), {})[phase.name] = _Round()
+    altered = {(phase.written, phase.where) for phase in phases if phase.changes}
+    kept = [rounds for key, rounds in series.items() if len(rounds) >= LEAST_ROUNDS and key not in altered]
+    by_phase = {name: found for rounds in kept for name, found in rounds.items()}
+    last_well = _fill(by_phase, probes, results)
+    count = 0
+    when: dict[str, list[tuple[float, float]]] = {}
+    for rounds in kept:
+        count += _watch([one for one in rounds.values() if one.ended_s > 0], last_well, when)
+    return Watched(count, when) if when else None
+
+
+def flaps(found: Watched, samples: Samples) -> int | None:
+    """
+    How many links went down, and came back without a failure, on hosts that were watched then.
+
+    None where that counter was not sampled.
+    """
+    courses = {reading: course for reading, course in samples.courses.items() if reading.name == DOWNED}
+    if not courses:
+        return None
+    count = 0
+    for reading, course in courses.items():
+        spans = found.when.get(reading.host, ())
+        for before, after, at_s in zip(course.values, course.values[1:], course.at_s[1:], strict=False):
+            if before is not None and after is not None and any(start < at_s <= end for start, end in spans):
+                count += growth(DOWNED, int(before), int(after)).by
+    return count
+
+
+def _fill(
+    by_phase: Mapping[str, _Round], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
+) -> Mapping[str, float]:
+    """Sort the results into their rounds; when each host last measured well, seconds."""
+    last_well: dict[str, float] = {}
+    for probe in probes:
+        into, result = by_phase.get(probe.phase), results.get(probe.probe_id)
+        if into is None or result is None or result.attempt == 0:
+            continue
+        into.ended_s = max(into.ended_s, result.ended_s)
+        if result.outcome is None:
+            into.well.update(probe.hosts)
+            for host in probe.hosts:
+                last_well[host] = max(result.ended_s, last_well.get(host, 0.0))
+        else:
+            into.bad.append((probe, result))
+    return last_well
+
+
+def _watch(rounds: Sequence[_Round], last_well: Mapping[str, float], when: dict[str, list[tuple[float, float]]]) -> int:
+    """Add the times that hosts were watched; how many failures these rounds saw."""
+    count = 0
+    well_since: dict[str, float] = {}
+    for one in rounds:
+        failed = _failed(one.bad, last_well)
+        for host in one.well | failed:
+            if host in well_since:
+                if host not in failed:
+                    when.setdefault(host, []).append((well_since[host], one.ended_s))
+                else:
+                    failed_s = [result.started_s for probe, result in one.bad if host in probe.hosts]
+                    until_s = max(min(failed_s, default=one.ended_s), well_since[host])
+                    when.setdefault(host, []).append((well_since[host], until_s))
+                    count += 1
+        well_since = dict.fromkeys(one.well - failed, one.ended_s)
+    return count
+
+
+def _failed(bad: Iterable[tuple[Probe, ProbeResult]], last_well: Mapping[str, float]) -> set[str]:
+    """The fewest hosts that explain what went badly: of several that explain as much the first by name."""
+    failed: set[str] = set()
+    open_: list[tuple[str, ...]] = []
+    for probe, result in bad:
+        host = _named(probe, result, last_well)
+        if host:
+            failed.add(host)
+        elif result.outcome is Outcome.FAIL or gave_up(result):
+            open_.append(probe.hosts)
+    while open_ := [hosts for hosts in open_ if failed.isdisjoint(hosts)]:
+        seen = Counter(host for hosts in open_ for host in hosts)
+        failed.add(min(seen, key=lambda host: (-seen[host], host)))
+    return failed
+
+
+def _named(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) -> str:
+    """The host that certainly failed; empty where that is not certain, or where we could not measure for once."""
+    if result.outcome is Outcome.FAIL:
+        if result.named is not None:
+            return result.named.component.partition("/")[0]
+        return probe.hosts[0] if len(probe.hosts) == 1 else ""
+    host = result.error_host or ""
+    gone = result.outcome is Outcome.ERROR and last_well.get(host, 0.0) <= result.started_s
+    return host if gone else ""  # a host that measures well later was not lost

@@ -1,0 +1,136 @@
+"""A verdict with what was found over time: more suspects, and fewer whose bad probes it explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fabric.analysis.over_time_gather import Finding
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+
+ALPHA = 1e-3
+"""The chance that a healthy fleet has anybody named by one rule in one run (a choice)."""
+
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+_MOST_LINES = 8
+_NEXT = {
+    "drift": "clean or change the cable and the module: it gets worse by itself",
+    "step": "look up what happened there at that time, then reseat the cable and measure again",
+    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    "low": "clean or change the cable and the module; if that does not help, look at its host",
+    "dips": "change the cable and the module, then measure it again as often as here",
+    "came_back": "change the cable and the module: what fails and comes back fails again",
+    "uplinks": "read the counters of all uplinks of the leaf and of the spines behind them; do not touch the RNICs",
+}
+
+
+def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """
+    The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already.
+
+    Who was suspected for probes that these explain is a suspect no more.
+    """
+    if not findings:
+        return verdict
+    verdict = _without_explained(verdict, findings)
+    suspects = list(verdict.suspects)
+    place = {suspect.component: number for number, suspect in enumerate(suspects)}
+    components = {one.component: one for one in verdict.components}
+    lines: list[str] = []
+    for finding in findings:
+        evidence = f"over time: {finding.text}"
+        components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
+        if len(lines) < _MOST_LINES:
+            lines.append(f"FAIL: {finding.component}: {finding.text}")
+        if finding.component in place:
+            old = suspects[place[finding.component]]
+            suspects[place[finding.component]] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
+            continue
+        place[finding.component] = len(suspects)
+        suspects.append(_suspect(finding, evidence))
+    if len(findings) > _MOST_LINES:
+        lines.append(f"and {len(findings) - _MOST_LINES} more, in verdict.json")
+    return replace(
+        verdict,
+        outcome=Outcome.worst([verdict.outcome, Outcome.FAIL]),
+        reasons=(*lines, *verdict.reasons),
+        suspects=tuple(suspects),
+        components=tuple(components.values()),
+    )
+
+
+def _suspect(finding: Finding, evidence: str) -> Suspect:
+    host, _, part = finding.component.partition("/")
+    return Suspect(
+        component=finding.component,
+        kind="uplinks" if finding.kind == "uplinks" else "link" if part else "host",
+        outcome=Outcome.FAIL,
+        confidence=round((1.0 - ALPHA) / (1 + len(finding.rivals)), 2),
+        evidence=(evidence,),
+        ambiguous_with=finding.rivals,
+        next_step=_NEXT[finding.kind],
+        hosts=finding.hosts or (() if finding.kind == "uplinks" else (host,)),
+        probes=finding.probes[:_MOST_PROBES],
+    )
+
+
+def _without_explained(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    explains = {name: hosts for one in findings for name, hosts in one.explains.items()}
+    named = {one.component for one in findings}
+    bad = {host for one in findings for host in one.hosts}
+    probes = {one.probe_id: one for one in verdict.probes}
+    gone = {
+        suspect.component
+        for suspect in verdict.suspects
+        if suspect.outcome is Outcome.FAIL
+        and not _is_named(suspect.component, named)
+        and (_is_path_of(suspect, bad) or _is_explained(suspect, probes, explains, bad))
+    }
+    if not gone:
+        return verdict
+    cleared = (
+        gone | {name.partition("/")[0] for name in gone} | {name.rpartition(":")[0] for name in gone if ":" in name}
+    )
+    left = [suspect for suspect in verdict.suspects if suspect.component not in gone]
+    cleared -= {part for one in left for part in (one.component, *one.hosts)}
+    return replace(
+        verdict,
+        suspects=tuple(left),
+        components=tuple(
+            replace(one, outcome=Outcome.PASS, reason="")
+            if one.component in cleared and one.outcome is Outcome.FAIL
+            else one
+            for one in verdict.components
+        ),
+    )
+
+
+def _is_named(component: str, named: set[str]) -> bool:
+    """Whether it is one of these or a part of one; what the port of a cable counted stands for itself."""
+    parents = {component.rpartition(":")[0], component.partition("/")[0]}
+    return component.endswith(":port") or component in named or not parents.isdisjoint(named)
+
+
+def _is_path_of(suspect: Suspect, bad: set[str]) -> bool:
+    """Said to be good at both ends and slow between them: not so when an end is bad for some of the time."""
+    return suspect.kind == "path" and not bad.isdisjoint(suspect.hosts)
+
+
+def _is_explained(
+    suspect: Suspect,
+    probes: Mapping[str, ProbeVerdict],
+    explains: Mapping[str, tuple[str, ...]],
+    bad: set[str],
+) -> bool:
+    """
+    Whether every bad probe of it was slow because of a part that is named.
+
+    A suspect that is no part of one host (a leaf) stays when all hosts of its probes are named: it may be what they
+    have in common. A probe that measured nothing is not explained by a part that is slow.
+    """
+    if not suspect.probes or any(name not in explains for name in suspect.probes):
+        return False
+    if any(probes[name].value_gbps is None for name in suspect.probes if name in probes):
+        return False
+    return len(suspect.hosts) == 1 or any(host not in bad for name in suspect.probes for host in explains[name])

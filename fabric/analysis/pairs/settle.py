@@ -1,0 +1,107 @@
+"""What another test would say more about: suspects that are not certain, and parts that nothing has cleared yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fabric.analysis.pairs.decode import CERTAIN
+from fabric.analysis.pairs.fitted import Fitted
+from fabric.analysis.pairs.likelihood import MOST_BELOW
+from fabric.analysis.pairs.samples import UNKNOWN, Bools
+
+Routes = Mapping[tuple[str, str], str]
+"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
+
+_CLEARED = 2
+_SMALL, _CERTAIN_IF_SMALL = 1.5, 2 * CERTAIN  # a loss just large enough may be spread between hosts: look again
+
+
+def to_settle(fitted: Fitted) -> list[int]:
+    """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    found: dict[int, None] = {}
+    for blamed in fitted.decoded.blamed:
+        small = blamed.loss < _SMALL * fitted.evidence.least_loss
+        if blamed.margin < (_CERTAIN_IF_SMALL if small else CERTAIN):
+            found[blamed.component] = None
+            found.update(dict.fromkeys(blamed.rivals))
+    found.update(dict.fromkeys(fitted.decoded.open))
+    found.update(dict.fromkeys(_unexplained_hosts(fitted)))
+    return list(found)
+
+
+def _odd(fitted: Fitted) -> Bools:
+    """Slow samples that nothing explains."""
+    evidence, explained = fitted.evidence, fitted.decoded.explained
+    odd: Bools = (explained == 0) & (evidence.misfit(evidence.ratio, explained) >= 0.99 * MOST_BELOW)
+    return odd & (evidence.ratio < 1)
+
+
+def _unexplained_hosts(fitted: Fitted) -> list[int]:
+    """
+    Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
+
+    Those are hosts with a slow sample that nothing explains and fewer than two good ones, and hosts that were never
+    measured with anything good; under a bad leaf it is enough that the partner is good with others.
+    """
+    samples, components = fitted.samples, fitted.components
+    odd = _odd(fitted)
+    good = (fitted.decoded.explained == 0) & ~odd
+    ends = np.concatenate([samples.a[good], samples.b[good]])
+    count = np.bincount(ends, minlength=len(samples.hosts))
+    hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
+    blamed = {int(components.part[blamed.component]) for blamed in fitted.decoded.blamed}
+    side = {int(h): c for c, h in enumerate(components.hosts) if components.kinds[c] == "host"}
+    bad_leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
+    with_good = set(samples.a[count[samples.b] > 0].tolist()) | set(samples.b[count[samples.a] > 0].tolist())
+    measured = sorted({*samples.a.tolist(), *samples.b.tolist()})
+    hidden = [
+        host
+        for host in measured
+        if count[host] == 0 and not (int(samples.leaf[host]) in bad_leaves and host in with_good)
+    ]
+    doubtful = [*(host for host in hosts if count[host] < _CLEARED), *hidden]
+    return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
+
+
+def not_crossed(fitted: Fitted, routes: Routes) -> list[int]:
+    """
+    Directions that no good sample has gone through, uplinks first: nothing cleared them, though nothing accuses them.
+
+    Of an uplink only those that *routes* lead over, to a host that is not bad; none beside a part that is bad, which
+    would hide them anyway. None at all where samples do not tell which end sent.
+    """
+    components, paths = fitted.components, fitted.components.paths
+    good = (fitted.decoded.explained == 0) & ~_odd(fitted)
+    through = paths[good].ravel()
+    count = np.bincount(through[through != UNKNOWN], minlength=len(components.names))
+    blamed = {blamed.component for blamed in fitted.decoded.blamed}
+    parts = {int(components.part[c]) for c in blamed}
+    leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
+    spines = {int(components.spine[c]) for c in blamed if components.kinds[c] == "spine"}
+    used = _used_links(fitted, routes, {int(components.hosts[c]) for c in blamed})
+    found: list[int] = []
+    for c in np.flatnonzero(count == 0).tolist():
+        kind, leaf, spine = components.kinds[c], int(components.leaf[c]), int(components.spine[c])
+        host = int(components.hosts[c])
+        if int(components.part[c]) in parts or leaf in leaves or (spine != UNKNOWN and spine in spines):
+            continue
+        a_side = kind in ("host_tx", "host_rx") and int(fitted.samples.leaf[host]) not in leaves
+        if a_side or (kind, leaf, spine) in used:
+            found.append(c)
+    return sorted(found, key=lambda c: components.kinds[c].startswith("host"))
+
+
+def _used_links(fitted: Fitted, routes: Routes, bad_hosts: set[int]) -> set[tuple[str, int, int]]:
+    """Kind, leaf and spine of every direction of an uplink over which a host of these samples is reached."""
+    samples = fitted.samples
+    leaf_of = {host: int(samples.leaf[n]) for n, host in enumerate(samples.hosts) if n not in bad_hosts}
+    leaves = {name: number for number, name in enumerate(samples.leaves)}
+    spines = {name: number for number, name in enumerate(samples.spines)}
+    found: set[tuple[str, int, int]] = set()
+    for (leaf, host), spine in routes.items():
+        if leaf in leaves and host in leaf_of and spine in spines and leaves[leaf] != leaf_of[host]:
+            found.add(("link_up", leaves[leaf], spines[spine]))
+            found.add(("link_down", leaf_of[host], spines[spine]))
+    return found

@@ -1,0 +1,80 @@
+"""Lets hosts that were repaired into a run again; the run does it before its next phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.config.wording import nearest
+from fabric.engine.readmit_files import FOLDER
+from fabric.errors import ConfigError, Problem, StoreError
+from fabric.store.durable import write_durably
+from fabric.store.events import FILE as EVENTS
+from fabric.store.events import Event, read_events
+from fabric.store.run_document import read_run
+from fabric.store.run_lock import running
+from fabric.store.run_path import run_path
+from fabric.store.so_far import so_far
+
+
+@dataclass(frozen=True, slots=True)
+class Readmitted:
+    """Which *hosts* a run was asked to let in again; *at_work*: somebody works on it now, else it must go on first."""
+
+    run: str
+    hosts: tuple[str, ...]
+    at_work: bool
+
+
+def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
+    """
+    Ask a run to measure hosts again that it left out, or that had stopped answering.
+
+    Raises ConfigError with everything that is wrong: no run, one that has ended, a host that it does not have or that
+    is not left out. StoreError when the run cannot be asked.
+    """
+    path = run_path(path)
+    document = read_run(path)
+    events = list(read_events(path / EVENTS)) if (path / EVENTS).exists() else []
+    if any(event["event"] == "run_ended" for event in events):
+        text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
+        raise ConfigError([Problem(str(path), 0, text)])
+    known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
+    problems = [Problem("HOST", 0, text) for host in hosts for text in _wrong(host, known, away)]
+    if problems:
+        raise ConfigError(problems)
+    for host in hosts:
+        _ask(path / FOLDER, host)
+    return Readmitted(str(path), tuple(hosts), running(path) is not None)
+
+
+def _ask(folder: Path, host: str) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_durably(folder / host, b"")
+    except OSError as exc:
+        raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc
+
+
+def _away(events: Iterable[Event]) -> set[str]:
+    """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
+    known = list(events)
+    done = so_far(known)
+    found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
+    excluded: set[str] = set()
+    for event in known:
+        if event["event"] == "phase_started":
+            excluded = set(event["excluded"])
+        elif event["event"] == "readmitted":
+            excluded.discard(event["component"])
+    return found | excluded
+
+
+def _wrong(host: str, known: Sequence[str], away: set[str]) -> list[str]:
+    if host not in known:
+        return [f"no host '{host}' in this run{nearest(host, known)}"]
+    if host in away:
+        return []
+    gone = ", ".join(sorted(away)) or "none"
+    return [f"{host} takes part: nothing to readmit (out of the run: {gone})"]

@@ -1,0 +1,30 @@
+"""``fabric readmit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fabric.cli.options import json_option, print_json
+
+
+@click.command("readmit")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@json_option
+def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
+    """Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on."""
+    from dataclasses import asdict
+
+    from fabric.app_readmit import readmit
+    from fabric.report.output import say
+    from fabric.report.visible import visible
+
+    found = readmit(run, hosts)
+    if as_json:
+        print_json({**asdict(found), "exit_code": 0})
+        return 0
+    when = "from its next phase on" if found.at_work else f"when it goes on: fabric resume {found.run}"
+    say(visible(f"{found.run}: {', '.join(found.hosts)} will take part again {when}"))
+    return 0

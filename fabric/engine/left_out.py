@@ -1,0 +1,112 @@
+"""
+Hosts that a phase with ``stop_host_on: fail`` leaves out of its later rounds, and hosts that were let in again.
+
+A host is left out after two rounds one after the other in which probes of its own FAILed: once may be chance, and a
+probe with another host does not say whose fault it is. Its partners go on with others, as when a host is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Protocol
+
+from fabric.engine.host_health import HostHealth
+from fabric.engine.observer import Observer
+from fabric.engine.readmit_files import answered, asked
+from fabric.model.probe import ProbeResult
+from fabric.model.scenario import Phase
+from fabric.plan.plan import PhasePlan
+from fabric.store.run_directory import RunDirectory
+from fabric.store.so_far import SoFar
+
+ROUNDS_IN_A_ROW = 2
+"""So many rounds with FAILs of its own take a host out of later ones (a choice: one bad sample drains no host)."""
+
+
+class Own(Protocol):
+    """Hosts that FAIL by their own probes and why, and hosts that do well by them."""
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Host to what failed."""
+        ...
+
+    @property
+    def well(self) -> frozenset[str]:
+        """Hosts of which everything was measured and is good."""
+        ...
+
+
+JudgeOwn = Callable[[PhasePlan, Sequence[ProbeResult]], Own]
+"""How the hosts of a phase did by their own probes."""
+
+
+class LeftOut:
+    """Counts bad rounds of hosts, by the written name of the phase; remembers who is left out, over a resume too."""
+
+    def __init__(
+        self,
+        judge_own: JudgeOwn | None,
+        *,
+        directory: RunDirectory,
+        clock: Callable[[], float],
+        observer: Observer,
+        so_far: SoFar,
+    ) -> None:
+        self._judge_own, self._directory, self._clock, self._observer = judge_own, directory, clock, observer
+        self._bad_rounds = {written: dict(counts) for written, counts in so_far.bad_rounds.items()}
+        self._judged = set(so_far.rounds_judged)
+        self._hosts = dict(so_far.left_out)
+        self.readmitted: dict[str, float] = dict(so_far.readmitted)
+
+    def excluded(self, phase: Phase) -> dict[str, str]:
+        """Who takes no part in this phase, and why."""
+        return dict(self._hosts) if phase.stop_host_on is not None else {}
+
+    def judge(self, phase_plan: PhasePlan, results: Sequence[ProbeResult]) -> None:
+        """After a round: count, and leave out who failed too often. Noted once, though a run goes on from here."""
+        phase = phase_plan.phase
+        if phase.stop_host_on is None or self._judge_own is None or phase.name in self._judged:
+            return
+        own = self._judge_own(phase_plan, results)
+        before = self._bad_rounds.get(phase.written, {})
+        after = {host: number for host, number in before.items() if host not in own.well}
+        after |= {host: before.get(host, 0) + 1 for host in own.failed}
+        left_out = {
+            host: f"left out after {phase.name}: in {number} rounds one after the other its own probes FAILed, "
+            f"the last time {own.failed[host]}"
+            for host, number in after.items()
+            if number >= ROUNDS_IN_A_ROW and host in own.failed and host not in self._hosts
+        }
+        if after == before:
+            return
+        self._bad_rounds[phase.written] = after
+        self._hosts |= left_out
+        fields = {"phase": phase.name, "written": phase.written, "bad_rounds": after, "left_out": left_out}
+        self._directory.events.append("round_judged", self._clock(), fields)
+        for host, reason in left_out.items():
+            self._observer.out_of_run(host, reason)
+
+    def let_in(self, health: HostHealth, failed: Iterable[MutableMapping[str, str]]) -> None:
+        """
+        Before a phase: hosts that somebody wants back take part again, whatever kept them out.
+
+        *health* knows those that stopped answering, *failed* those that did not pass an earlier phase.
+        """
+        hosts = asked(self._directory.path)
+        for host in hosts:
+            found = [self._hosts.pop(host, None), health.readmit(host), *(gone.pop(host, None) for gone in failed)]
+            why = next((reason for reason in found if reason is not None), None)
+            for counts in self._bad_rounds.values():
+                counts.pop(host, None)
+            if why is not None:
+                now_s = self.readmitted[host] = self._clock()
+                self._directory.events.append("readmitted", now_s, {"component": host, "reason": why})
+        if hosts:
+            self._directory.flush()
+            answered(self._directory.path, hosts)
+
+    def still_failed(self, failed: Mapping[str, str], results: Sequence[ProbeResult]) -> dict[str, str]:
+        """Of the hosts that did not pass a phase, those that were not readmitted after it."""
+        ended_s = max((result.ended_s for result in results), default=0.0)
+        return {host: why for host, why in failed.items() if self.readmitted.get(host, -1.0) < ended_s}

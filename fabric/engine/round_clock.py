@@ -1,0 +1,78 @@
+"""
+Ends phases that fill a time (``for: 4h``) by the clock: when their time is over, no new round is begun.
+
+A plan can only guess how long a round takes. A round that was begun is run to its end, all its stages included, so the
+time is passed by one round at most; the first round is always run. The time between two sessions of a run does not
+count, and a run that goes on has what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from fabric.model.repetition import FilledTime
+from fabric.model.scenario import Phase
+from fabric.plan.plan import Plan
+from fabric.store.run_directory import RunDirectory
+from fabric.store.so_far import SoFar
+
+
+class RoundClock:
+    """Asked before each phase, in their order."""
+
+    def __init__(self, plan: Plan, so_far: SoFar, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
+        self._plan, self._directory, self._clock = plan, directory, clock
+        self._over = set(so_far.not_begun)
+        self._began_s: dict[str, float] = {}
+        self._rounds: set[tuple[str, int]] = set()
+        for phase_plan in plan.phases:
+            at_s = so_far.phases_began.get(phase_plan.phase.name)
+            if at_s is not None and phase_plan.phase.fills is not None:
+                self._begins(phase_plan.phase.fills, phase_plan.phase.round, at_s)
+
+    def is_over(self, phase: Phase) -> bool:
+        """Whether it is not to be begun any more; noted once for all rounds that are left."""
+        fills = phase.fills
+        if fills is None or phase.name in self._over:
+            return phase.name in self._over
+        now_s = self._clock()
+        began_s = self._began_s.get(fills.name, now_s)
+        if (fills.name, phase.round) in self._rounds or now_s - began_s < fills.within_s:
+            self._begins(fills, phase.round, now_s)
+            return False
+        self._end(fills, phase.round, now_s)
+        return True
+
+    def _begins(self, fills: FilledTime, number: int, at_s: float) -> None:
+        self._began_s.setdefault(fills.name, at_s)
+        self._rounds.add((fills.name, number))
+
+    def _end(self, fills: FilledTime, number: int, now_s: float) -> None:
+        """What is left of it from this round on is over."""
+        left = [one for one in self._plan.phases if one.phase.fills == fills and one.phase.round >= number]
+        self._over.update(one.phase.name for one in left)
+        fields = {
+            "phases": [one.phase.name for one in left],
+            "probes": sum(one.schedule.probes for one in left),
+            "within_s": fills.within_s,
+        }
+        self._directory.events.append("rounds_over", now_s, fields)
+        self._directory.flush()
+
+
+def reached(plan: Plan, not_begun: frozenset[str]) -> Plan:
+    """The plan without the rounds that the clock left out: nobody asked for them any more."""
+    if not not_begun:
+        return plan
+    return Plan(tuple(phase_plan for phase_plan in plan.phases if phase_plan.phase.name not in not_begun))
+
+
+def without_results(plan: Plan, results: Container[str]) -> frozenset[str]:
+    """Of a run that reached its end: the rounds without a result (by id of a probe), which the clock left out."""
+    return frozenset(
+        one.phase.name
+        for one in plan.phases
+        if one.phase.fills is not None
+        and one.schedule.components
+        and one.schedule.components[0][0].probe.probe_id not in results
+    )

@@ -1,0 +1,55 @@
+"""Nobody stands out, and all of it is below the limit: one suspect."""
+
+from fabric.analysis.pairs.as_a_whole import below_as_a_whole, whole_suspects
+from fabric.analysis.pairs.fitted import fit
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import ProbeVerdict
+from tests.analysis.pairs.test_findings import measured
+
+SAMPLES = measured(lambda a, b, la, lb, s: 0.0)
+IDS = tuple(f"p{number}" for number in range(len(SAMPLES.a)))
+
+
+def judged(limit_gbps, samples=SAMPLES):
+    """By the limit alone."""
+    found = {}
+    for name, gbps in zip(IDS, samples.gbps.tolist(), strict=True):
+        outcome = Outcome.FAIL if gbps < limit_gbps else Outcome.PASS
+        found[name] = ProbeVerdict(name, outcome, "", gbps, limit_gbps)
+    return found
+
+
+def test_all_pairs_below_the_limit_are_one_suspect_for_all_hosts():
+    found = below_as_a_whole(fit(SAMPLES), " (pairwise, mlx5_0)", IDS, judged(410.0))
+    assert len(found.slow) == len(IDS)
+    (suspect,) = whole_suspects([found])
+    assert (suspect.component, suspect.kind, suspect.outcome) == ("h[0-15]", "group", Outcome.FAIL)
+    assert "120 pairs (pairwise, mlx5_0): median 390" in suspect.evidence[1]
+    assert "at least 410 required" in suspect.evidence[1]
+    assert len(suspect.probes) == 20
+
+
+def test_all_planes_of_the_same_hosts_are_one_suspect():
+    planes = [below_as_a_whole(fit(SAMPLES), f" (mlx5_{rail})", IDS, judged(410.0)) for rail in range(12)]
+    (suspect,) = whole_suspects(planes)
+    assert len(suspect.evidence) == 10
+    assert suspect.evidence[-1] == "and 4 more"
+
+
+def test_good_pairs_are_none():
+    assert below_as_a_whole(fit(SAMPLES), "", IDS, judged(380.0)) is None
+
+
+def test_half_of_the_pairs_below_the_limit_are_no_whole():
+    assert below_as_a_whole(fit(SAMPLES), "", IDS, judged(390.0)) is None
+
+
+def test_what_a_bad_part_explains_says_nothing_of_the_others():
+    """One leaf is slow and below the limit, the rest is good."""
+    samples = measured(lambda a, b, la, lb, s: 0.2 * (2 in (la, lb)))
+    assert below_as_a_whole(fit(samples), "", IDS, judged(380.0, samples)) is None
+
+
+def test_pairs_that_are_slow_against_others_alone_are_not_below_a_limit():
+    met = {name: ProbeVerdict(name, Outcome.FAIL, "", 390.0, 380.0, against="peers") for name in IDS}
+    assert below_as_a_whole(fit(SAMPLES), "", IDS, met) is None

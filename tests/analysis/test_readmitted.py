@@ -1,0 +1,57 @@
+"""What counts of a host that was repaired while the run went on."""
+
+from __future__ import annotations
+
+from fabric.analysis.readmitted import before_repair, samples_since, with_repairs
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.verdict import ProbeVerdict, Verdict
+
+BACK = {"gpu002": 100.0}
+
+
+def probe(name: str, *hosts: str) -> Probe:
+    """One of a soak."""
+    return Probe(name, "loopback", "soak", hosts, (), 5.0, {})
+
+
+PROBES = (
+    probe("early", "gpu002"),
+    probe("pair", "gpu001", "gpu002"),
+    probe("other", "gpu001"),
+    probe("late", "gpu002"),
+)
+ENDED = {"early": 50.0, "pair": 100.0, "other": 60.0, "late": 160.0}
+RESULTS = {name: ProbeResult(name, 1, (), None, "", 0.0, ended_s) for name, ended_s in ENDED.items()}
+
+
+def test_what_was_measured_with_it_before_does_not_count_alone_or_with_another() -> None:
+    assert before_repair(PROBES, RESULTS, BACK) == {"early": "gpu002", "pair": "gpu002"}
+    assert before_repair(PROBES, RESULTS, {}) == {}
+
+
+def test_it_is_skipped_in_its_place_and_that_is_said() -> None:
+    """A whole run that is only judged in part is no PASS."""
+    judged = tuple(ProbeVerdict(name, Outcome.PASS, "") for name in ("other", "late"))
+    verdict = Verdict(Outcome.PASS, (), (), (), judged)
+    found = with_repairs(verdict, PROBES, {"early": "gpu002", "pair": "gpu002"}, BACK, 40.0)
+    assert [one.probe_id for one in found.probes] == ["early", "pair", "other", "late"]
+    outcomes = [one.outcome for one in found.probes]
+    assert outcomes == [Outcome.SKIPPED, Outcome.SKIPPED, Outcome.PASS, Outcome.PASS]
+    assert found.outcome is Outcome.SKIPPED
+    assert found.reasons == (
+        "gpu002 was readmitted after 1 min 00 s and is judged from then on: 2 probes of before SKIPPED",
+    )
+    assert with_repairs(verdict, PROBES, {}, {}, 0.0) is verdict
+
+
+def test_what_its_ports_counted_before_does_not_count_either() -> None:
+    """It begins with the value that it had then; other hosts keep all of theirs."""
+    course = Course([0.0, 50.0, 120.0], [0, 3, 4], 200.0)
+    samples = Samples(10.0, {Reading(host, "mlx5_0", "link_downed"): course for host in ("gpu001", "gpu002")})
+    found = samples_since(samples, BACK).courses
+    assert found[Reading("gpu002", "mlx5_0", "link_downed")] == Course([100.0, 120.0], [3, 4], 200.0)
+    assert found[Reading("gpu001", "mlx5_0", "link_downed")] == course
+    late = Samples(10.0, {Reading("gpu002", "mlx5_0", "x"): Course([150.0], [1], 200.0)})
+    assert samples_since(late, BACK).courses == late.courses

@@ -1,0 +1,53 @@
+"""``fabric readmit`` on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from fabric.engine.readmit_files import FOLDER, asked
+from fabric.store.events import EventLog
+from tests.store.small_run import begin, cut_after, run_of
+
+
+def readmit(*words: str) -> subprocess.CompletedProcess[str]:
+    """As a person calls it."""
+    argv = [sys.executable, "-c", "from fabric.cli.main import run; run()", "readmit", *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+
+def killed(folder: Path) -> Path:
+    """A run that died, after a host had stopped answering."""
+    begin(folder)
+    run = run_of(folder)
+    cut_after(run, "finished", 3)
+    events = EventLog(run / "events.jsonl")
+    events.append("out", 1000.0, {"component": "gpu001", "reason": "no route to host"})
+    events.close()
+    return run
+
+
+def test_a_host_that_the_run_does_not_have_is_exit_2_with_the_nearest_word(tmp_path: Path) -> None:
+    said = readmit(str(killed(tmp_path)), "gpu01")
+    assert said.returncode == 2
+    assert "did you mean 'gpu001'" in said.stderr
+    assert not (run_of(tmp_path) / FOLDER).exists()
+
+
+def test_a_host_that_is_out_is_asked_back_and_when_is_said(tmp_path: Path) -> None:
+    run = killed(tmp_path)
+    said = readmit(str(run), "gpu001", "--json")
+    assert (said.returncode, said.stderr) == (0, "")
+    document = json.loads(said.stdout)
+    assert (document["hosts"], document["at_work"], document["exit_code"]) == (["gpu001"], False, 0)
+    assert asked(run) == ["gpu001"]
+    assert f"when it goes on: fabric resume {run}" in readmit(str(run), "gpu001").stdout
+
+
+def test_one_bad_name_of_two_asks_for_nothing(tmp_path: Path) -> None:
+    run = killed(tmp_path)
+    said = readmit(str(run), "gpu001", "nobody")
+    assert said.returncode == 2
+    assert asked(run) == []

@@ -1,0 +1,103 @@
+"""Phases that alter the fabric for practice run only where the scenario allows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.config import load_scenario
+from fabric.errors import ConfigError
+from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import DRILLS, Scenario
+from fabric.plan.drills import without_drills
+from fabric.report.progress import ConsoleProgress
+from fabric.wiring import BACKENDS
+
+ROOT = Path(__file__).resolve().parents[2]
+BURN_IN = ROOT / "scenarios" / "burn-in.yaml"
+HEAD = f"name: x\ninventory: {ROOT / 'inventory' / 'pod-64.yaml'}\nhosts: gpu[001-004]\nphases:\n"
+FLAP = "changes: [{port_flap: {links: gpu001/mlx5_0, down: 5s, at: 1s}}]"
+
+
+def shipped(*allow: str) -> tuple[Scenario, Inventory]:
+    """The burn-in, on four hosts."""
+    scenario, inventory = load_scenario(BURN_IN, hosts="gpu[001-004]")
+    return replace(scenario, allow=allow), inventory
+
+
+def test_without_allow_drills_and_what_is_expected_of_them_are_left_out_and_that_is_said() -> None:
+    scenario, _ = shipped()
+    kept, lines = without_drills(scenario)
+    assert {phase.name for phase in kept.phases} == {"self-check", "burn", "soak"}
+    assert not any(phase.changes for phase in kept.phases)
+    assert (len(scenario.expect), kept.expect) == (2, ())
+    (line,) = lines
+    assert line.startswith("drills are off: flap-drill, ber-drill are left out")
+    assert "allow: [drills]" in line
+
+
+def test_with_allow_they_stay_and_that_is_said_too() -> None:
+    scenario, _ = shipped(DRILLS)
+    kept, lines = without_drills(scenario)
+    assert kept == scenario
+    assert lines[0].startswith("drills are on: flap-drill, ber-drill alter the fabric")
+
+
+def test_a_scenario_without_drills_says_nothing_of_them() -> None:
+    scenario, _ = load_scenario(ROOT / "scenarios" / "self-check.yaml")
+    assert without_drills(scenario) == (scenario, ())
+
+
+def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> None:
+    asked = app.prepare(BURN_IN, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=3600.0)
+    assert any(note.startswith("drills are off") for note in asked.notes)
+    assert not any(phase.changes for phase in asked.plan.phases)
+
+
+def test_with_the_drills_the_burn_in_ends_well_and_everything_is_taken_back(tmp_path: Path) -> None:
+    """On the mock: both drills complete, both changes are reverted, no part is accused."""
+    path = tmp_path / "burn-in.yaml"
+    text = BURN_IN.read_text("utf-8").replace("../inventory", str(ROOT / "inventory"))
+    assert "# allow: [drills]" in text
+    path.write_text(text.replace("# allow: [drills]", "allow: [drills]"))
+    asked = app.prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1800.0)
+    judged = app.run(
+        asked,
+        backend="mock",
+        make_executor=BACKENDS["mock"],
+        results=tmp_path / "results",
+        seed=1,
+        observer=ConsoleProgress(quiet=True),
+        reports=False,
+    )
+    assert [result.state for result in judged.verdict.changes] == ["reverted", "reverted"]
+    assert {found.outcome for found in judged.verdict.expectations} == {Outcome.PASS}
+    assert judged.verdict.suspects == ()
+    others = {one.outcome for one in judged.verdict.probes if not one.probe_id.startswith("burn/")}
+    assert others == {Outcome.PASS}
+    assert not any("zero growth" in reason for reason in judged.verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    ("phases", "says"),
+    [
+        ("  - {name: a, drill: true, probes: [loopback]}\n", "it needs 'changes'"),
+        (
+            f"  - {{name: a, drill: true, {FLAP}, probes: [loopback]}}\n"
+            "  - {name: b, needs: [a], probes: [loopback]}\n",
+            "only a drill can need it",
+        ),
+        (f"  - {{name: a, stop_host_on: fail, {FLAP}, probes: [loopback]}}\n", "may be our doing"),
+        ("  - {name: a, stop_host_on: error, probes: [loopback]}\n", "expected fail"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, phases: str, says: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(HEAD + phases)
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(path)
+    assert [says in problem.text for problem in caught.value.problems] == [True], caught.value.problems

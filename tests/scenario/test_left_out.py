@@ -1,0 +1,199 @@
+"""Whole runs on the mock: a host that fails by itself stops early, its peers go on, and it may come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.app_readmit import readmit
+from fabric.app_resume import look, resume
+from fabric.errors import ConfigError
+from fabric.model.inventory import Fault, Inventory, TimedFault
+from fabric.model.judged_run import JudgedRun
+from fabric.model.outcome import Outcome
+from fabric.plan.plan import PhasePlan
+from fabric.ports import Executor
+from fabric.report.progress import ConsoleProgress
+from fabric.store.events import Event, read_events
+from fabric.wiring import BACKENDS
+from tests.report.shown import ROOT
+
+SCENARIO = """\
+name: soak
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: soak
+    for: {lasts_s}s
+    stop_host_on: fail
+    probes:
+      - all_to_all: {{sizes: [8G], halves: false}}
+      - tor_all_reduce: {{sizes: [8G]}}
+"""
+ROUNDS = 7
+BAD = "gpu003"
+FOREVER_S = 1e9
+SLOW = Fault(f"{BAD}/gpu2:nvlink", "slow", 0.5)
+
+
+class Acts(ConsoleProgress):
+    """Does something when a phase of this name begins."""
+
+    def __init__(self, phase: str = "", act: Callable[[], None] = lambda: None) -> None:
+        super().__init__(quiet=True)
+        self._phase_name, self._act = phase, act
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """Perhaps now."""
+        super().phase_started(plan)
+        if plan.phase.name == self._phase_name:
+            self._act()
+
+
+def prepared(folder: Path, *faults: TimedFault) -> app.Asked:
+    """Rounds of a soak on four hosts of the pod."""
+    path = folder / "soak.yaml"
+    inventory = ROOT / "inventory" / "pod-64.yaml"
+    path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
+    once_s = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan.duration_s
+    path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * ROUNDS) + ROUNDS))
+    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    mock = replace(asked.inventory.mock, timed_faults=faults)
+    return replace(asked, inventory=replace(asked.inventory, mock=mock))
+
+
+def run(folder: Path, asked: app.Asked, watcher: ConsoleProgress) -> JudgedRun:
+    """On the mock."""
+    return app.run(
+        asked,
+        backend="mock",
+        make_executor=BACKENDS["mock"],
+        results=folder / "results",
+        seed=1,
+        observer=watcher,
+        reports=False,
+    )
+
+
+def run_of(folder: Path) -> Path:
+    """The newest."""
+    return (folder / "results" / "soak" / "latest").resolve()
+
+
+def events(folder: Path, name: str) -> list[Event]:
+    """Of the newest run."""
+    return [event for event in read_events(run_of(folder) / "events.jsonl") if event["event"] == name]
+
+
+def own(judged: JudgedRun, number: int) -> set[Outcome]:
+    """Outcomes of what the bad host measures inside itself in one round."""
+    start = f"soak-r{number}/{BAD}/all_to_all"
+    found = {one.outcome for one in judged.verdict.probes if one.probe_id.startswith(start)}
+    assert found
+    return found
+
+
+def _begins_s(folder: Path, phase: str) -> float:
+    """When a phase begins in a run in which the fault never ends."""
+    run(folder, prepared(folder, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
+    return next(float(event["at_s"]) for event in events(folder, "phase_started") if event["phase"] == phase)
+
+
+def _readmit(folder: Path) -> None:
+    assert readmit(run_of(folder), [BAD]).at_work
+
+
+def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path) -> None:
+    judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
+    assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
+    assert Outcome.FAIL in own(judged, 1)
+    assert Outcome.FAIL in own(judged, 2)
+    assert all(own(judged, number) == {Outcome.SKIPPED} for number in range(3, ROUNDS + 1))
+    reasons = {one.reason for one in judged.verdict.probes if one.probe_id.startswith(f"soak-r5/{BAD}/all_to_all")}
+    assert len(reasons) == 1
+    assert f"{BAD}: left out after soak-r2: in 2 rounds one after the other its own probes FAILed" in reasons.pop()
+    others = [one for one in judged.verdict.probes if one.probe_id.startswith("soak-r7/") and BAD not in one.probe_id]
+    assert {one.outcome for one in others} == {Outcome.PASS}
+    assert judged.verdict.outcome is Outcome.FAIL
+
+
+def test_who_lost_its_partner_is_given_another(tmp_path: Path) -> None:
+    """Nobody else of its pairs is measured less."""
+    run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
+    instead = [event for event in events(tmp_path, "replanned") if event["phase"] == "soak-r3"]
+    assert instead
+    assert all(BAD in event["instead_of"] and BAD not in event["hosts"] for event in instead)
+
+
+def test_one_bad_round_is_not_enough(tmp_path: Path) -> None:
+    passing = TimedFault(0.0, _begins_s(tmp_path, "soak-r2"), SLOW)
+    judged = run(tmp_path, prepared(tmp_path, passing), Acts())
+    assert Outcome.FAIL in own(judged, 1)
+    assert own(judged, 3) == {Outcome.PASS}
+    assert not any(event["left_out"] for event in events(tmp_path, "round_judged"))
+
+
+def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: Path) -> None:
+    """It was repaired while it was left out."""
+    repaired = TimedFault(0.0, _begins_s(tmp_path, "soak-r4"), SLOW)
+    judged = run(tmp_path, prepared(tmp_path, repaired), Acts("soak-r5", lambda: _readmit(tmp_path)))
+    (back,) = events(tmp_path, "readmitted")
+    assert back["component"] == BAD
+    assert "left out after soak-r2" in back["reason"]
+    assert all(own(judged, number) == {Outcome.SKIPPED} for number in range(1, 6))
+    assert own(judged, 6) == own(judged, 7) == {Outcome.PASS}
+    assert judged.verdict.suspects == ()
+    assert judged.verdict.outcome is Outcome.SKIPPED
+    assert any(f"{BAD} was readmitted after" in reason for reason in judged.verdict.reasons)
+    component = next(one for one in judged.verdict.components if one.component == BAD)
+    assert component.outcome in (Outcome.PASS, Outcome.MARGINAL)
+    assert app.analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
+
+
+def test_a_host_that_is_still_bad_is_left_out_again(tmp_path: Path) -> None:
+    watcher = Acts("soak-r3", lambda: _readmit(tmp_path))
+    judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), watcher)
+    assert own(judged, 3) == {Outcome.SKIPPED}
+    assert Outcome.FAIL in own(judged, 4)
+    assert Outcome.FAIL in own(judged, 5)
+    assert own(judged, 6) == {Outcome.SKIPPED}
+    assert judged.verdict.outcome is Outcome.FAIL
+    assert judged.verdict.suspects[0].component.startswith(BAD)
+
+
+def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
+    """It was stopped after the fourth round began, and the host was asked back before it went on."""
+    asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
+    with pytest.raises(Exception, match="interrupted"):
+        run(tmp_path, asked, Acts("soak-r4", lambda: (run_of(tmp_path) / "STOP").touch()))
+    path = run_of(tmp_path)
+    found = look(path, force=True)
+
+    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
+        return BACKENDS[backend](inventory, seed)
+
+    judged = resume(found, make_executor=make, observer=Acts(), say=lambda _: None, reports=False)
+    assert own(judged, 6) == own(judged, 4) == {Outcome.SKIPPED}
+    assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
+
+
+@pytest.mark.parametrize(
+    ("host", "says"), [("gpu03", "did you mean 'gpu003'"), ("gpu001", "gpu001 takes part: nothing to readmit")]
+)
+def test_who_is_no_host_of_the_run_or_takes_part_is_refused(tmp_path: Path, host: str, says: str) -> None:
+    found: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(ConfigError) as caught:
+            readmit(run_of(tmp_path), [host])
+        found.extend(problem.text for problem in caught.value.problems)
+
+    run(tmp_path, prepared(tmp_path), Acts("soak-r2", ask))
+    assert len(found) == 1
+    assert says in found[0]
+    with pytest.raises(ConfigError, match="this run has ended"):
+        readmit(run_of(tmp_path), [BAD])

@@ -1,0 +1,87 @@
+"""A validation after a repair that was killed goes on with what accused the host when it began."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fabric import app_resume
+from fabric.app_post_repair import Wanted, decide, prepare
+from fabric.errors import ConfigError
+from fabric.report.progress import ConsoleProgress
+from fabric.wiring import BACKENDS
+from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, measured
+from tests.store.small_run import begun_after, cut_after, finished
+
+REPAIRED = "gpu003/mlx5_3:replaced"
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checked(tmp_path_factory.mktemp("failed"), BAD)
+
+
+@pytest.fixture
+def copied(failed: Path, tmp_path: Path) -> Path:
+    """The failed run among results of its own, and the scenario beside them."""
+    shutil.copytree(failed.parents[1], tmp_path / "results")
+    text = POST_REPAIR.read_text().replace("../inventory/demo-rack.yaml", str(INVENTORY))
+    (tmp_path / "post-repair.yaml").write_text(text)
+    return tmp_path / "results" / "check" / failed.name
+
+
+def begun(because: Path, *faults: str) -> Path:
+    """The run of the validation, to its end."""
+    scenario = because.parents[2] / "post-repair.yaml"
+    return measured(prepare(Wanted(scenario, because, None, None, faults, quick=True)), because.parents[1], seed=2)
+
+
+def go_on(run: Path) -> None:
+    """Resume it without force."""
+    app_resume.resume(
+        app_resume.look(run, force=False),
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=ConsoleProgress(quiet=True),
+        say=lambda _: None,
+        reports=False,
+    )
+
+
+@pytest.mark.parametrize(("which", "fault"), [(0, REPAIRED), (9, REPAIRED), (200, REPAIRED), (3, BAD)])
+def test_it_goes_on_unforced_and_decides_as_if_undisturbed(copied: Path, which: int, fault: str) -> None:
+    run = begun(copied, fault)
+    undisturbed = decide(run)
+    seen = cut_after(run, "finished", which)
+    before = finished(run)
+    go_on(run)
+    assert decide(run).decision is undisturbed.decision
+    assert {name: finished(run)[name] for name in before} == before
+    assert not begun_after(run, seen).intersection(before)
+
+
+def test_the_run_that_failed_the_host_need_not_be_there_any_more(copied: Path) -> None:
+    run = begun(copied, REPAIRED)
+    cut_after(run, "finished", 9)
+    shutil.rmtree(copied.parent)
+    go_on(run)
+    assert decide(run).decision.value == "ACCEPT"
+
+
+def test_a_scenario_that_has_changed_is_refused_and_told(copied: Path) -> None:
+    run = begun(copied, REPAIRED)
+    cut_after(run, "finished", 9)
+    file = copied.parents[2] / "post-repair.yaml"
+    file.write_text(file.read_text().replace("duration: 5s, queue_pairs: 2", "duration: 5s, queue_pairs: 3"))
+    with pytest.raises(ConfigError, match=r"queue_pairs: was 2, is 3"):
+        app_resume.look(run, force=False)
+
+
+def test_a_scenario_without_a_place_for_the_evidence_is_refused(copied: Path) -> None:
+    run = begun(copied, REPAIRED)
+    cut_after(run, "finished", 9)
+    file = copied.parents[2] / "post-repair.yaml"
+    file.write_text(file.read_text().replace("- again: {repeat: 5}", "- loopback"))
+    with pytest.raises(ConfigError, match=r"cannot be read as then.*'again'"):
+        app_resume.look(run, force=False)

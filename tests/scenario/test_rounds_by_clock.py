@@ -1,0 +1,84 @@
+"""Whole runs on the mock whose rounds take longer than planned: they end in time, and nothing is missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.app_resume import look, resume
+from fabric.app_status import status
+from fabric.model.inventory import Inventory
+from fabric.model.outcome import Outcome
+from fabric.model.repetition import FilledTime
+from fabric.plan.plan import plan_scenario
+from fabric.ports import Executor
+from fabric.store.events import read_events
+from fabric.wiring import BACKENDS
+from tests.report.shown import ROOT
+from tests.scenario.test_left_out import Acts, prepared, run, run_of
+
+
+def phases_begun(folder: Path) -> list[tuple[str, float]]:
+    """The phases that the run began, and when; one that was begun twice is told twice."""
+    events = read_events(run_of(folder) / "events.jsonl")
+    return [(event["phase"], event["at_s"]) for event in events if event["event"] == "phase_started"]
+
+
+def shortened(asked: app.Asked, within_s: float) -> app.Asked:
+    """The same rounds, with less time for them than they take."""
+    phases = tuple(replace(phase, fills=FilledTime("soak", within_s)) for phase in asked.scenario.phases)
+    scenario = replace(asked.scenario, phases=phases)
+    return replace(asked, scenario=scenario, plan=plan_scenario(scenario, asked.inventory))
+
+
+def time_of_two_rounds_s(folder: Path) -> float:
+    """A little less than what two rounds take in a run that is given all its time."""
+    run(folder, prepared(folder), Acts())
+    found = phases_begun(folder)
+    assert len(found) == 7
+    return found[2][1] - found[0][1] - 0.5
+
+
+def test_rounds_end_by_the_clock_and_what_is_left_is_not_missed(tmp_path: Path) -> None:
+    within_s = time_of_two_rounds_s(tmp_path)
+    judged = run(tmp_path, shortened(prepared(tmp_path), within_s), Acts())
+    assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2"]
+    assert judged.verdict.outcome is Outcome.PASS
+    assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
+    assert app.analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
+    found = status(run_of(tmp_path))
+    assert (found.state, found.done) == ("ended", found.planned)
+
+
+def test_a_run_that_goes_on_runs_only_what_its_time_allows(tmp_path: Path) -> None:
+    """It was interrupted in its second round, which it runs to its end."""
+    within_s = time_of_two_rounds_s(tmp_path)
+    asked = shortened(prepared(tmp_path), within_s)
+    with pytest.raises(Exception, match="interrupted"):
+        run(tmp_path, asked, Acts("soak-r2", lambda: (run_of(tmp_path) / "STOP").touch()))
+
+    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
+        return BACKENDS[backend](inventory, seed)
+
+    found = look(run_of(tmp_path), force=True)
+    judged = resume(found, make_executor=make, observer=Acts(), say=lambda _: None, reports=False)
+    assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2", "soak-r2"]
+    assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
+    assert judged.verdict.outcome is Outcome.PASS
+
+
+def test_the_plan_is_near_what_a_healthy_rack_takes(tmp_path: Path) -> None:
+    """A round of the shipped burn-in, of the simulated clock: within a tenth, and never shorter than it was planned."""
+    path = ROOT / "scenarios" / "burn-in.yaml"
+    asked = app.prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1.0)
+    judged = run(tmp_path, asked, Acts())
+    (soak,) = [one for one in asked.plan.phases if one.phase.written == "soak"]
+    events = list(read_events(Path(judged.path) / "events.jsonl"))
+    began_s, ended_s = (
+        next(event["at_s"] for event in events if event["event"] == what and event["phase"] == soak.phase.name)
+        for what in ("phase_started", "phase_ended")
+    )
+    assert 0.9 <= (ended_s - began_s) / soak.schedule.makespan_s <= 1.0
