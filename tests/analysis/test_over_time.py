@@ -68,7 +68,7 @@ def bad(name: str, course: Callable[[int], float | None]) -> Share:
     return lambda part, number: course(number) if part == name else 1.0
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(20, 100, 20))])
 def test_a_clean_fleet_names_nobody(first: int) -> None:
     assert [measured(seed, well, rounds=32) for seed in range(first, first + 20)] == [[]] * 20
 

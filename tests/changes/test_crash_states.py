@@ -291,7 +291,15 @@ def test_no_crash_leaves_a_fault_that_restore_does_not_take_back(
     assert seen > 60
 
 
-@pytest.mark.parametrize("wrong", ["late intent", "no fsync", "no folder fsync", "in place", "early end"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "late intent",
+        "no fsync",
+        "early end",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("no folder fsync", "in place")),
+    ],
+)
 def test_a_wrong_order_is_caught(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, asked = recorded(tmp_path, monkeypatch, wrong)
     monkeypatch.undo()

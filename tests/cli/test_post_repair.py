@@ -49,6 +49,7 @@ def test_the_decision_comes_first_and_the_exit_code_says_it(failed: Path) -> Non
     assert len(bad.stdout.splitlines()) < 60  # a page
 
 
+@pytest.mark.slow
 def test_the_decision_is_shown_again_and_certified_and_verified(failed: Path) -> None:
     document = json.loads(validate(failed, "--fault", BAD, "--json").stdout)
     assert (document["exit_code"], document["acceptance"]["decision"]) == (1, "REJECT")

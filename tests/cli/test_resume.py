@@ -20,6 +20,7 @@ def fabric(tmp_path: Path, *words: str) -> tuple[int, str]:
     return code, output.read_text()
 
 
+@pytest.mark.slow
 def test_resume_goes_on_and_ends_as_the_verdict_says(tmp_path: Path) -> None:
     begin(tmp_path)
     cut_after(run_of(tmp_path), "finished", 3)

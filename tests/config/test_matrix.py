@@ -199,7 +199,7 @@ BAD = [
     (
         "matrix:",
         "allow: [isolate, busy, isolate]\nmatrix:",
-        ["3: expected isolate, busy_hosts or blast_radius, got 'busy'"],
+        ["3: expected isolate, busy_hosts, blast_radius or drills, got 'busy'"],
     ),
     ("matrix:", "allow: [isolate, isolate]\nmatrix:", ["3: 'isolate' is there twice"]),
     (
@@ -250,6 +250,7 @@ def test_the_number_of_phases_has_a_bound(folder: Path, explained: Explained) ->
     explained(lambda: config.load_scenario(path), ["3: expected at most 2000 phases in all, got 2 x 20 x 100"])
 
 
+@pytest.mark.slow
 def test_a_long_file_is_not_read_in_every_combination(folder: Path, explained: Explained) -> None:
     """A million values times 64 would take minutes."""
     path = written(

@@ -58,6 +58,7 @@ def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> N
     assert not any(phase.changes for phase in asked.plan.phases)
 
 
+@pytest.mark.slow
 def test_with_the_drills_the_burn_in_ends_well_and_everything_is_taken_back(tmp_path: Path) -> None:
     """On the mock: both drills complete, both changes are reverted, no part is accused."""
     path = tmp_path / "burn-in.yaml"

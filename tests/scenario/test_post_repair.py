@@ -25,6 +25,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checked(folder, BAD)
 
 
+@pytest.mark.slow
 def test_a_repaired_host_is_accepted_after_two_hours_without_bit_errors(failed: Path) -> None:
     path, found = validated(failed, "gpu003/mlx5_3:replaced", quick=False)
     assert found.decision is Decision.ACCEPT, found.reasons
@@ -49,6 +50,7 @@ def test_a_host_in_which_the_wrong_part_was_replaced_is_rejected_with_that_reaso
     assert found.reasons[0].endswith("replaced was gpu003/mlx5_5")
 
 
+@pytest.mark.slow
 def test_good_numbers_with_the_wrong_part_replaced_are_no_proof(failed: Path) -> None:
     _, found = validated(failed, "gpu003/mlx5_5:replaced")
     assert found.decision is Decision.INCONCLUSIVE

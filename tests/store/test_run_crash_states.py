@@ -100,6 +100,7 @@ def printed(run: Path, probe: str, attempt: int) -> bool:
     return any(text.startswith(f"=== {probe} attempt {attempt}\n") and WHOLE.search(text) for text in entries)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_crash_loses_an_acknowledged_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = recorded(tmp_path / "whole", monkeypatch)
