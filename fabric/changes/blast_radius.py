@@ -19,6 +19,8 @@ def blast_problems(
     changes: Sequence[Change], topology: Topology, settings: ChangeSettings, allow: Collection[str]
 ) -> list[str]:
     """Everything that is too much, in words; each says what would allow it, or that nothing does."""
+    if not changes:
+        return []
     found = list(_single(changes, topology, settings))
     total = sum(1 for _ in topology.links())
     for together in at_once(changes):

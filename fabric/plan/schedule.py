@@ -94,24 +94,27 @@ def _list_schedule(probes: Sequence[Probe]) -> list[tuple[int, float]]:
     for probe in probes:
         for claim in probe.claims:
             left[claim] = left.get(claim, 0.0) + probe.duration_s
-    alike = _alike(probes)
     held: set[str] = set()
+    parked: dict[str, list[_Alike]] = {}  # by a claim that is held
     running: list[tuple[float, int]] = []
     order: list[tuple[int, float]] = []
-    now_s = 0.0
-    while alike:
-        for group in _startable(alike, held=held, left=left):
+    now_s, looked_at = 0.0, _alike(probes)
+    while len(order) < len(probes):
+        for group in _startable(looked_at, held=held, left=left, parked=parked):
             index = group.waiting.popleft()
             held.update(group.claims)
             heapq.heappush(running, (now_s + group.duration_s, index))
             order.append((index, now_s))
-        alike = [group for group in alike if group.waiting]
+            if group.waiting:
+                parked.setdefault(group.claims[0], []).append(group)
         now_s = running[0][0]
+        looked_at = []
         while running and running[0][0] <= now_s:
             _, index = heapq.heappop(running)
             held.difference_update(probes[index].claims)
             for claim in probes[index].claims:
                 left[claim] -= probes[index].duration_s
+                looked_at += parked.pop(claim, ())
     return order
 
 
@@ -125,21 +128,38 @@ def _alike(probes: Sequence[Probe]) -> list[_Alike]:
     return list(groups.values())
 
 
-def _startable(alike: Sequence[_Alike], *, held: set[str], left: dict[str, float]) -> list[_Alike]:
-    """A maximal set of waiting probes whose claims are free, most urgent first, of equal ones the first in order."""
-    free = [group for group in alike if held.isdisjoint(group.claims)]
-    free.sort(key=lambda group: group.waiting[0])
-    free.sort(key=lambda group: _urgency(group.claims, left), reverse=True)
+def _startable(
+    groups: Sequence[_Alike], *, held: set[str], left: dict[str, float], parked: dict[str, list[_Alike]]
+) -> list[_Alike]:
+    """
+    A maximal set of waiting probes whose claims are free, most urgent first, of equal ones the first in order.
+
+    Because it is maximal, all others wait for a claim that is held now; they are *parked* under one such, and need not
+    be looked at until it falls free.
+    """
+    free = []
+    for group in groups:
+        if held.isdisjoint(group.claims):
+            free.append(group)
+        else:
+            _park(group, held, parked)
+    free.sort(key=lambda group: (*_urgency(group.claims, left), group.waiting[0]))
     taken: set[str] = set()
     chosen = []
     for group in free:
         if taken.isdisjoint(group.claims):
             taken.update(group.claims)
             chosen.append(group)
+        else:
+            _park(group, taken, parked)
     return chosen
 
 
+def _park(group: _Alike, held: set[str], parked: dict[str, list[_Alike]]) -> None:
+    parked.setdefault(next(claim for claim in group.claims if claim in held), []).append(group)
+
+
 def _urgency(claims: tuple[str, ...], left: dict[str, float]) -> tuple[float, float]:
-    """Work left on its busiest claim, then on all its claims: the longest queue is served first."""
+    """Less for more work left on its busiest claim, then on all its claims: the longest queue is served first."""
     loads = [left[claim] for claim in claims]
-    return max(loads, default=0.0), sum(loads)
+    return -max(loads, default=0.0), -sum(loads)

@@ -15,7 +15,7 @@ from tests.lab.rack import Rack
 
 pytestmark = pytest.mark.lab
 
-KILLS = 5
+KILLS = 3
 
 SCENARIO = """\
 name: killed

@@ -13,7 +13,7 @@ from tests.lab.kills import Victims, on_all
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
 
-KILLS = 42
+KILLS = 24
 
 
 def test_nothing_is_left_of_runs_killed_at_any_instant(
