@@ -85,10 +85,14 @@ def test_shipped_baselines_hold_the_published_numbers(name: str) -> None:
         "mem_remote",
         "rnic_to_rnic",
         "pairwise",
+        "link_burn",
         "all_to_all",
         "tor_all_reduce",
     }
-    assert all(found[key].source.startswith("house limit: no ") for key in ("node", "sys", "mem_remote", "all_to_all"))
+    assert all(
+        found[key].source.startswith("house limit: no ")
+        for key in ("node", "sys", "mem_remote", "all_to_all", "link_burn")
+    )
     assert found["tor_all_reduce"].algorithm == "RING"
 
 

@@ -1,0 +1,27 @@
+"""The burn-in that comes with fabric, on the simulated rack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fabric import app
+from fabric.model.outcome import Outcome
+from tests.report.shown import ROOT
+from tests.scenario.test_left_out import Acts, run
+
+HOURS_S = 7200.0
+
+
+def test_a_healthy_rack_passes_the_shipped_burn_in(tmp_path: Path) -> None:
+    """Every flow, soak and pair has a limit, every counter of its criteria can be read, and nobody is blamed."""
+    asked = app.prepare(
+        ROOT / "scenarios" / "burn-in.yaml",
+        inventory_path=ROOT / "inventory" / "demo-rack-healthy.yaml",
+        hosts=None,
+        faults=(),
+        lasts_s=HOURS_S,
+    )
+    judged = run(tmp_path, asked, Acts())
+    assert judged.verdict.outcome is Outcome.PASS, judged.verdict.reasons
+    assert not judged.verdict.suspects
+    assert {one.outcome for one in judged.verdict.probes} == {Outcome.PASS}
