@@ -10,7 +10,7 @@ from fabric.analysis.conclude import conclude
 from fabric.analysis.distribution import Sampled, Split, record
 from fabric.analysis.judge import Judge
 from fabric.analysis.keys import floor_of, key_of
-from fabric.analysis.record_fit import changes_between, fit_notes
+from fabric.analysis.record_fit import changes_between, fit_notes, limit_changes
 from fabric.analysis.series import representative
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem, StoreError
@@ -18,9 +18,12 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline
+from fabric.model.verdict import Baseline, LimitChange
 from fabric.store.past_run import PastRun, read_past_run
 from fabric.store.run_directory import write_durably
+
+CANDIDATE = ".candidate.yaml"
+"""How the name of a candidate file ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
         for key, sampled in _samples(run, wanted):
             samples.setdefault(key, []).append(sampled)
     candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
-    file = out or Path(f"{candidate.name}.candidate.yaml")
+    file = out or Path(f"{candidate.name}{CANDIDATE}")
     if file.exists():
         raise ConfigError([Problem(str(file), 0, "is there already: remove it, or name another with --out")])
     _write(file, candidate_text(candidate))
@@ -201,13 +204,21 @@ def named_baseline(name: str, *, baselines: Path) -> Baseline:
 def recorded_of(name: str, *, baselines: Path) -> tuple[Recorded, ...]:
     """The recorded numbers of a baseline, by name or file, or of a candidate file."""
     path = Path(name)
-    if path.name.endswith(".candidate.yaml"):
+    if path.name.endswith(CANDIDATE):
         return load_candidate(path).recorded
     return named_baseline(name, baselines=baselines).recorded
 
 
+def limits_diff(a: str, b: str, *, baselines: Path) -> list[LimitChange] | None:
+    """The limits that differ from *a* to *b*; None where one of them is a candidate, which has none."""
+    if any(Path(name).name.endswith(CANDIDATE) for name in (a, b)):
+        return None
+    old, new = (named_baseline(name, baselines=baselines).limits for name in (a, b))
+    return limit_changes(old, new)
+
+
 def diff(a: str, b: str, *, baselines: Path) -> list[KeyChange]:
-    """What differs from *a* to *b*, the largest loss first."""
+    """What was recorded otherwise in *b* than in *a*, the largest loss first."""
     return changes_between(recorded_of(a, baselines=baselines), recorded_of(b, baselines=baselines))
 
 

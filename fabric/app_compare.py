@@ -26,7 +26,11 @@ class ComparedRuns:
 
 
 def compare(first: Path, second: Path) -> ComparedRuns:
-    """Compare the second run with the first; ConfigError with every reason why they cannot be compared."""
+    """
+    Compare the second run with the first; ConfigError with every reason why they cannot be compared.
+
+    Runs that measured nothing in common are compared, and INCONCLUSIVE: the notes say why.
+    """
     a, b = read_past_run(first), read_past_run(second)
     problems = [Problem(f"{first} and {second}", 0, text) for text in _unlike(a, b)]
     if problems:
@@ -42,9 +46,6 @@ def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
     if a.backend != b.backend:
         yield f"measured through {a.backend} and {b.backend}: a simulated number is no measure of a real one"
     hosts = [name for name in a.scenario.hosts if name in set(b.scenario.hosts)]
-    if not hosts:
-        yield "they have no host in common"
-        return
     for name in hosts:
         before, after = (run.inventory.topology.hosts[name].platform for run in (a, b))
         if (before.name, before.gpus, before.rnics) != (after.name, after.gpus, after.rnics):
@@ -53,14 +54,6 @@ def _unlike(a: PastRun, b: PastRun) -> Iterator[str]:
             )
             yield f"{name} is of another platform: {before.name}, then {after.name} ({parts})"
             return
-    kinds = [{probe.kind for probe in run.probes} for run in (a, b)]
-    if not kinds[0] & kinds[1]:
-        texts = [", ".join(sorted(found)) for found in kinds]
-        yield f"they have no kind of probe in common: {texts[0]}, then {texts[1]}"
-        return
-    ids = [{probe.probe_id for probe in run.probes} for run in (a, b)]
-    if not ids[0] & ids[1]:
-        yield "they have no probe in common: phases, probes or hosts are called otherwise"
     yield from _other_settings(a, b)
 
 
@@ -78,8 +71,36 @@ def _other_settings(a: PastRun, b: PastRun) -> Iterator[str]:
 
 
 def _notes(a: PastRun, b: PastRun) -> Iterator[str]:
+    for what, before, after in (
+        ("scenario", a.scenario.name, b.scenario.name),
+        ("inventory", a.inventory.name, b.inventory.name),
+    ):
+        if before != after:
+            yield f"the second run has another {what}: {after}, not {before}"
+    if a.scenario.hosts != b.scenario.hosts:
+        common = len(set(a.scenario.hosts) & set(b.scenario.hosts))
+        yield (
+            f"the second run ran on other hosts: {len(a.scenario.hosts):,}, then {len(b.scenario.hosts):,}, "
+            f"{common:,} of them in both"
+        )
+    yield from _nothing_in_common(a, b)
     for run in (a, b):
         if not run.ended:
             yield f"{run.path} was interrupted: what it did not reach is not compared"
         if run.changes:
             yield f"{len(run.changes)} changes were in force in {run.path}"
+
+
+def _nothing_in_common(a: PastRun, b: PastRun) -> Iterator[str]:
+    """Why no probe is in both, where none is."""
+    ids = [{probe.probe_id for probe in run.probes} for run in (a, b)]
+    if ids[0] & ids[1]:
+        return
+    kinds = [{probe.kind for probe in run.probes} for run in (a, b)]
+    if not set(a.scenario.hosts) & set(b.scenario.hosts):
+        yield "they have no host in common"
+    elif not kinds[0] & kinds[1]:
+        texts = [", ".join(sorted(found)) for found in kinds]
+        yield f"they have no kind of probe in common: {texts[0]}, then {texts[1]}"
+    else:
+        yield "they have no probe in common: phases, probes or hosts are called otherwise"

@@ -14,7 +14,7 @@ from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
 from fabric.model.diagnosis import Diagnosis
 from fabric.tools import pair_formats
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pair_rows import PairFailure, PairRow, PairTable
 
 MOST_BYTES = 256 << 20
 """A larger file is refused (a choice: 65,024 results are 3 MB)."""
@@ -35,6 +35,7 @@ def diagnose_files(
     """
     topology = load_inventory(inventory).topology if inventory is not None else None
     rows: list[PairRow] = []
+    failures: list[PairFailure] = []
     notes: list[str] = []
     problems: list[Problem] = []
     for file in files:
@@ -42,12 +43,19 @@ def diagnose_files(
         table = pair_formats.read(_text(file), format_name, file.name)
         problems += [Problem(name, line, text) for line, text in table.problems]
         if topology is not None and not table.problems:
-            problems += [Problem(name, line, text) for line, text in unknown_names(table.rows, topology)]
+            problems += [Problem(name, line, text) for line, text in unknown_names(_named(table), topology)]
         rows += table.rows
+        failures += table.failures
         notes += [f"{name}: {note}" for note in table.notes]
     if problems:
         raise ConfigError(problems)
-    return diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor), tuple(notes)
+    found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor, failures=failures)
+    return found, tuple(notes)
+
+
+def _named(table: PairTable) -> list[PairRow]:
+    """Everything that names hosts: failed tests as rows as well."""
+    return [*table.rows, *(PairRow(one.a, one.b, 0.0, one.line, rail=one.rail) for one in table.failures)]
 
 
 def _text(file: Path) -> str:

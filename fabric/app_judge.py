@@ -13,7 +13,7 @@ from fabric.analysis.conclude import conclude
 from fabric.analysis.fleet_training import with_training
 from fabric.analysis.judge import Judge
 from fabric.analysis.over_time import over_time, with_over_time
-from fabric.analysis.readmitted import before_repair, samples_since, with_repairs
+from fabric.analysis.readmitted import before_repair, measured_again, samples_since, with_repairs
 from fabric.analysis.windows import wanted_for, with_samples
 from fabric.config import from_resolved, load_baseline
 from fabric.engine.round_clock import reached
@@ -92,6 +92,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         backend=document["backend"],
         judged_by=named(baselines),
         again=again,
+        complete=complete,
     )
     return ShownRun(judged, inventory, probes, by_id, document, complete)
 
@@ -139,7 +140,7 @@ def concluded(
         changes=found,
     )
     growth = scenario.judge.zero_growth
-    samples = samples_since(read_samples(events.parent, wanted_for(growth)), back.at_s)
+    samples = samples_since(read_samples(events.parent, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
     verdict = with_samples(verdict, samples, kept, by_id, inventory.topology, scenario.hosts, growth)
     verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, inventory.topology, samples))
     verdict = with_training(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic_core import PydanticCustomError
 
 from fabric import app
 from fabric.analysis.acceptance import Measured, accept
@@ -18,6 +19,8 @@ from fabric.analysis.identity import repaired
 from fabric.analysis.windows import wanted
 from fabric.app_judge import reopened
 from fabric.app_past import evidence_of, suspected
+from fabric.app_repair_inventory import inventory_of
+from fabric.app_repair_quick import quick_evidence
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.names import fold
@@ -47,7 +50,7 @@ QUICK_REPEAT = 3
 """Repetitions of the evidence in a quick validation: the fewest that can be judged."""
 
 QUICK_DURATION_S = 2
-"""Of each bandwidth test of the suite in a quick validation (a choice); the evidence is measured as it was."""
+"""Of each bandwidth test of the suite in a quick validation (a choice)."""
 
 BER_PHASE = "bit-errors"
 """The phase that a quick validation leaves out."""
@@ -78,19 +81,17 @@ def prepare(asked: Wanted) -> app.Asked:
     """
     The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
 
-    Raises ConfigError with everything that is wrong, also when that run has nothing against them.
+    Without an inventory of its own it is asked of that of the failed run. Raises ConfigError with everything that is
+    wrong, also when that run has nothing against them, and when its hosts are not the same hardware in the inventory.
     """
     failed = reopened(asked.because)
     hosts = _repaired_hosts(asked, failed)
     because = _because(asked, failed, hosts)
     names = _taking_part(because, failed)
-    prepared = app.prepare(
-        asked.scenario, inventory_path=asked.inventory, hosts=fold(sorted(names)), faults=asked.faults
-    )
-    missing = set(names) - set(prepared.inventory.topology.hosts)
-    if missing:
-        raise ConfigError([Problem(str(asked.scenario), 0, f"its inventory has no {fold(sorted(missing))}")])
-    return filled(prepared, because)
+    inventory, notes = inventory_of(asked.because, failed, asked.inventory, because, names)
+    prepared = app.prepare(asked.scenario, inventory_path=inventory, hosts=fold(sorted(names)), faults=asked.faults)
+    because = replace(because, notes=(*because.notes, *notes))
+    return filled(prepared, quick_evidence(because, prepared.scenario) if asked.quick else because)
 
 
 def filled(prepared: app.Asked, because: Because) -> app.Asked:
@@ -159,10 +160,12 @@ def _repaired_hosts(asked: Wanted, failed: ShownRun) -> tuple[str, ...]:
             text = "it names no host as bad: say --hosts"
             raise ConfigError([Problem(str(asked.because), 0, text)])
         return found
+    try:
+        wanted = HostsText().parse(asked.hosts)
+    except PydanticCustomError as exc:
+        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
     said: list[Problem] = []
-    found = selected(
-        HostsText().parse(asked.hosts), failed.inventory.topology, lambda text: said.append(Problem("--hosts", 0, text))
-    )
+    found = selected(wanted, failed.inventory.topology, lambda text: said.append(Problem("--hosts", 0, text)))
     if said:
         raise ConfigError(said)
     return found

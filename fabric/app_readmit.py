@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic_core import PydanticCustomError
+
+from fabric.config.folded import FoldedNames
 from fabric.config.wording import nearest
 from fabric.engine.readmit_files import FOLDER
 from fabric.errors import ConfigError, Problem, StoreError
@@ -16,6 +19,9 @@ from fabric.store.run_document import read_run
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
 from fabric.store.so_far import so_far
+
+MOST_NAMES = 10_000
+"""Of one set of hosts (a choice: each becomes a file in the run's directory)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,9 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     """
     Ask a run to measure hosts again that it left out, or that had stopped answering.
 
-    Raises ConfigError with everything that is wrong: no run, one that has ended, a host that it does not have or that
-    is not left out. StoreError when the run cannot be asked.
+    *hosts* are names or sets of names (``gpu[003,011]``), or ``all``: every host that is out of the run. Raises
+    ConfigError with everything that is wrong: no run, one that has ended, a host that it does not have or that is not
+    left out. StoreError when the run cannot be asked.
     """
     path = run_path(path)
     document = read_run(path)
@@ -41,12 +48,31 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
         raise ConfigError([Problem(str(path), 0, text)])
     known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
-    problems = [Problem("HOST", 0, text) for host in hosts for text in _wrong(host, known, away)]
-    if problems:
-        raise ConfigError(problems)
-    for host in hosts:
+    wanted, said = _unfolded(hosts, sorted(away))
+    said += [text for host in wanted for text in _wrong(host, known, away)]
+    if said:
+        raise ConfigError(Problem("HOST", 0, text) for text in said)
+    for host in wanted:
         _ask(path / FOLDER, host)
-    return Readmitted(str(path), tuple(hosts), running(path) is not None)
+    return Readmitted(str(path), wanted, running(path) is not None)
+
+
+def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The hosts that are meant, each once, in the order written; and what is wrong with the texts."""
+    found: dict[str, None] = {}
+    said: list[str] = []
+    for text in texts:
+        if text == "all":
+            found.update(dict.fromkeys(away))
+            said += [] if away else ["no host is out of the run: nothing to readmit"]
+            continue
+        try:
+            found.update(dict.fromkeys(FoldedNames(MOST_NAMES).parse(text).names()))
+        except PydanticCustomError as exc:
+            said.append(exc.message())
+        except ValueError as exc:
+            said.append(f"{text}: {exc}")
+    return tuple(found), said
 
 
 def _ask(folder: Path, host: str) -> None:

@@ -70,6 +70,7 @@ def as_kept(path: Path) -> ShownRun | None:
         backend=document["backend"],
         judged_by=kept.judged_by,
         again=f"fabric report {path}",
+        complete=kept.complete,
     )
     return ShownRun(judged, inventory, kept.probes, kept.results, document, kept.complete)
 

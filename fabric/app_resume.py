@@ -72,6 +72,8 @@ def look(path: Path, *, force: bool) -> Resumable:
     inventory, a baseline or this tool is not what it was; StoreError when its history cannot be read.
     """
     path = run_path(path)
+    if path.parent.name in ("", ".."):  # the folders above it, by their own names, hold the lock
+        path = path.resolve()
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
     plan = plan_scenario(scenario, inventory)

@@ -14,6 +14,8 @@ from fabric.model.outcome import Outcome
 from fabric.store.events import read_events
 from fabric.store.left_open import open_changes
 from fabric.store.run_lock import holding
+from fabric.wiring import BACKENDS
+from tests.scenario.changing import Watcher
 from tests.store.small_run import (
     BER,
     LATER,
@@ -248,3 +250,23 @@ def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
     said: list[str] = []
     go_on(tmp_path, said=said)
     assert "cut off 14 bytes of a torn last line" in said[0]
+
+
+@pytest.mark.parametrize(("where", "named"), [("", None), (".", "."), ("raw", "..")])
+def test_it_goes_on_wherever_a_person_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, named: str | None
+) -> None:
+    """In the folder of the scenario by the run's name, in the run itself, or below it."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    monkeypatch.chdir(run / where if named else run.parent)
+    found = app_resume.look(Path(named or run.name), force=False)
+    judged = app_resume.resume(
+        found,
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=Watcher(),
+        say=lambda _: None,
+        reports=False,
+    )
+    assert (judged.verdict.outcome, len(finished(run))) == (Outcome.PASS, 6)

@@ -53,8 +53,11 @@ def compare_runs(
     single: dict[_Group, dict[_Name, list[float]]] = {}
     parts = {_place(probe): tuple(parts_of(probe)) for run in (first, second) for probe in run[0]}
     only_first, only_second, unmeasured, common = [], [], 0, 0
+    measured_first, measured_second = 0, 0
     for name in dict.fromkeys((*a, *b)):
         before, after = _state(a.get(name)), _state(b.get(name))
+        measured_first += before in _CARRIED
+        measured_second += after in _CARRIED
         phase, key = name
         group = (key.kind, key.size_bytes)
         around = (WHOLE, *parts[phase, key.kind, key.name, key.hosts, key.series])
@@ -85,6 +88,8 @@ def compare_runs(
         only_first=tuple(_in_words(only_first)),
         only_second=tuple(_in_words(only_second)),
         unmeasured=unmeasured,
+        measured_first=measured_first,
+        measured_second=measured_second,
     )
 
 
@@ -97,6 +102,7 @@ def parts_of(probe: Probe) -> Iterator[str]:
 
 
 _MEASURED, _FAILED, _NOT_MEASURED, _NOT_ASKED = "measured", "failed", "not measured", "not asked"
+_CARRIED = (_MEASURED, _FAILED)
 
 _Place = tuple[str, str, str, tuple[str, ...], str]
 

@@ -14,6 +14,7 @@ from fabric.analysis.effects import windows_report
 from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
+from fabric.analysis.over_time_since import since_some_round
 from fabric.analysis.together import merged, names, without_mistakes
 from fabric.analysis.unjudged import unjudged
 from fabric.model.change import ChangeResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 NOT_REACHED = "not reached: the run ended before it"
 
 _BLAMING = (Outcome.FAIL, Outcome.ERROR)
+_GOOD = (Outcome.PASS, Outcome.MARGINAL)
 
 
 def conclude(
@@ -58,6 +60,8 @@ def conclude(
     telling = [probe for probe in probes if probe.probe_id not in untold]
     named, pairs = _suspects(telling, verdicts, results, topology)
     verdicts |= pairs.verdicts if pairs else {}
+    named += since_some_round(telling, verdicts, results, phases, topology=topology, named=named)
+    named.sort(key=lambda suspect: -suspect.outcome.rank)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
     of_parts = verdicts | {name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}
     components = _components(probes, of_parts, named)
@@ -107,7 +111,8 @@ def _suspects(
         if probe.kind == pairwise.KIND and probe.probe_id in results and results[probe.probe_id].outcome is None
     }
     others = [probe for probe in probes if probe.probe_id not in measured]
-    inside = merged(suspects(others, verdicts, topology=topology, outcome=Outcome.FAIL))
+    well = [p for p in probes if p.probe_id in measured and verdicts[p.probe_id].outcome in _GOOD]
+    inside = merged(suspects(others, verdicts, topology=topology, outcome=Outcome.FAIL, well=well))
     pairs = pair_findings(probes, results, verdicts, topology=topology, inside=inside)
     known = {host for suspect in inside for host in suspect.hosts}
     left = [

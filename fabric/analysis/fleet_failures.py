@@ -81,6 +81,19 @@ def flaps(found: Watched, samples: Samples) -> int | None:
     return count
 
 
+def downs(samples: Samples) -> int | None:
+    """How many times a link went down at all, whatever came of it; None where that counter was not sampled."""
+    courses = [course for reading, course in samples.courses.items() if reading.name == DOWNED]
+    if not courses:
+        return None
+    steps = (pair for course in courses for pair in zip(course.values, course.values[1:], strict=False))
+    return sum(
+        growth(DOWNED, int(before), int(after)).by
+        for before, after in steps
+        if before is not None and after is not None
+    )
+
+
 def _fill(
     by_phase: Mapping[str, _Round], probes: Sequence[Probe], results: Mapping[str, ProbeResult]
 ) -> Mapping[str, float]:

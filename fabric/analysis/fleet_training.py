@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fabric.analysis.fleet_failures import flaps, watched
+from fabric.analysis.fleet_failures import downs, flaps, watched
 from fabric.analysis.training import Job, Observed, training_impact
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
@@ -33,7 +33,7 @@ def with_training(
     seen = watched(probes, results, phases)
     impact = training_impact(job, seen.failures if seen else None, retained=_retained(verdict))
     if seen is not None and impact.mttf_s is not None:
-        impact = _with_flaps(impact, job, seen.failures, flaps(seen, samples))
+        impact = _with_flaps(impact, job, seen.failures, flaps(seen, samples), downs(samples))
     return replace(verdict, training=impact)
 
 
@@ -44,14 +44,24 @@ def _retained(verdict: Verdict) -> float | None:
     return min(min(shares), 1.0) if shares else None
 
 
-def _with_flaps(impact: TrainingImpact, job: Job, failures: Observed, count: int | None) -> TrainingImpact:
+def _with_flaps(
+    impact: TrainingImpact, job: Job, failures: Observed, count: int | None, downed: int | None
+) -> TrainingImpact:
     """Those that no probe died of are no failures; what they would cost a job that dies of each is said beside it."""
     if count is None:
         return replace(impact, notes=(*impact.notes, "links that went down were not counted: without sample:"))
     if count == 0:
-        return replace(impact, flaps=0, notes=(*impact.notes, "no link went down meanwhile"))
+        return replace(impact, flaps=0, notes=(*impact.notes, _none_besides(downed or 0)))
     each = training_impact(job, failures, flaps=Observed(count, failures.host_days))
     ettr = "" if each.ettr is None else f", ETTR {each.ettr:.2f}"
     hours = "" if each.mttf_s is None else f"MTTF {each.mttf_s / 3600:.1f} h"
     many = f"{count} link{'s' if count != 1 else ''} went down besides and no probe died of it"
     return replace(impact, flaps=count, notes=(*impact.notes, f"{many}; a job that does: {hours}{ettr}"))
+
+
+def _none_besides(downed: int) -> str:
+    """A link that went down with a failure is that failure, and no second one."""
+    if not downed:
+        return "no link went down meanwhile"
+    times = "once" if downed == 1 else f"{downed} times"
+    return f"a link went down {times}, with a failure or where hosts were not watched: none is counted besides"

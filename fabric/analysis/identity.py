@@ -149,7 +149,8 @@ def _judged(
         return Repair.UNKNOWN, text
     left = {name: parts for name, parts in with_serial.items() if not parts & swapped}
     if not left:
-        return Repair.RIGHT_PART, f"{Repair.RIGHT_PART.value}: {', '.join(with_serial)}"
+        right = sorted(swapped & frozenset().union(*with_serial.values()))
+        return Repair.RIGHT_PART, f"{Repair.RIGHT_PART.value}: {', '.join(right)}"
     texts = [f"{name} is still SN {_serials(parts, after)}" for name, parts in left.items()]
     return Repair.WRONG_PART, f"{Repair.WRONG_PART.value}: {'; '.join(texts)}{others}"
 

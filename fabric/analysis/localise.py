@@ -26,12 +26,19 @@ _Components = Callable[[Probe, ProbeVerdict], Iterator[Component]]
 
 
 def suspects(
-    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], *, topology: Topology, outcome: Outcome
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    *,
+    topology: Topology,
+    outcome: Outcome,
+    well: Sequence[Probe] = (),
 ) -> list[Suspect]:
     """
     The components that explain every probe whose outcome is *outcome* (FAIL, or ERROR), most telling first.
 
-    Probes that were skipped, or that ended in the other kind of trouble, count neither for nor against.
+    Probes that were skipped, or that ended in the other kind of trouble, count neither for nor against. *well* are
+    further probes that went well: they clear what they passed through where a tool named a part as absent or down (a
+    leaf is not, if hosts passed through it), and say nothing of how fast a part is.
     """
     bad_hosts = {host for probe in probes if verdicts[probe.probe_id].outcome is outcome for host in probe.hosts}
     if not bad_hosts:
@@ -44,7 +51,10 @@ def suspects(
     ]
     judged = [(probe, verdict) for probe, verdict in judged if verdict.ran]
     named = {probe.probe_id for probe, verdict in judged if verdict.outcome is outcome and verdict.named}
-    found = _cover(judged, named, lambda probe, verdict: named_components_of(probe, verdict, topology), outcome)
+    cleared = [(probe, verdicts[probe.probe_id]) for probe in probes_about(well, bad_hosts, topology)] if named else []
+    found = _cover(
+        [*judged, *cleared], named, lambda probe, verdict: named_components_of(probe, verdict, topology), outcome
+    )
     rest = [pair for pair in judged if pair[0].probe_id not in named]
     bad = {probe.probe_id for probe, verdict in rest if verdict.outcome is outcome}
     return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome)

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 
 from fabric.analysis import over_time_shapes as shapes
 from fabric.analysis.over_time_gather import Finding, gathered
+from fabric.analysis.over_time_place import placed
 from fabric.analysis.over_time_tracks import Point, Track, Tracks, failed_midway, tracks
 from fabric.analysis.over_time_uplinks import behind_uplinks
 from fabric.analysis.over_time_verdict import ALPHA, with_over_time
@@ -60,7 +61,7 @@ def over_time(
         )
         for one in named
     ]
-    return gathered(behind_uplinks(named, found, by_id, topology), found, topology)
+    return placed(gathered(behind_uplinks(named, found, by_id, topology), found, topology), found, topology)
 
 
 def _of(finding: Finding, found: Tracks) -> list[Point]:
@@ -124,7 +125,9 @@ def _pass(tracks_: Mapping[str, Track], modules: Modules, explained: set[str]) -
                 heappush(heap, _order(again))
             continue
         best = listed.pop(name)
-        rivals = _rivals(tracks_[name], [tracks_[other] for other in listed], explained)
+        others = [tracks_[other] for other in listed]
+        find = _also_failed if best.kind == "came_back" else _rivals
+        rivals = find(tracks_[name], others, explained)
         named.append(replace(best, rivals=rivals))
         explained |= {point.probe_id for point in tracks_[name].points}
         stale = set(listed)
@@ -144,6 +147,16 @@ def _rivals(track: Track, others: Iterable[Track], explained: set[str]) -> tuple
         if first == mine[0] and [p.probe_id for p in other.points if p.probe_id not in explained] == mine:
             found.append(other.component)
     return tuple(found)
+
+
+def _also_failed(track: Track, others: Iterable[Track], explained: set[str]) -> tuple[str, ...]:
+    """Those that took part in all that failed here: one failure between two ends accuses both alike."""
+    mine = _failed(track, explained)
+    return tuple(other.component for other in others if mine <= _failed(other, explained))
+
+
+def _failed(track: Track, explained: set[str]) -> set[str]:
+    return {point.probe_id for point in track.points if point.share == 0.0 and point.probe_id not in explained}
 
 
 class _Rates:
@@ -192,7 +205,7 @@ def _came_back(track: Track, points: Sequence[Point]) -> Finding:
         f"failed in {len(gone)} of {len(points)} probes, first at {_hours(gone[0].at_s)}, "
         f"last at {_hours(gone[-1].at_s)}, and came back"
     )
-    return Finding(track.component, "came_back", text, 0.0, _lost(track, points), _ids(gone))
+    return Finding(track.component, "came_back", text, 0.0, _lost(track, points), _ids(gone), failures=len(gone))
 
 
 def _with_heat(track: Track, points: Sequence[Point], modules: Modules, alpha: float) -> Finding | None:

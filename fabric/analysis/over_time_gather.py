@@ -22,8 +22,9 @@ class Finding:
     A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; or ``uplinks`` of a leaf.
 
     *text* says it in words. *chance*: of such a course without a fault. *weight*: how much was lost in all, and who
-    lost most is named first. *rivals* were measured by the very same probes. *hosts*: whose it is. *explains*: the
-    hosts of every probe that it takes part in, by id.
+    lost most is named first. *rivals* were measured by the very same probes, or took part in all that failed. *hosts*:
+    whose it is. *explains*: the hosts of every probe that it takes part in, by id. *failures*: how often what came back
+    had failed. *place*: where in a host it is, as ``over_time_place.py`` says (``nvlink``, ``gpus``; empty: not known).
     """
 
     component: str
@@ -35,6 +36,8 @@ class Finding:
     rivals: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     explains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failures: int = 0
+    place: str = ""
 
 
 def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> list[Finding]:
@@ -75,6 +78,7 @@ def _larger(findings: Sequence[Finding], members: dict[str, list[str]], what: st
             rivals=(),
             hosts=tuple(dict.fromkeys(host for one in group for host in one.hosts)),
             explains={probe_id: hosts for one in group for probe_id, hosts in one.explains.items()},
+            failures=sum(one.failures for one in group),
         )
         into.update({id(finding): made for finding in group})
     found: dict[tuple[str, str], Finding] = {}

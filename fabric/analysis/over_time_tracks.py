@@ -7,6 +7,7 @@ change from round to round: a track is of the part, not of the pair.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +18,15 @@ from fabric.analysis.keys import floor_of, line_rate_gbps, link_class
 from fabric.analysis.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
 from fabric.analysis.samples import name_of
 from fabric.analysis.series import representative
+from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
 LEAST_ROUNDS = 8
 """A phase that ran less often has no course (a choice)."""
+
+_BAD = (Outcome.FAIL, Outcome.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,30 @@ def tracks(
         groups.setdefault(key, []).append((probe, result, measured))
     rnics: dict[str, Track] = {}
     hosts: dict[str, Track] = {}
+    own = _own_probes(probes, results)
     levels = _own_levels(groups, repeated)
     for group, members in groups.items():
-        _add(members, levels.get(_across(group, repeated)), rnics, hosts)
+        _add(members, levels.get(_across(group, repeated)), rnics, hosts, own)
     for track in (*rnics.values(), *hosts.values()):
         track.points.sort(key=lambda point: point.began_s)
     return Tracks(rnics, hosts)
+
+
+def _own_probes(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[str, list[ProbeResult]]:
+    """What was run inside each host alone, in order of time; only of hosts that were bad once."""
+    own: dict[str, list[ProbeResult]] = {}
+    for probe in probes:
+        result = results.get(probe.probe_id)
+        if len(probe.hosts) == 1 and result is not None and result.attempt > 0:
+            own.setdefault(probe.hosts[0], []).append(result)
+    bad = {host: of_host for host, of_host in own.items() if any(one.outcome in _BAD for one in of_host)}
+    return {host: sorted(of_host, key=lambda one: one.started_s) for host, of_host in bad.items()}
+
+
+def _is_bad_by_itself(own: Sequence[ProbeResult], then: ProbeResult) -> bool:
+    """Whether the last probe inside the host before *then*, or the first after, was called bad or got no answer."""
+    place = bisect_left(own, then.started_s, key=lambda one: one.started_s)
+    return any(one.outcome in _BAD for one in own[max(0, place - 1) : place + 1])
 
 
 def _measured(result: ProbeResult) -> float | None:
@@ -123,6 +145,7 @@ def _add(
     own_level: float | None,
     rnics: dict[str, Track],
     hosts: dict[str, Track],
+    own: Mapping[str, Sequence[ProbeResult]],
 ) -> None:
     found = _normal(members, own_level)
     if found is None:
@@ -131,7 +154,10 @@ def _add(
     for probe, result, value in members:
         share = 0.0 if value is None else value / normal
         point = Point(probe.probe_id, result.started_s, result.ended_s, share, probe.kind)
+        guilty = {host for host in probe.hosts if value is None and _is_bad_by_itself(own.get(host, ()), result)}
         for component, into in _parts(probe, rnics, hosts):
+            if guilty and component.partition("/")[0] not in guilty:
+                continue  # its partner fails by itself: that the transport gave up says nothing of this end
             track = into.setdefault(component, Track(component))
             track.points.append(point)
             track.floor = max(track.floor, floor_of(probe.kind))

@@ -23,6 +23,13 @@ _NEXT = {
     "came_back": "change the cable and the module: what fails and comes back fails again",
     "uplinks": "read the counters of all uplinks of the leaf and of the spines behind them; do not touch the RNICs",
 }
+_NEXT_IN_HOST = {
+    "nvlink": "no cable has a part in it: check nvidia-smi nvlink -s and -e, the fabric manager, and the GPUs' clocks "
+    "and Xid errors (nvidia-smi -q, dmesg); replace GPU or baseboard if errors rise",
+    "gpus": "its RNICs are well one by one, so leave the cables: check the GPUs' clocks, PCIe width and speed "
+    "(nvidia-smi -q) and Xid errors (dmesg); if that does not help, look at its host",
+}
+"""By the place in the host (``over_time_place.py``)."""
 
 
 def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
@@ -41,6 +48,9 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     for finding in findings:
         evidence = f"over time: {finding.text}"
         components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
+        if finding.place == "nvlink":  # the host was looked at, and a part of it was found
+            for host in finding.hosts:
+                components[host] = ComponentVerdict(host, Outcome.FAIL, f"because of {finding.component}")
         if len(lines) < _MOST_LINES:
             lines.append(f"FAIL: {finding.component}: {finding.text}")
         if finding.component in place:
@@ -64,15 +74,35 @@ def _suspect(finding: Finding, evidence: str) -> Suspect:
     host, _, part = finding.component.partition("/")
     return Suspect(
         component=finding.component,
-        kind="uplinks" if finding.kind == "uplinks" else "link" if part else "host",
+        kind=_kind(finding, part),
         outcome=Outcome.FAIL,
-        confidence=round((1.0 - ALPHA) / (1 + len(finding.rivals)), 2),
+        confidence=_confidence(finding),
         evidence=(evidence,),
         ambiguous_with=finding.rivals,
-        next_step=_NEXT[finding.kind],
+        next_step=_NEXT_IN_HOST.get(finding.place, _NEXT[finding.kind]),
         hosts=finding.hosts or (() if finding.kind == "uplinks" else (host,)),
         probes=finding.probes[:_MOST_PROBES],
     )
+
+
+def _kind(finding: Finding, part: str) -> str:
+    if finding.kind == "uplinks":
+        return "uplinks"
+    if finding.place == "nvlink":
+        return "nvlink"
+    return "link" if part else "host"
+
+
+def _confidence(finding: Finding) -> float:
+    """
+    What is found by its course is found with a chance below ``ALPHA``.
+
+    What failed and came back is no matter of statistics: as for any suspect (k + 1) / (n + 2), where only the k probes
+    that failed could show it, because what comes and goes is not there in the others.
+    """
+    k = finding.failures
+    sure = (k + 1) / (k + 2) if finding.kind == "came_back" else 1.0 - ALPHA
+    return min(0.99, round(sure / (1 + len(finding.rivals)), 2))
 
 
 def _without_explained(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:

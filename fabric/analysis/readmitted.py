@@ -2,14 +2,16 @@
 Hosts that were repaired and let in again while the run went on: they are judged by what was measured from then on.
 
 What was measured with them before speaks of parts that may have been replaced. It is SKIPPED in the verdict, which says
-so, and stays in the run's files.
+so, and stays in the run's files. All of this only once such a host was measured again: until then nothing shows that
+the repair did any good, and what was measured before stands.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
@@ -18,47 +20,83 @@ from fabric.model.sampling import Course, Samples
 from fabric.model.units import duration_text
 from fabric.model.verdict import ProbeVerdict, Verdict
 
+_TELLS_NOTHING = (Outcome.SKIPPED, Outcome.ERROR, Outcome.INCONCLUSIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """*hosts*: each probe that is not judged (by its id), and because of which host; *since*: hosts measured again."""
+
+    hosts: Mapping[str, str]
+    since: frozenset[str] = frozenset()
+
+    def __contains__(self, probe_id: str) -> bool:
+        """Whether this probe is not judged."""
+        return probe_id in self.hosts
+
+    def __bool__(self) -> bool:
+        """Whether any probe is not judged."""
+        return bool(self.hosts)
+
+
+def measured_again(
+    probes: Sequence[Probe], results: Mapping[str, ProbeResult], readmitted: Mapping[str, float]
+) -> dict[str, float]:
+    """
+    Of the *readmitted* hosts (by host, seconds) those with which a probe was begun and told something afterwards.
+
+    A probe that was SKIPPED, an ERROR of ours or an INCONCLUSIVE one tells nothing of the host.
+    """
+    found: set[str] = set()
+    for probe in probes if readmitted else ():
+        result = results.get(probe.probe_id)
+        if result is not None and result.attempt > 0 and result.outcome not in _TELLS_NOTHING:
+            found.update(host for host in probe.hosts if result.ended_s > readmitted.get(host, inf))
+    return {host: at_s for host, at_s in readmitted.items() if host in found}
+
 
 def before_repair(
     probes: Sequence[Probe], results: Mapping[str, ProbeResult], readmitted: Mapping[str, float]
-) -> dict[str, str]:
-    """The ids of the probes that ended before a host of theirs was readmitted (by host, seconds), and that host."""
+) -> SetAside:
+    """The probes that ended before a host of theirs was readmitted (by host, seconds), and measured again since."""
+    again = measured_again(probes, results, readmitted)
     found: dict[str, str] = {}
-    for probe in probes if readmitted else ():
+    for probe in probes if again else ():
         result = results.get(probe.probe_id)
         if result is not None:
-            hosts = [host for host in probe.hosts if result.ended_s <= readmitted.get(host, -1.0)]
+            hosts = [host for host in probe.hosts if result.ended_s <= again.get(host, -1.0)]
             found.update((probe.probe_id, host) for host in hosts[:1])
-    return found
+    return SetAside(found, frozenset(again))
 
 
 def with_repairs(
-    verdict: Verdict, probes: Sequence[Probe], old: Mapping[str, str], readmitted: Mapping[str, float], began_s: float
+    verdict: Verdict, probes: Sequence[Probe], old: SetAside, readmitted: Mapping[str, float], began_s: float
 ) -> Verdict:
-    """The verdict over all *probes*, of which the *old* (id to host) were not judged; *began_s*: when the run began."""
+    """The verdict over all *probes*, of which the *old* were not judged; *began_s*: when the run began."""
     if not readmitted:
         return verdict
     judged = {one.probe_id: one for one in verdict.probes}
-    for probe_id, host in old.items():
+    for probe_id, host in old.hosts.items():
         judged[probe_id] = ProbeVerdict(probe_id, Outcome.SKIPPED, f"before {host} was repaired and readmitted")
-    lines = []
-    for host, at_s in readmitted.items():
-        number = sum(name == host for name in old.values())
-        after = duration_text(max(0.0, at_s - began_s))
-        lines.append(
-            f"{fold([host])} was readmitted after {after} and is judged from then on: "
-            f"{number:,} probe{'' if number == 1 else 's'} of before SKIPPED"
-        )
+    lines = [_line(host, max(0.0, at_s - began_s), old) for host, at_s in readmitted.items()]
     return replace(
         verdict,
-        outcome=Outcome.worst([verdict.outcome, *(Outcome.SKIPPED for _ in old)]),
+        outcome=Outcome.worst([verdict.outcome, *(Outcome.SKIPPED for _ in old.hosts)]),
         reasons=(*verdict.reasons, *lines),
         probes=tuple(judged[probe.probe_id] for probe in probes),
     )
 
 
+def _line(host: str, after_s: float, old: SetAside) -> str:
+    said = f"{fold([host])} was readmitted after {duration_text(after_s)}"
+    if host not in old.since:
+        return f"{said} and was not measured since: what was measured before stands"
+    number = sum(name == host for name in old.hosts.values())
+    return f"{said} and is judged from then on: {number:,} probe{'' if number == 1 else 's'} of before SKIPPED"
+
+
 def samples_since(samples: Samples, readmitted: Mapping[str, float]) -> Samples:
-    """What was sampled, of a readmitted host only from then on."""
+    """What was sampled, of a readmitted host only from then on; what was not read since stands."""
     if not readmitted:
         return samples
     courses = {
@@ -70,7 +108,7 @@ def samples_since(samples: Samples, readmitted: Mapping[str, float]) -> Samples:
 
 def _since(course: Course, at_s: float) -> Course:
     place = bisect_right(course.at_s, at_s)
-    if place == 0:
+    if place in (0, len(course.at_s)):
         return course
     first = max(at_s, course.at_s[place - 1])
     return Course([first, *course.at_s[place:]], [course.values[place - 1], *course.values[place:]], course.until_s)

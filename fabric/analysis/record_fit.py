@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from fabric.analysis.limits import most_specific
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.units import size_text
-from fabric.model.verdict import Baseline, Limit
+from fabric.model.verdict import Baseline, Limit, LimitChange
 
 LOOSE = 0.8
 """A limit below this share of the recorded median lets a part through that lost a fifth (a choice)."""
@@ -18,6 +19,21 @@ def changes_between(old: Iterable[Recorded], new: Iterable[Recorded]) -> list[Ke
     before, after = ({entry.key: entry for entry in entries} for entries in (old, new))
     found = [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
     return sorted(found, key=lambda change: (change.ratio, key_words(change.key)))
+
+
+def limit_changes(old: Iterable[Limit], new: Iterable[Limit]) -> list[LimitChange]:
+    """Every limit that is new, gone, or another number; where it comes from does not count."""
+    before, after = ({_applies_to(limit): limit for limit in limits} for limits in (old, new))
+    found = [LimitChange(before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
+    return [change for change in found if _least(change.old) != _least(change.new)]
+
+
+def _applies_to(limit: Limit) -> Limit:
+    return replace(limit, at_least_gbps=0.0, source="", per_rnic=False)
+
+
+def _least(limit: Limit | None) -> tuple[float, bool] | None:
+    return (limit.at_least_gbps, limit.per_rnic) if limit is not None else None
 
 
 def fit_notes(baseline: Baseline) -> list[tuple[bool, str]]:

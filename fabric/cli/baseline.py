@@ -100,15 +100,20 @@ def show(name: str, baselines: Path, *, as_json: bool) -> int:
 @_baselines_option
 @json_option
 def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
-    """What is recorded in B and not, or otherwise, in A: names, baseline files or candidates (*.candidate.yaml)."""
-    from fabric import app_baseline
-    from fabric.report.baseline_text import change_lines, changes_document
+    """
+    What B requires or records and A does not, or otherwise: names, baseline files or candidates (*.candidate.yaml).
 
+    A candidate has no limits: beside one only what was recorded is compared.
+    """
+    from fabric import app_baseline
+    from fabric.report.baseline_text import changes_document, diff_lines
+
+    limits = app_baseline.limits_diff(a, b, baselines=baselines)
     changes = app_baseline.diff(a, b, baselines=baselines)
     if as_json:
-        print_json(changes_document(changes))
+        print_json(changes_document(limits, changes))
     else:
-        _say(change_lines(changes))
+        _say(diff_lines(limits, changes))
     return 0
 
 

@@ -14,10 +14,15 @@ from fabric.cli.options import json_option, print_json
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
 @json_option
 def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
-    """Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on."""
+    """
+    Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on.
+
+    HOST is a name or a set of names, gpu[003,011]; all: every host that is out of the run.
+    """
     from dataclasses import asdict
 
     from fabric.app_readmit import readmit
+    from fabric.model.names import fold
     from fabric.report.output import say
     from fabric.report.visible import visible
 
@@ -26,5 +31,5 @@ def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
         print_json({**asdict(found), "exit_code": 0})
         return 0
     when = "from its next phase on" if found.at_work else f"when it goes on: fabric resume {found.run}"
-    say(visible(f"{found.run}: {', '.join(found.hosts)} will take part again {when}"))
+    say(visible(f"{found.run}: {fold(found.hosts)} will take part again {when}"))
     return 0

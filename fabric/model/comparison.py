@@ -42,6 +42,8 @@ class Comparison:
 
     *only_first*, *only_second*: what only one of them asked for or measured, in words. *unmeasured* counts the probes
     that the first run measured and the second one tried to and could not: they are no proof that all is well.
+    *measured_first*, *measured_second* count what each run measured at all, or the fabric failed: of these *common* is
+    a part, which may be small.
     """
 
     rows: tuple[Compared, ...]
@@ -49,6 +51,8 @@ class Comparison:
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     unmeasured: int = 0
+    measured_first: int = 0
+    measured_second: int = 0
 
     @property
     def change(self) -> Change:

@@ -14,7 +14,7 @@ class JudgedRun:
     What was asked, the verdict, and what it rests on.
 
     *path* is the run's directory; *elapsed_s* is by the run's own clock (simulated on the mock); *judged_by* names the
-    baselines used; *again* is the command that gives this verdict again.
+    baselines used; *again* is the command that gives this verdict again. *complete* is False where it ended early.
     """
 
     scenario: Scenario
@@ -25,3 +25,4 @@ class JudgedRun:
     backend: str
     judged_by: tuple[str, ...]
     again: str
+    complete: bool = True

@@ -61,10 +61,10 @@ class KeyChange:
 
 
 def key_words(key: Key) -> str:
-    """``loopback pix 8M one_way 400 Gb/s``."""
+    """``loopback pix 8M one_way line rate 400 Gb/s``."""
     size = size_text(key.size_bytes) if key.size_bytes else None
     ranks = f"{key.ranks} ranks" if key.ranks else None
-    rate = f"{key.line_rate_gbps:g} Gb/s" if key.line_rate_gbps else None
+    rate = f"line rate {key.line_rate_gbps:g} Gb/s" if key.line_rate_gbps else None
     return " ".join(
         part for part in (key.kind, key.link_class, size, ranks, key.algorithm, key.direction, rate) if part
     )

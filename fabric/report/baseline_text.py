@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
-from fabric.model.verdict import Baseline
+from fabric.model.units import size_text
+from fabric.model.verdict import Baseline, Limit, LimitChange
+
+_NOT_KEY = ("at_least_gbps", "source")
 
 
 def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
@@ -14,7 +17,7 @@ def recorded_lines(entries: Iterable[Recorded]) -> list[str]:
     rows = [
         (
             key_words(entry.key),
-            f"{entry.median_gbps:.1f}",
+            f"median {entry.median_gbps:.1f} Gb/s",
             f"CV {entry.cv:.4f}",
             f"{entry.n} samples of {len(entry.runs)} run{'' if len(entry.runs) == 1 else 's'}"
             + (f", {entry.trimmed} trimmed" if entry.trimmed else ""),
@@ -29,8 +32,8 @@ def baseline_lines(baseline: Baseline) -> list[str]:
     limits = _aligned(
         [
             (
-                " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part),
-                f"at least {limit.at_least_gbps:g}" + (" for each RNIC" if limit.per_rnic else ""),
+                limit_words(limit),
+                f"at least {limit.at_least_gbps:g} Gb/s" + (" for each RNIC" if limit.per_rnic else ""),
                 limit.source,
             )
             for limit in baseline.limits
@@ -40,24 +43,58 @@ def baseline_lines(baseline: Baseline) -> list[str]:
     return [
         f"{baseline.name} ({baseline.source})",
         "",
-        "Limits, Gb/s",
+        "Limits",
         *(f"  {line}" for line in limits),
         "",
-        "Recorded, Gb/s (median)",
+        "Recorded",
         *(f"  {line}" for line in recorded),
     ]
+
+
+def limit_words(limit: Limit) -> str:
+    """What a limit is for: ``loopback pix``, ``group_all_reduce 1G 64 ranks Ring``."""
+    size = size_text(limit.size_bytes) if limit.size_bytes else ""
+    ranks = f"{limit.ranks} ranks" if limit.ranks else ""
+    least = f"from {size_text(limit.min_size_bytes)} on" if limit.min_size_bytes else ""
+    return " ".join(
+        part for part in (limit.kind, limit.link_class or "", size, ranks, limit.algorithm or "", least) if part
+    )
+
+
+def diff_lines(limits: Iterable[LimitChange] | None, recorded: Iterable[KeyChange]) -> list[str]:
+    """Limits that differ, then records that do; *limits* is None where one side has none to compare (a candidate)."""
+    found = [] if limits is None else list(limits)
+    rows = [
+        (limit_words(change.limit), _least(change.old, "new"), "->", _least(change.new, "gone")) for change in found
+    ]
+    lines = ["Limits", *(f"  {line}" for line in _aligned(rows))] if rows else []
+    records = change_lines(recorded)
+    if records == [NO_DIFFERENCE]:
+        lines += [] if rows else records
+    else:
+        lines += ["Recorded (median)", *(f"  {line}" for line in records)]
+    return [*lines, "limits are not compared: a candidate has none"] if limits is None else lines
+
+
+def _least(limit: Limit | None, without: str) -> str:
+    if limit is None:
+        return without
+    return f"at least {limit.at_least_gbps:g} Gb/s" + (" for each RNIC" if limit.per_rnic else "")
+
+
+NO_DIFFERENCE = "no difference"
 
 
 def change_lines(changes: Iterable[KeyChange]) -> list[str]:
     """One line a key that is new, gone or different; "no difference" when there is none."""
     rows = []
     for change in changes:
-        old = "new" if change.old is None else f"{change.old.median_gbps:.1f}"
-        new = "gone" if change.new is None else f"{change.new.median_gbps:.1f}"
+        old = "new" if change.old is None else f"{change.old.median_gbps:.1f} Gb/s"
+        new = "gone" if change.new is None else f"{change.new.median_gbps:.1f} Gb/s"
         if change.old != change.new:
             share = f"{change.ratio - 1:+.1%}" if change.old and change.new else ""
             rows.append((key_words(change.key), old, "->", new, share))
-    return _aligned(rows) or ["no difference"]
+    return _aligned(rows) or [NO_DIFFERENCE]
 
 
 def too_few_lines(keys: Iterable[Key]) -> list[str]:
@@ -79,12 +116,23 @@ def baseline_document(baseline: Baseline) -> dict[str, Any]:
     }
 
 
-def changes_document(changes: Iterable[KeyChange]) -> list[dict[str, Any]]:
-    """Differences for pipelines."""
+def changes_document(limits: Iterable[LimitChange] | None, changes: Iterable[KeyChange]) -> list[dict[str, Any]]:
+    """Differences for pipelines: of limits, then of records; *what* says which."""
     from dataclasses import asdict
 
-    return [
+    found = [
         {
+            "what": "limit",
+            "key": {name: value for name, value in asdict(change.limit).items() if name not in _NOT_KEY},
+            "old_gbps": change.old.at_least_gbps if change.old else None,
+            "new_gbps": change.new.at_least_gbps if change.new else None,
+            "ratio": change.new.at_least_gbps / change.old.at_least_gbps if change.old and change.new else None,
+        }
+        for change in limits or ()
+    ]
+    return found + [
+        {
+            "what": "recorded",
             "key": asdict(change.key),
             "old_gbps": change.old.median_gbps if change.old else None,
             "new_gbps": change.new.median_gbps if change.new else None,

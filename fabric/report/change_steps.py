@@ -6,8 +6,11 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ExpectationVerdict
 
+RUN = "RUN"
+"""Stands for the run's directory in a command where that is not known."""
+
 _STATES = {
-    "open": "fabric restore takes it back where the host answers; what to do by hand is said above",
+    "open": "fabric restore RUN takes it back where the host answers",
     "refused": "nothing was altered: mend what is said above, or allow it in the scenario, and run it again",
     "failed": "nothing is altered any more: fabric report RUN shows what the tools answered; mend it and run it again",
     "lost": "its guard took it back when it was not heard of: see why the host was lost, then run it again",
@@ -19,12 +22,26 @@ _OUTCOMES = {
     Outcome.ERROR: "mend what could not be measured, then run it again",
 }
 
+_NOT_MEASURED = "the run ended before this was measured: fabric resume RUN measures what is left"
+_NOT_IN_FORCE = "more samples do not tell: see below what became of the change, then run it again"
 
-def after_change(result: ChangeResult) -> str:
+
+def after_change(result: ChangeResult, run: str = RUN) -> str:
     """One sentence for a change that did not end as asked; empty for one that was taken back in order."""
-    return _STATES.get(result.state, "")
+    step = _STATES.get(result.state, "").replace(RUN, run)
+    by_hand = result.state == "open" and "by hand" in result.reason
+    return f"{step}; what to do by hand is said above" if by_hand else step
 
 
-def after_expectation(found: ExpectationVerdict) -> str:
-    """One sentence for an expectation that was not met or could not be judged; empty for one that was met."""
-    return _OUTCOMES.get(found.outcome, "")
+def after_expectation(found: ExpectationVerdict, run: str = RUN, *, complete: bool = True) -> str:
+    """
+    One sentence for an expectation that was not met or could not be judged; empty for one that was met.
+
+    *complete* is False for a run that ended early.
+    """
+    step = _OUTCOMES.get(found.outcome, "")
+    if found.outcome is Outcome.INCONCLUSIVE and not complete:
+        step = _NOT_MEASURED
+    elif found.outcome is Outcome.INCONCLUSIVE and found.reason.startswith("the change was not in force"):
+        step = _NOT_IN_FORCE
+    return step.replace(RUN, run)

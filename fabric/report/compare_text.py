@@ -15,7 +15,7 @@ COMPARE_FORMAT = 1
 
 _MEANING = {
     Change.BETTER: "nothing became worse, and something better",
-    Change.SAME: "nothing changed by more than what matters",
+    Change.SAME: "of what both measured, nothing changed by more than what matters",
     Change.WORSE: "something became worse",
     Change.INCONCLUSIVE: "not enough was measured to tell",
 }
@@ -26,11 +26,12 @@ _MOST_ROWS = 20
 def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> list[str]:
     """The answer first, then what changed, the worst first, then what could not be compared."""
     change = comparison.change
-    lines = [f"{change.name}  {_MEANING[change]}"]
+    meaning = _MEANING[change] if comparison.common else "nothing in common: no probe was measured in both runs"
+    lines = [f"{change.name}  {meaning}"]
     tally = ", ".join(
         f"{number} {kind.value}" for kind in Change if (number := sum(row.change is kind for row in comparison.rows))
     )
-    lines.append(f"      {comparison.common:,} probes in both; components by kind and size: {tally or 'none'}")
+    lines.append(f"      {_in_both(comparison)}; components by kind and size: {tally or 'none'}")
     for kind in (Change.WORSE, Change.INCONCLUSIVE, Change.BETTER):
         rows = [row for row in comparison.rows if row.change is kind]
         if rows:
@@ -46,6 +47,16 @@ def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequen
     return [*lines, "", f"First   {first}", f"Second  {second}"]
 
 
+def _in_both(comparison: Comparison) -> str:
+    """``640 probes in both, 48% of what the first run measured and 11% of the second``."""
+    text = f"{comparison.common:,} probe{'' if comparison.common == 1 else 's'} in both"
+    totals = (comparison.measured_first, comparison.measured_second)
+    if not all(totals) or set(totals) == {comparison.common}:
+        return text
+    first, second = (comparison.common / total for total in totals)
+    return f"{text}, {first:.0%} of what the first run measured and {second:.0%} of the second"
+
+
 def compare_document(first: str, second: str, comparison: Comparison, notes: Sequence[str]) -> dict[str, Any]:
     """The same for pipelines, every row in it."""
     return {
@@ -55,6 +66,8 @@ def compare_document(first: str, second: str, comparison: Comparison, notes: Seq
         "change": comparison.change.value,
         "exit_code": EXIT_CODES[comparison.change],
         "common": comparison.common,
+        "measured_first": comparison.measured_first,
+        "measured_second": comparison.measured_second,
         "unmeasured": comparison.unmeasured,
         "rows": [
             {

@@ -15,10 +15,11 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
-from fabric.model.verdict import ExpectationVerdict, Suspect, Verdict
+from fabric.model.verdict import Suspect
 from fabric.plan.plan import Plan
 from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, expectation_rows
+from fabric.report.meaning import commands, meaning
 from fabric.report.output import say
 from fabric.report.plan_changes import phase_lines, warning_lines
 from fabric.report.plan_rounds import folded_rounds
@@ -36,24 +37,7 @@ _STYLE = {
     Outcome.FAIL: "bold red",
 }
 
-_MEANING = {
-    Outcome.PASS: "everything measured and good",
-    Outcome.SKIPPED: "nothing failed, but not everything that was asked for was measured",
-    Outcome.MARGINAL: "good, but near a limit",
-    Outcome.INCONCLUSIVE: "not enough was measured, or there is no limit to judge by",
-    Outcome.ERROR: "the testbench could not measure everything",
-    Outcome.FAIL: "the fabric is bad",
-}
-
 _MOST_SUSPECTS = 20
-
-
-def meaning(verdict: Verdict) -> str:
-    """The outcome in words; a missed expectation alone is no bad part."""
-    missed = sum(found.outcome is Outcome.FAIL for found in verdict.expectations)
-    if missed and not any(probe.outcome is Outcome.FAIL for probe in verdict.probes):
-        return f"{missed} of {len(verdict.expectations)} expectations not met"
-    return _MEANING[verdict.outcome]
 
 
 def print_verdict(judged: JudgedRun) -> None:
@@ -86,13 +70,15 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     out.print(
         Text.assemble(
             (verdict.outcome.name, _STYLE[verdict.outcome]),
-            f"  {scenario.name} on {_hosts(scenario)}: {meaning(verdict)}",
+            f"  {scenario.name} on {_hosts(scenario)}: {meaning(judged)}",
         )
     )
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
     out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(judged.elapsed_s)}{clock}: {tally}"))
-    _print_expectations(out, verdict.expectations)
-    _print_changes(out, verdict)
+    for label, command in commands(judged):
+        out.print(Text(f"{label:<11}{command}", style="bold"))
+    _print_expectations(out, judged)
+    _print_changes(out, judged)
     _print_suspects(out, verdict.suspects)
     if verdict.reasons:
         out.print(Text("\nAlso noted" if verdict.outcome is Outcome.PASS else "\nWhat did not pass"))
@@ -114,22 +100,24 @@ def _hosts(scenario: Scenario) -> str:
     return f"{number} host{'' if number == 1 else 's'} ({fold(scenario.hosts)})"
 
 
-def _print_expectations(out: Console, expectations: tuple[ExpectationVerdict, ...]) -> None:
+def _print_expectations(out: Console, judged: JudgedRun) -> None:
+    expectations = judged.verdict.expectations
     if not expectations:
         return
     out.print(Text("\nExpected (ratios with 95 % interval)"))
     for found, line, reason in expectation_rows(expectations):
         out.print(Text.assemble("  ", (f"{found.outcome.name:<12}", _STYLE[found.outcome]), f"  {visible(line)}"))
-        step = after_expectation(found)
+        step = after_expectation(found, judged.path, complete=judged.complete)
         for below in filter(None, (reason, f"next: {step}" if step else "")):
             _print_wrapped(out, f"{' ' * 16}{below}")
 
 
-def _print_changes(out: Console, verdict: Verdict) -> None:
+def _print_changes(out: Console, judged: JudgedRun) -> None:
+    verdict = judged.verdict
     if not verdict.changes:
         return
     out.print(Text("\nChanges"))
-    for line in change_lines(verdict.changes, verdict.effects):
+    for line in change_lines(verdict.changes, verdict.effects, run=judged.path):
         _print_wrapped(out, f"  {line}")
 
 

@@ -19,6 +19,7 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
         "exit_code": EXIT_CODES[diagnosis.outcome],
         "reasons": list(diagnosis.reasons),
         "hosts": len(diagnosis.hosts),
+        "host_names": list(diagnosis.hosts),
         "samples": diagnosis.samples,
         "suspects": [
             {

@@ -8,6 +8,7 @@ from statistics import median
 
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
+from fabric.report import again
 from fabric.report.shown_run import ShownRun
 
 NOTICED = 0.02
@@ -18,7 +19,7 @@ MOST_ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class SuspectRow:
-    """One component with what each run says of it; None: not suspected there. *tried*: its hosts took part."""
+    """One component with what each run says of it; None: not suspected there. *tried*: it could have shown there."""
 
     component: str
     found: tuple[Suspect | None, ...]
@@ -26,12 +27,18 @@ class SuspectRow:
 
     @property
     def word(self) -> str:
-        """``mended``, ``new``, ``still``, ``now and then`` or ``not tried again``, from the first run to the last."""
+        """
+        ``mended``, ``new``, ``still``, ``now and then``, from the first run to the last.
+
+        ``not tried again`` (``before``) where the last (first) run measured nothing that could have shown it.
+        """
         if not self.tried[-1]:
             return "not tried again"
         first, last = self.found[0] is not None, self.found[-1] is not None
         if all(one is not None for one in self.found):
             return "still"
+        if last and not self.tried[0]:
+            return "not tried before"
         if first != last:
             return "mended" if first else "new"
         return "now and then"
@@ -66,13 +73,11 @@ def side_by_side(runs: Sequence[ShownRun]) -> SideBySide:
     """Compare at least two runs; *notes* say where they are not alike, so that nobody compares what differs."""
     by_run = [{suspect.component: suspect for suspect in run.judged.verdict.suspects} for run in runs]
     names = list(dict.fromkeys(name for found in by_run for name in found))
-    rows = [_row(name, runs, [found.get(name) for found in by_run]) for name in names]
+    tried = again.tried([[found.get(name) for found in by_run] for name in names], runs)
+    rows = [
+        SuspectRow(name, tuple(found.get(name) for found in by_run), tried[number]) for number, name in enumerate(names)
+    ]
     return SideBySide(tuple(runs), tuple(rows[:MOST_ROWS]), tuple(_bandwidths(runs)), tuple(_notes(runs, len(rows))))
-
-
-def _row(name: str, runs: Sequence[ShownRun], found: Sequence[Suspect | None]) -> SuspectRow:
-    hosts = {host for one in found if one is not None for host in one.hosts}
-    return SuspectRow(name, tuple(found), tuple(hosts.issubset(run.judged.scenario.hosts) for run in runs))
 
 
 def _bandwidths(runs: Sequence[ShownRun]) -> Iterator[BandwidthRow]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fabric.model.names import fold
 from fabric.model.units import duration_text
 from fabric.report.changes_text import change_lines, number
+from fabric.report.meaning import commands
 from fabric.report.shown_run import ShownRun
 from fabric.report.training_text import impact_line
 from fabric.report.verdict_json import counts
@@ -35,6 +36,7 @@ def _lines(run: ShownRun) -> Iterator[str]:
     yield f"- {len(verdict.probes)} probes: {tally}"
     if not run.complete:
         yield "- **interrupted**: what it did not reach is not judged"
+    yield from (f"- **{label.lower()}**: {code(command)}" for label, command in commands(judged))
     for index, suspect in enumerate(verdict.suspects[:MOST_SUSPECTS], start=1):
         yield ""
         yield f"## {index}. {plain(suspect.component)} ({suspect.kind}), {suspect.confidence:.0%} sure"
@@ -68,7 +70,7 @@ def _expected(run: ShownRun) -> Iterator[str]:
             yield f"| {one.outcome.name} | {plain(one.text)} | {value} | {interval} | {one.n or ''} |"
     if verdict.changes:
         yield "\n## Changed on purpose\n"
-        for line in change_lines(verdict.changes, verdict.effects):
+        for line in change_lines(verdict.changes, verdict.effects, run=run.judged.path):
             yield f"{'  ' if line.startswith(' ') else ''}- {plain(line.strip())}"
 
 

@@ -175,6 +175,7 @@ def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str], now_s: fl
 
 def running(run: Path) -> Holder | None:
     """Who is at work on this run; None: nobody. Reads only."""
+    run = run.resolve()  # the lock lies beside it, also where a person stands in it and writes "."
     found = read_holder(run.parent / FILE)
     if found is None or Path(found[0].run).name != run.name or not holds(*found, gone_s=GONE_S):
         return None

@@ -26,15 +26,36 @@ class PairRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PairFailure:
+    """
+    A test of two hosts that failed, with the tool's own words in *text* (never empty).
+
+    *fabric*: those words say that a part of the fabric is bad (port down, retries exceeded), not only that nothing
+    could be measured. *at* is the host whose part they name, None where it is either. *a*, *b*, *line*, *kind* and
+    *rail* as in ``PairRow``, empty or None where the tool gave up before it said them.
+    """
+
+    a: str
+    b: str
+    text: str
+    line: int
+    fabric: bool = False
+    at: str | None = None
+    kind: str = ""
+    rail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PairTable:
     """
     All of one file. *problems* are lines that cannot be read, with what was expected: (line, text); with any of them
-    the rows are not to be used. *notes* say what was left out on purpose.
+    the rows are not to be used. *notes* say what was left out on purpose; *failures* are tests that failed.
     """
 
     rows: tuple[PairRow, ...]
     problems: tuple[tuple[int, str], ...] = ()
     notes: tuple[str, ...] = ()
+    failures: tuple[PairFailure, ...] = ()
 
 
 PROBLEMS_MOST = 20

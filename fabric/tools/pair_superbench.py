@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 
-from fabric.tools.pair_rows import PROBLEMS_MOST, PairRow, PairTable
+from fabric.tools.pair_rows import PROBLEMS_MOST, PairFailure, PairRow, PairTable
 
 _METRIC = re.compile(
     r"ib-traffic(?::[^/]*)?/(?P<command>ib_(?:write|read|send)_bw)_(?P<size>\d+|None)_(?P<direction>[a-z]+-to-[a-z]+)"
@@ -26,7 +26,7 @@ def parse(text: str) -> PairTable:
     """A row for each pair, size and direction; latencies and other benchmarks are passed over."""
     rows: list[PairRow] = []
     problems: list[tuple[int, str]] = []
-    notes: list[str] = []
+    failures: list[PairFailure] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or len(problems) >= PROBLEMS_MOST:
             continue
@@ -38,14 +38,19 @@ def parse(text: str) -> PairTable:
         if not isinstance(document, dict):
             problems.append((number, f"expected a JSON object, got {type(document).__name__}"))
             continue
-        _read(document, number, rows, problems, notes)
-    if not rows and not problems:
+        _read(document, number, rows, problems, failures)
+    if not rows and not problems and not failures:
         problems.append((1, "no ib-traffic bandwidth is in it (metrics ib-traffic/ib_write_bw_...:SERVER_CLIENT:0)"))
-    return PairTable(tuple(rows), tuple(problems), tuple(notes))
+    notes = tuple(f"{one.b} and {one.a}: {one.text}" for one in failures)
+    return PairTable(tuple(rows), tuple(problems), notes, tuple(failures))
 
 
 def _read(
-    document: dict[str, object], line: int, rows: list[PairRow], problems: list[tuple[int, str]], notes: list[str]
+    document: dict[str, object],
+    line: int,
+    rows: list[PairRow],
+    problems: list[tuple[int, str]],
+    failures: list[PairFailure],
 ) -> None:
     for name, value in document.items():
         if not name.startswith("ib-traffic") or "_lat" in name or "/return_code" in name:
@@ -59,18 +64,21 @@ def _read(
             problems.append((line, f"expected a number for {name!r}, got {value!r}"))
             continue
         server, client = hosts
-        if value < 0:
-            notes.append(f"{client} and {server}: SuperBench could not measure them ({value:g})")
-            continue
         ends = (server, client) if "read" in said["command"] else (client, server)
+        kind = f"{said['command']} {said['direction']}"
+        rail = f"rail{said['rank']}" if said["rank"] and said["rank"] != "0" else None
+        if value < 0:
+            text = f"SuperBench could not measure them ({value:g})"
+            failures.append(PairFailure(*ends, text, line, kind=kind, rail=rail))
+            continue
         rows.append(
             PairRow(
                 *ends,
                 value * _GBPS,
                 line,
-                kind=f"{said['command']} {said['direction']}",
+                kind=kind,
                 size_bytes=int(said["size"]) if said["size"] != "None" else 0,
-                rail=f"rail{said['rank']}" if said["rank"] and said["rank"] != "0" else None,
+                rail=rail,
                 directed=True,
             )
         )

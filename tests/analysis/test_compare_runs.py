@@ -50,6 +50,16 @@ def test_an_rnic_that_changed_is_named(rack: Topology, before: float, after: flo
     assert (row.low or 0.0) < (row.ratio or 0.0) < (row.high or 0.0)
 
 
+def test_how_much_of_each_run_is_in_both_is_counted(rack: Topology) -> None:
+    """A short run after a long one: the whole of the second, a part of the first."""
+    probes, results = run(rack, seed=2)
+    some = [probe for probe in probes if probe.kind == "loopback" and probe.hosts == (probes[0].hosts[0],)]
+    short = (some, {probe.probe_id: results[probe.probe_id] for probe in some})
+    found = compare_runs(run(rack, seed=1), short)
+    assert found.common == found.measured_second == len(some)
+    assert found.measured_first == len(probes)
+
+
 def test_all_of_it_slower_is_worse_everywhere(rack: Topology) -> None:
     """A firmware that costs 8 %: the whole is worse, and stands first."""
     found = compare_runs(run(rack, seed=1), run(rack, seed=2, factor=lambda probe: 0.92))

@@ -109,6 +109,27 @@ def test_flaps_count_while_their_host_is_watched() -> None:
     assert flaps(found, Samples(60.0, {Reading("elsewhere", "mlx5_0", "link_downed"): course})) == 0
 
 
+def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
+    topology = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml").topology
+    hosts = tuple(topology.hosts)[:4]
+    phases, probes, results = [], [], {}
+    for number in range(ROUNDS):
+        phases.append(Phase(f"soak-r{number + 1}", (), label="soak", round=number + 1))
+        for who in hosts:
+            name = f"{phases[-1].name}/{who}"
+            probes.append(Probe(name, "pairwise", phases[-1].name, (who,), (), 600.0, {}))
+            bad = (number, who) == (4, hosts[0])
+            results[name] = result(name, number, Outcome.FAIL if bad else None, GAVE_UP if bad else "")
+    verdict = Verdict(Outcome.PASS, (), (), (), ())
+    course = Course([0.0, 4 * HOUR + 60.0], [0, 1], 5 * HOUR)  # seen while the probe that died of it ran
+    samples = Samples(60.0, {Reading(hosts[0], "mlx5_0", "link_downed"): course})
+    impact = with_training(verdict, samples, probes, results, phases=phases, topology=topology, hosts=hosts).training
+    assert impact is not None
+    assert impact.flaps == 0
+    assert "no link went down meanwhile" not in impact.notes
+    assert any(note.startswith("a link went down once, with a failure") for note in impact.notes)
+
+
 def test_without_that_counter_flaps_are_not_known() -> None:
     found = seen({})
     assert found is not None

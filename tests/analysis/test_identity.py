@@ -106,3 +106,10 @@ def test_a_path_names_both_its_ends() -> None:
     assert parts_of(suspect("a/mlx5_0->gpu0", "path"), ["a"]) == {"a/mlx5_0", "a/gpu0"}
     assert parts_of(suspect("a/mlx5_0->numa1", "path"), ["a"]) == {"a/mlx5_0"}
     assert parts_of(suspect("b/mlx5_0"), ["a"]) == frozenset()
+
+
+def test_only_what_was_replaced_is_said_to_be_and_not_what_else_was_named() -> None:
+    """Two suspects of one link; its cable alone is another."""
+    named = [suspect("a/mlx5_0:port", "link"), suspect("a/mlx5_0", "rnic", "a/mlx5_0:port")]
+    found = repaired(BEFORE, after("mlx5_0:port"), ["a"], named)
+    assert found.lines[0] == "the named part was replaced: a/mlx5_0:port"

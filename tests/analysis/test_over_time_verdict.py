@@ -71,3 +71,29 @@ def test_a_rack_is_of_its_hosts_and_uplinks_of_none() -> None:
     uplinks = replace(RACK, component="leaf0:uplinks", kind="uplinks", hosts=())
     verdict = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [RACK, uplinks])
     assert [(one.kind, one.hosts) for one in verdict.suspects] == [("host", ("gpu001", "gpu002")), ("uplinks", ())]
+
+
+def test_one_failure_is_not_certain_and_more_are_surer() -> None:
+    once = Finding("gpu003/mlx5_1", "came_back", "failed in 1 of 33", 0.0, 1.0, ("p",), failures=1)
+    shared = replace(once, rivals=("gpu004/mlx5_1",))
+    often = replace(once, failures=8)
+    sure = [
+        with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [one]).suspects[0].confidence
+        for one in (once, shared, often)
+    ]
+    assert sure == [0.67, 0.33, 0.9]
+
+
+def test_nothing_that_is_measured_is_certain() -> None:
+    (suspect,) = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [RACK]).suspects
+    assert suspect.confidence == 0.99
+
+
+def test_a_host_with_bad_nvlink_fails_because_of_it() -> None:
+    finding = Finding("gpu003/nvlink", "low", "slow", 1e-9, 1.0, ("p",), hosts=("gpu003",), place="nvlink")
+    host = ComponentVerdict("gpu003", Outcome.PASS, "")
+    verdict = with_over_time(Verdict(Outcome.PASS, (), (), (host,), ()), [finding])
+    assert {one.component: one.outcome for one in verdict.components} == {
+        "gpu003": Outcome.FAIL,
+        "gpu003/nvlink": Outcome.FAIL,
+    }

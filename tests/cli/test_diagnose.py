@@ -31,6 +31,33 @@ def test_the_exit_code_says_the_verdict(tmp_path, loss, code):
     assert run(write(tmp_path / "p.csv", all_pairs(hosts(8), loss)))[0] == code
 
 
+@pytest.mark.parametrize("option", ["--limit", "--floor"])
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-5"])
+def test_a_number_that_is_none_is_refused_with_the_option(tmp_path, option, number):
+    file = write(tmp_path / "p.csv", all_pairs(hosts(8)))
+    result = CliRunner().invoke(command, [file, f"{option}={number}"])
+    assert result.exit_code == 2
+    assert option in result.output
+    assert number in result.output
+
+
+def test_a_host_that_could_not_be_measured_is_in_the_document(tmp_path):
+    table = "BW average[Gb/sec]\n 65536 1000 390.2 {gbps} 0.75\n"
+    for a in hosts(5):
+        for b in hosts(5):
+            if a < b and "gpu003" not in (a, b):
+                text = "RDMA_Write BW Test\n #bytes #iterations BW peak[Gb/sec] " + table.format(gbps="390.1")
+                (tmp_path / f"{a}--{b}.txt").write_text(text)
+            elif a == "gpu003" != b:
+                (tmp_path / f"{a}--{b}.txt").write_text(" Port number 1 state is Down\n Couldn't set the link layer\n")
+    files = [str(file) for file in sorted(tmp_path.glob("*.txt"))]
+    code, output = run("--format", "perftest", "--json", *files)
+    document = json.loads(output)
+    assert code == 1
+    assert document["host_names"] == [*(h for h in hosts(5) if h != "gpu003"), "gpu003"]
+    assert [(one["component"], one["outcome"]) for one in document["suspects"]] == [("gpu003", "fail")]
+
+
 def test_too_few_hosts_are_exit_code_3(tmp_path):
     assert run(write(tmp_path / "p.csv", all_pairs(hosts(2))))[0] == 3
 

@@ -51,3 +51,24 @@ def test_one_bad_name_of_two_asks_for_nothing(tmp_path: Path) -> None:
     said = readmit(str(run), "gpu001", "nobody")
     assert said.returncode == 2
     assert asked(run) == []
+
+
+def test_a_set_of_hosts_is_taken_as_the_option_hosts_takes_it(tmp_path: Path) -> None:
+    run = killed(tmp_path)
+    events = EventLog(run / "events.jsonl")
+    events.append("out", 1001.0, {"component": "gpu002", "reason": "no route to host"})
+    events.close()
+    said = readmit(str(run), "gpu[001,002]")
+    assert said.returncode == 0
+    assert "gpu[001-002] will take part again" in said.stdout
+    assert asked(run) == ["gpu001", "gpu002"]
+    document = json.loads(readmit(str(run), "all", "gpu002", "--json").stdout)
+    assert document["hosts"] == ["gpu001", "gpu002"]
+
+
+def test_everything_that_is_wrong_with_sets_is_said_at_once(tmp_path: Path) -> None:
+    said = readmit(str(killed(tmp_path)), "gpu[001-", "gpu[002-003]")
+    assert said.returncode == 2
+    assert "a set of names such as" in said.stderr
+    assert "gpu002 takes part" in said.stderr
+    assert "no host 'gpu003' in this run" in said.stderr

@@ -94,8 +94,9 @@ def test_what_went_wrong_says_what_to_do_next() -> None:
     """A change that is still live, an expectation that was not met; not what went as asked."""
     still = replace(REVERTED, state="open")
     text = shown(run(still, expectations=(RATIO, LATE)))
-    assert "next: fabric restore takes it back" in text
-    assert text.count("next: look at these phases in time (fabric report RUN --open)") == 1
+    assert "next: fabric restore r takes it back" in text
+    assert "said above" not in text  # there is nothing to do by hand above
+    assert text.count("next: look at these phases in time (fabric report r --open)") == 1
     assert "next:" not in shown(run(REVERTED, expectations=(RATIO,)))
 
 
@@ -119,6 +120,37 @@ def test_open_stands_first_and_shouts() -> None:
     text = shown(run(REVERTED, still))
     assert text.index("MAY STILL BE LIVE") < text.index("in force 60.0 s")
     assert "by hand: mlxreg ..." in text
+    assert "what to do by hand is said above" in text
+
+
+def test_a_run_that_was_killed_says_what_to_type_first() -> None:
+    """In its order, with the run's name; not that the testbench could not measure, nor that more samples tell."""
+    not_reached = replace(
+        RATIO, outcome=Outcome.INCONCLUSIVE, reason="the change was not in force: degraded was not reached", value=None
+    )
+    still = replace(REVERTED, state="open", reason="the run ended before it was seen taken back")
+    judged = run(still, expectations=(not_reached,))
+    killed = replace(judged, complete=False, verdict=replace(judged.verdict, outcome=Outcome.ERROR))
+    text = shown(killed)
+    first = text.splitlines()[0]
+    assert first.endswith("1 change may still be live on the fabric; the run ended before everything was measured")
+    assert (
+        text.index("Take back  fabric restore r\n")
+        < text.index("Go on      fabric resume r\n")
+        < text.index("Expected")
+    )
+    assert "more samples tell" not in text
+    assert "could not measure everything" not in text
+    assert "fabric resume r measures what is left" in text
+
+
+def test_an_expectation_without_its_change_is_not_told_by_more_samples() -> None:
+    """Of a run that went to its end."""
+    refused = replace(RATIO, outcome=Outcome.INCONCLUSIVE, reason="the change was not in force: it was refused")
+    text = shown(run(replace(REVERTED, state="refused", reason="no"), expectations=(refused,)))
+    assert "more samples do not tell: see below what became of the change" in text
+    assert "fabric restore" not in text
+    assert "fabric resume" not in text
 
 
 def test_a_run_without_changes_shows_none() -> None:

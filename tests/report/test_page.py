@@ -119,7 +119,10 @@ def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Pa
     shutil.copytree(bad_rack, copy)
     lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
     (copy / "events.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))
-    assert "The run was interrupted" in page(app.reopened(copy))
+    text = page(app.reopened(copy))
+    assert "The run was interrupted" in text
+    assert f"<code>fabric resume {copy}</code>" in text
+    assert "the run ended before everything was measured" in text
 
 
 def test_one_host_has_a_page(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from fabric import app
@@ -47,6 +50,26 @@ def test_a_host_that_was_not_tried_again_is_not_called_mended(bad_run: ShownRun,
     found = side_by_side([bad_run, other_hosts])
     assert [row.word for row in found.suspects] == ["not tried again"]
     assert any("other hosts: 0 of 2" in note for note in found.notes)
+
+
+def loopbacks_of(run: ShownRun) -> ShownRun:
+    """The same run if it had measured loopbacks alone and suspected nothing."""
+    probes = tuple(probe for probe in run.probes if probe.kind == "loopback")
+    kept = {probe.probe_id for probe in probes}
+    verdicts = tuple(one for one in run.judged.verdict.probes if one.probe_id in kept)
+    verdict = replace(run.judged.verdict, probes=verdicts, suspects=())
+    return ShownRun(replace(run.judged, verdict=verdict), run.inventory, probes, run.results, run.document)
+
+
+def test_a_suspect_whose_measurement_was_not_made_again_is_not_called_mended(tmp_path: Path) -> None:
+    bad = app.reopened(run_of(tmp_path, faults=("gpu002/gpu5:nvlink:slow=0.6",)))
+    assert words(bad, bad) == {"gpu002/gpu5:nvlink": "still"}
+    assert words(bad, loopbacks_of(bad)) == {"gpu002/gpu5:nvlink": "not tried again"}
+    assert words(loopbacks_of(bad), bad) == {"gpu002/gpu5:nvlink": "not tried before"}
+
+
+def test_a_part_that_was_measured_with_other_probes_missing_is_mended(bad_run: ShownRun, good_run: ShownRun) -> None:
+    assert words(bad_run, loopbacks_of(good_run)) == {"gpu002/mlx5_3": "mended"}
 
 
 def test_bandwidth_that_moved_is_pointed_out(bad_run: ShownRun, changed_run: ShownRun) -> None:

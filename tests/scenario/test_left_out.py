@@ -181,6 +181,27 @@ def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
 
 
+def test_who_is_readmitted_when_no_round_is_left_is_judged_by_what_was_measured(tmp_path: Path) -> None:
+    """The run died in its last round; nobody measured the host after its repair."""
+    asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
+    with pytest.raises(Exception, match="interrupted"):
+        run(tmp_path, asked, Acts(f"soak-r{ROUNDS}", lambda: (run_of(tmp_path) / "STOP").touch()))
+    assert not readmit(run_of(tmp_path), [BAD]).at_work
+
+    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
+        return BACKENDS[backend](inventory, seed)
+
+    judged = resume(
+        look(run_of(tmp_path), force=True), make_executor=make, observer=Acts(), say=lambda _: None, reports=False
+    )
+    assert events(tmp_path, "readmitted")
+    assert judged.verdict.outcome is Outcome.FAIL
+    assert judged.verdict.suspects[0].component.startswith(BAD)
+    assert Outcome.FAIL in own(judged, 2)
+    (line,) = (reason for reason in judged.verdict.reasons if "readmitted" in reason)
+    assert line.endswith("was not measured since: what was measured before stands")
+
+
 @pytest.mark.parametrize(
     ("host", "says"), [("gpu03", "did you mean 'gpu003'"), ("gpu001", "gpu001 takes part: nothing to readmit")]
 )

@@ -137,3 +137,11 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write"), holding(tmp_path / "file", "s", []):
         pass
+
+
+def test_who_is_at_work_is_known_in_the_run_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s" / "one").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "s" / "one")
+    with holding(tmp_path, "s", ["h1"], run="one"):
+        assert running(Path()) is not None
+    assert running(Path()) is None

@@ -91,6 +91,7 @@ def test_a_pair_that_superbench_could_not_measure_is_a_note():
     table = pair_superbench.parse(superbench(**{TRAFFIC: -1, TRAFFIC.replace("vm9", "vm8"): 48.5}))
     assert len(table.rows) == 1
     assert "could not measure" in table.notes[0]
+    assert [(one.a, one.b, one.fabric) for one in table.failures] == [("vm9", "vm7", False)]
 
 
 def test_superbench_without_host_names_is_refused():
@@ -101,6 +102,57 @@ def test_perftest_hosts_come_from_the_file_name():
     (row,) = pair_perftest.parse(PERFTEST, "gpu001--gpu002.txt").rows
     assert (row.a, row.b, row.gbps, row.rail, row.directed) == ("gpu001", "gpu002", 392.27, "mlx5_3", True)
     assert "perftest does not print" in pair_perftest.parse(PERFTEST, "run7.txt").problems[0][1]
+
+
+DOWN = " Port number 1 state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"
+REFUSED = "Couldn't connect to 192.168.1.3:18515\nUnable to open file descriptor for socket connection\n"
+
+
+def test_a_perftest_client_whose_port_is_down_is_a_failure_of_its_own_part():
+    (found,) = pair_perftest.parse(DOWN, "a--b--rail2.txt").failures
+    assert (found.a, found.b, found.rail, found.fabric, found.at) == ("a", "b", "rail2", True, "a")
+    assert found.text == "Port number 1 state is Down"
+
+
+def test_whose_port_is_down_is_not_known_where_the_server_writes_too():
+    (found,) = pair_perftest.parse("* Waiting for client to connect... *\n" + DOWN, "a--b.txt").failures
+    assert (found.fabric, found.at) == (True, None)
+
+
+def test_a_refused_connection_does_not_blame_the_fabric():
+    (found,) = pair_perftest.parse(REFUSED, "a--b.txt").failures
+    assert (found.fabric, found.at) == (False, None)
+
+
+def test_a_number_beside_a_failure_of_the_fabric_does_not_hide_it():
+    table = pair_perftest.parse(PERFTEST + "Completion with error at client\n Failed status 12: wr_id 0\n", "a--b.txt")
+    assert len(table.rows) == 1
+    assert [(one.fabric, one.rail) for one in table.failures] == [(True, "mlx5_3")]
+
+
+def test_a_good_perftest_has_no_failure():
+    assert pair_perftest.parse(PERFTEST, "a--b.txt").failures == ()
+
+
+def ranks(*words):
+    heads = "".join(
+        f"#  Rank  {n} Group  0 Pid {n} on {host} device  0 [0000:1b:00] H100\n" for n, host in enumerate("ab")
+    )
+    return "# Collective test starting: all_reduce_perf\n" + heads + "\n".join(words) + "\n"
+
+
+def test_an_nccl_log_whose_peer_ended_is_a_failure_without_a_culprit():
+    words = "b: Test NCCL failure common.cu:1279 'remote process exited or there was a network error / '"
+    (found,) = pair_nccl.parse(ranks(words)).failures
+    assert (found.a, found.b, found.fabric, found.at) == ("a", "b", False, None)
+
+
+def test_an_nccl_log_whose_retries_ran_out_blames_the_fabric_and_neither_host():
+    words = (
+        "a:1:2 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 10.0.0.2 with status=12 opcode=0"
+    )
+    (found,) = pair_nccl.parse(ranks(words)).failures
+    assert (found.fabric, found.at) == (True, None)
 
 
 def test_who_reads_receives():

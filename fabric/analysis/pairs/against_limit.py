@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabric.analysis.pairs.findings import unexplained
 from fabric.analysis.pairs.fitted import Fitted
+from fabric.analysis.pairs.samples import Bools, Ints
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 
 _SIGMAS = 3.0
 """A level this many standard errors from the limit is on one side of it for certain (a choice)."""
+
+_FAR = 5.0
+"""As many for a single pair, of which there are many: chance alone makes one in three million (a choice)."""
+
+_PAIRS_MOST = 20
 
 
 def below_limit(fitted: Fitted, limit_gbps: float, where: str) -> tuple[list[Suspect], list[str]]:
@@ -35,6 +42,60 @@ def below_limit(fitted: Fitted, limit_gbps: float, where: str) -> tuple[list[Sus
             hosts = sorted({samples.hosts[h] for h in (*samples.a[mine].tolist(), *samples.b[mine].tolist())})
             suspects.append(_group(kind.name, hosts, said))
     return suspects + _hosts(fitted, limit_gbps, where, failed), near
+
+
+def pairs_below(
+    fitted: Fitted, limit_gbps: float, where: str, said: list[Suspect], open_: Bools
+) -> tuple[list[Suspect], Bools]:
+    """
+    Pairs below the limit that no host or class of *said* explains, lowest first, and their samples.
+
+    At once, without a second sample, as a probe of a run is judged by its limit; the pair is named, no host. Of several
+    samples of a pair the median counts (of two the higher: one bad sample that was measured again is a dip), each
+    direction for itself where it is known. *open_* are the samples that no bad part explains.
+    """
+    samples = fitted.samples
+    named = {host for suspect in said for host in suspect.hosts if suspect.kind in ("host", "rnic", "group", "pair")}
+    known = np.array([host in named for host in samples.hosts], dtype=np.bool_)
+    open_ = open_ & ~known[samples.a] & ~known[samples.b]
+    low: Bools = np.zeros(len(open_), dtype=np.bool_)
+    pair = _pairs(fitted)
+    names, inverse = np.unique(pair, return_inverse=True)
+    odd = unexplained(fitted)
+    found: list[tuple[float, Suspect]] = []
+    for number in np.unique(inverse[open_ & (samples.gbps < limit_gbps)]).tolist():
+        mine = inverse == number
+        level = float(np.sort(samples.gbps[mine])[int(mine.sum()) // 2])
+        error = _FAR * fitted.evidence.noise * level / np.sqrt(mine.sum())
+        if level < limit_gbps and (odd[mine].all() or level + error < limit_gbps):
+            low |= mine
+            a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
+            found.append((level, _pair(a, b, level, int(mine.sum()), limit_gbps, where, samples.tells_ways)))
+    found.sort(key=lambda one: (one[0], one[1].component))
+    return [suspect for _, suspect in found[:_PAIRS_MOST]], low
+
+
+def _pairs(fitted: Fitted) -> Ints:
+    """The pair of each sample, ordered where samples tell which end sent."""
+    samples = fitted.samples
+    a, b = samples.a, samples.b
+    first, second = (a, b) if samples.tells_ways else (np.minimum(a, b), np.maximum(a, b))
+    found: Ints = first * len(samples.hosts) + second
+    return found
+
+
+def _pair(a: str, b: str, level: float, count: int, limit_gbps: float, where: str, tells_ways: bool) -> Suspect:
+    way = f"{a}->{b}" if tells_ways else f"{a}-{b}"
+    return Suspect(
+        component="--".join((a, b) if a < b else (b, a)),
+        kind="path",
+        outcome=Outcome.FAIL,
+        # Laplace: k of k samples are below.
+        confidence=round((count + 1) / (count + 2), 2),
+        evidence=(f"{way} below the limit{where}: median {level:,.1f} of {count} samples, limit {limit_gbps:g} Gb/s",),
+        next_step="measure it again before anybody is drained, and each of the two with another partner",
+        hosts=(a, b),
+    )
 
 
 def _group(name: str, hosts: list[str], said: str) -> Suspect:

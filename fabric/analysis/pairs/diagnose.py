@@ -6,20 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fabric.analysis.pairs.against_limit import below_limit
-from fabric.analysis.pairs.findings import suspects_of, unexplained
+from fabric.analysis.pairs.against_limit import below_limit, pairs_below
+from fabric.analysis.pairs.failed import Failed, failed_tests
+from fabric.analysis.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
 from fabric.analysis.pairs.matrix import matrix_of
 from fabric.analysis.pairs.merge import merged
-from fabric.analysis.pairs.planes import planes_of
-from fabric.analysis.pairs.samples import PairSamples
+from fabric.analysis.pairs.planes import natural, planes_of
+from fabric.analysis.pairs.samples import UNKNOWN, Bools, PairSamples
 from fabric.analysis.pairs.settle import to_settle
+from fabric.analysis.pairs.shared_part import shared_parts
 from fabric.analysis.pairs.targeted import targeted
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pair_rows import PairFailure, PairRow
 
 LEAST_HOSTS = 4
 """With fewer, nobody has peers to be compared with: then only a limit can judge."""
@@ -31,6 +33,7 @@ _SIGMAS = 3.0
 _NEXT_MOST = 32
 _NAMES_MOST = 6
 _MATRICES_MOST = 4
+_NONE_FAILED = Failed()
 
 
 def diagnose(
@@ -39,12 +42,13 @@ def diagnose(
     topology: Topology | None = None,
     limit_gbps: float | None = None,
     floor: float = EFFECT_FLOOR,
+    failures: Sequence[PairFailure] = (),
 ) -> Diagnosis:
     """
-    Judge pair results.
+    Judge pair results; *failures* are tests that gave none.
 
-    FAIL: a part is bad (which one may be ambiguous), or what was measured is below the limit as a whole. INCONCLUSIVE:
-    nothing to compare with, too few or too noisy samples for the effect floor, or a trouble that nothing explains.
+    FAIL: a part is bad (which one may be ambiguous), or what was measured is below the limit. INCONCLUSIVE: nothing to
+    compare with, too few or too noisy samples for the effect floor, a trouble that nothing explains, or failed tests.
     MARGINAL: good, but for single slow samples. PASS: everybody measured was cleared.
     """
     judged: list[tuple[Outcome, str]] = []
@@ -54,7 +58,8 @@ def diagnose(
             planes.append((kind, fit(samples, floor=floor)))
         else:
             judged.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{where_text(kind, samples)}"))
-    return diagnosis_of(planes, judged, topology=topology, limit_gbps=limit_gbps, floor=floor)
+    failed = failed_tests(failures, rows, topology)
+    return diagnosis_of(planes, judged, topology=topology, limit_gbps=limit_gbps, floor=floor, failed=failed)
 
 
 def diagnosis_of(
@@ -64,24 +69,23 @@ def diagnosis_of(
     topology: Topology | None = None,
     limit_gbps: float | None = None,
     floor: float = EFFECT_FLOOR,
+    failed: Failed = _NONE_FAILED,
 ) -> Diagnosis:
     """The verdict on planes that are decoded, each with its kind of test; *judged* is what was found before."""
-    judged = list(judged)
+    judged = [*judged, *failed.judged]
     suspects: list[Suspect] = []
     next_tests: list[PairTest] = []
     for kind, fitted in planes:
-        samples, where = fitted.samples, where_text(kind, fitted.samples)
-        compared = len(samples.hosts) >= LEAST_HOSTS
-        mine = suspects_of(fitted, where) if compared else []
-        judged += doubts(fitted, where, floor) if compared else _no_peers(samples, where, limit_gbps)
-        if limit_gbps is not None:
-            below, near = below_limit(fitted, limit_gbps, where)
-            mine += below
-            judged += [(Outcome.INCONCLUSIVE, text) for text in near]
+        mine, open_, low = _of_plane(kind, fitted, limit_gbps, floor)
         suspects += mine
-        next_tests += _next_tests(fitted)
-    found = merged(suspects, rails_of(planes))
-    judged += [_reason(suspect) for suspect in found]
+        judged += open_
+        next_tests += _next_tests(fitted, low)
+    found = merged([*suspects, *failed.suspects], rails_of(planes))
+    said = dict(failed.said)
+    judged += [(s.outcome, said[s.component]) if s.component in said else _reason(s) for s in found]
+    next_tests = _and_failed(next_tests, failed.next_tests)
+    hosts = dict.fromkeys(host for _, fitted in planes for host in fitted.samples.hosts)
+    hosts |= dict.fromkeys(sorted((host for host in failed.hosts if host not in hosts), key=natural))
     if planes and not judged:
         judged.append((Outcome.PASS, f"no host, link or switch is slower than its peers by {floor:.0%} or more"))
     if not planes and not judged:
@@ -93,11 +97,36 @@ def diagnosis_of(
         suspects=tuple(found),
         classes=tuple(found_class for kind, fitted in planes for found_class in _classes(kind, fitted)),
         next_tests=tuple(dict.fromkeys(next_tests))[:_NEXT_MOST],
-        hosts=tuple(dict.fromkeys(host for _, fitted in planes for host in fitted.samples.hosts)),
+        hosts=tuple(hosts),
         samples=sum(len(fitted.samples.a) for _, fitted in planes),
         notes=_notes(planes, topology),
-        matrices=_matrices(planes),
+        matrices=_matrices(planes, failed.hosts),
     )
+
+
+def _of_plane(
+    kind: str, fitted: Fitted, limit_gbps: float | None, floor: float
+) -> tuple[list[Suspect], list[tuple[Outcome, str]], Bools | None]:
+    """Suspects of a plane, what else keeps it from being clean, and the samples of pairs below the limit."""
+    samples, where = fitted.samples, where_text(kind, fitted.samples)
+    compared = len(samples.hosts) >= LEAST_HOSTS
+    suspects = suspects_of(fitted, where) if compared else []
+    judged: list[tuple[Outcome, str]] = []
+    low: Bools | None = None
+    if limit_gbps is not None:
+        below, near = below_limit(fitted, limit_gbps, where)
+        open_ = (fitted.decoded.explained == 0) | (not compared)  # with too few hosts no part is named
+        pairs, low = pairs_below(fitted, limit_gbps, where, [*suspects, *below], open_)
+        suspects += [*below, *pairs]
+        judged += [(Outcome.INCONCLUSIVE, text) for text in near]
+    judged += doubts(fitted, where, floor, said=low) if compared else _no_peers(samples, where, limit_gbps)
+    return suspects, judged, low
+
+
+def _and_failed(tests: Sequence[PairTest], failed: Sequence[PairTest]) -> list[PairTest]:
+    """Failed tests after the others, as far as their hosts are free: each host is in a round once."""
+    used = {host for test in tests for host in (test.a, test.b)}
+    return [*tests, *(test for test in failed if used.isdisjoint((test.a, test.b)))]
 
 
 def where_text(kind: str, samples: PairSamples) -> str:
@@ -114,6 +143,8 @@ def _reason(suspect: Suspect) -> tuple[Outcome, str]:
         return suspect.outcome, f"one of these {said}, and they cannot be told apart yet: {suspect.component}, {others}"
     if suspect.kind in ("group", "pair"):
         return suspect.outcome, f"{suspect.component}: below the limit as a whole"
+    if suspect.kind == "path" and "below the limit" in suspect.evidence[0]:
+        return suspect.outcome, f"{suspect.component}: {suspect.evidence[0]}; measure it again"
     if suspect.kind in ("uplinks", "path"):
         return suspect.outcome, f"{suspect.component}: detected, not localised further (the path is not known)"
     return suspect.outcome, f"{suspect.component} {said}"
@@ -126,10 +157,17 @@ def _no_peers(samples: PairSamples, where: str, limit_gbps: float | None) -> lis
     return [(Outcome.PASS, f"{few}: judged by the limit alone")]
 
 
-def doubts(fitted: Fitted, where: str, floor: float) -> list[tuple[Outcome, str]]:
-    """What keeps a plane from being clean although no part is to blame."""
-    samples, found = fitted.samples, []
-    odd = int(unexplained(fitted).sum())
+def doubts(fitted: Fitted, where: str, floor: float, said: Bools | None = None) -> list[tuple[Outcome, str]]:
+    """What keeps a plane from being clean although no part is to blame; *said* are samples that are told of already."""
+    samples, found = fitted.samples, list[tuple[Outcome, str]]()
+    slow = unexplained(fitted) & ~of_paths(fitted)
+    for shared in shared_parts(fitted, slow):
+        text = (
+            f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through it)"
+        )
+        found.append((Outcome.INCONCLUSIVE, f"{text}: not transient, not certain either; test it again"))
+        slow[shared.samples] = False
+    odd = int((slow if said is None else slow & ~said).sum())
     allowed = max(DIPS * len(samples.a), 1)
     if odd > 2 * allowed:
         text = f"{odd} of {len(samples.a)} samples are slow and no part explains them{where}: detected, not localised"
@@ -165,15 +203,24 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
-def _next_tests(fitted: Fitted) -> list[PairTest]:
-    """Tests that would settle what is open, then single slow samples again."""
+def _next_tests(fitted: Fitted, low: Bools | None) -> list[PairTest]:
+    """Tests that would settle what is open, then parts that slow samples share, then what is slow again."""
     tests = list(targeted(fitted)) if to_settle(fitted) else []
     used = {host for test in tests for host in (test.a, test.b)}
-    hosts = fitted.samples.hosts
-    for sample in np.flatnonzero(unexplained(fitted)).tolist()[:_NEXT_MOST]:
-        a, b = hosts[fitted.samples.a[sample]], hosts[fitted.samples.b[sample]]
-        if a not in used and b not in used:
-            tests.append(PairTest(a, b, why="slow once, and nothing explains it"))
+    samples, paths = fitted.samples, of_paths(fitted)
+    single = unexplained(fitted) & ~paths
+    again: list[tuple[int, str]] = []
+    for shared in shared_parts(fitted, single):
+        again += [(sample, f"tells about {shared.name}: slow samples share it") for sample in shared.samples.tolist()]
+        single[shared.samples] = False
+    low = np.zeros(len(single), dtype=np.bool_) if low is None else low & ~single & ~paths
+    again += [(sample, "slow every time, and nothing else explains it") for sample in np.flatnonzero(paths).tolist()]
+    again += [(sample, "slow once, and nothing explains it") for sample in np.flatnonzero(single).tolist()]
+    again += [(sample, "below the limit") for sample in np.flatnonzero(low).tolist()]
+    for sample, why in again:
+        a, b, via = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]], int(samples.via[sample])
+        if a not in used and b not in used and len(tests) < _NEXT_MOST:
+            tests.append(PairTest(a, b, samples.spines[via] if via != UNKNOWN else None, why))
             used |= {a, b}
     return tests
 
@@ -186,10 +233,12 @@ def _classes(kind: str, fitted: Fitted) -> list[LinkClass]:
     ]
 
 
-def _matrices(planes: Sequence[tuple[str, Fitted]]) -> tuple[PairMatrix, ...]:
-    """Of the planes in which something is blamed, else of the first."""
+def _matrices(planes: Sequence[tuple[str, Fitted]], failed: Sequence[str]) -> tuple[PairMatrix, ...]:
+    """Of the planes in which something is blamed, else of the first; with hosts of which every test *failed*."""
+    measured = {host for _, fitted in planes for host in fitted.samples.hosts}
+    never = [host for host in failed if host not in measured]
     slow = [one for one in planes if one[1].decoded.blamed] or list(planes[:1])
-    return tuple(matrix_of(kind, fitted) for kind, fitted in slow[:_MATRICES_MOST])
+    return tuple(matrix_of(kind, fitted, never) for kind, fitted in slow[:_MATRICES_MOST])
 
 
 def rails_of(planes: Sequence[tuple[str, Fitted]]) -> dict[str, int]:

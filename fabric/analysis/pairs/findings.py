@@ -117,30 +117,43 @@ def _named(fitted: Fitted, sample: int) -> str:
     return f"{a}{arrow}{b} {samples.gbps[sample]:,.1f} Gb/s"
 
 
-def _paths(fitted: Fitted, where: str) -> list[Suspect]:
-    """Pairs of which every sample, two at least, is slow and unexplained: a cell of the matrix, not a row."""
-    odd = unexplained(fitted)
-    if not odd.any():
-        return []
+def of_paths(fitted: Fitted) -> Bools:
+    """Samples of pairs that are suspects of their own: of no other trouble, and not slow once."""
+    pair, always = _always_slow(fitted)
+    found: Bools = np.isin(pair, always)
+    return found
+
+
+def _always_slow(fitted: Fitted) -> tuple[Ints, Ints]:
+    """The pair of each sample, and those of which every sample, two at least, is slow and unexplained."""
     samples = fitted.samples
-    key: Ints = np.minimum(samples.a, samples.b) * len(samples.hosts) + np.maximum(samples.a, samples.b)
-    names, inverse = np.unique(key, return_inverse=True)
+    pair: Ints = np.minimum(samples.a, samples.b) * len(samples.hosts) + np.maximum(samples.a, samples.b)
+    odd = unexplained(fitted)
+    names, inverse = np.unique(pair, return_inverse=True)
     slow, count = np.bincount(inverse, odd), np.bincount(inverse)
-    always = np.flatnonzero((slow == count) & (count >= 2))
+    return pair, names[(slow == count) & (count >= 2)][:_PATHS_MOST]
+
+
+def _paths(fitted: Fitted, where: str) -> list[Suspect]:
+    """Pairs that are always slow: a cell of the matrix, not a row."""
+    samples = fitted.samples
+    key, always = _always_slow(fitted)
     found = []
-    for pair in always[:_PATHS_MOST]:
-        a, b = (samples.hosts[int(end)] for end in divmod(int(names[pair]), len(samples.hosts)))
-        ratio = float(np.median(fitted.evidence.ratio[inverse == pair]))
+    for pair in always.tolist():
+        a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
+        mine = key == pair
+        count = int(mine.sum())
+        ratio = float(np.median(fitted.evidence.ratio[mine]))
         found.append(
             Suspect(
                 component=f"{a}--{b}",
                 kind="path",
                 outcome=Outcome.FAIL,
                 # Laplace: k of k samples slow; with others both ends are good.
-                confidence=round((int(count[pair]) + 1) / (int(count[pair]) + 2), 2),
+                confidence=round((count + 1) / (count + 2), 2),
                 evidence=(
                     "what is between these two alone: with others both are good",
-                    f"{int(count[pair])} of {int(count[pair])} samples are slow{where}, median {ratio:.0%}",
+                    f"{count} of {count} samples are slow{where}, median {ratio:.0%}",
                 ),
                 next_step=_NEXT["path"],
                 hosts=(a, b),

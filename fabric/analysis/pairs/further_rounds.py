@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fabric.analysis.pairs.of_run import Measured, RunPlane, lids_of, measured_in, run_planes
+from fabric.analysis.pairs.ask_routes import ROUTE_ROUNDS, route_probes
+from fabric.analysis.pairs.of_run import RunPlane, measured_in, run_planes
 from fabric.analysis.pairs.schedule import FIRST_ROUNDS, next_round
 from fabric.analysis.pairs.targeted import verifying
 from fabric.model.diagnosis import PairTest
@@ -14,14 +15,10 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings, PairwiseSpec
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
-from fabric.probes import pairwise, routes
-from fabric.probes.pair_planes import NO_LEAF, planes_of
+from fabric.probes import pairwise
 
 PROBES_MOST = 100_000
 """In all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
-
-ROUTE_ROUNDS = 2
-"""Before the first further round: who is where, then the tables of the leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class FurtherRounds:
     """
     Asks the scheduler of pair tests for the next round of every plane.
 
-    Tables of switches are read on *asker* (None: on the first host that was measured), as root with *sudo*.
+    Tables of switches are read on *asker* if it was measured, else on others that were; as root with *sudo*.
     """
 
     topology: Topology
@@ -55,9 +52,10 @@ class FurtherRounds:
             return ()
         planned = [slot.probe for component in phase_plan.schedule.components for slot in component]
         measured = measured_in(phase.name, [*planned, *added], {result.probe_id: result for result in results})
-        asked = self._routes(phase.name, measured) if settings.paths == "static" else []
-        if asked:
-            return asked
+        if settings.paths == "static":
+            asked = route_probes(phase.name, measured, self.topology, first=self.asker, sudo=self.sudo)
+            if asked:
+                return asked
         specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}
         return [
             probe
@@ -78,48 +76,18 @@ class FurtherRounds:
             )
         return made
 
-    def _routes(self, phase: str, measured: Measured) -> list[Probe]:
-        """Who is where, once a plane; then the table of each leaf of which the LID is known."""
-        there = {(probe.params["plane"], probe.params["lid"]) for probe, _ in measured if probe.kind == routes.KIND}
-        pairs = [probe for probe, result in measured if probe.kind == pairwise.KIND and result.outcome is None]
-        hosts = [
-            host for host in dict.fromkeys(host for probe in pairs for host in probe.hosts) if self._infiniband(host)
-        ]
-        asked: list[Probe] = []
-        for plane in planes_of(hosts, self.topology):
-            if len(plane.leaves) < 2 or NO_LEAF in plane.leaves:
-                continue
-            asker = self.asker if self.asker in self.topology.hosts else plane.hosts[0]
-            assert asker is not None
-            if not any(rnic.rail == plane.rail for rnic in self.topology.hosts[asker].platform.rnics):
-                asker = plane.hosts[0]
-            if (plane.name, 0) not in there:
-                asked.append(
-                    routes.links_probe(plane, phase=phase, asker=asker, topology=self.topology, sudo=self.sudo)
-                )
-                continue
-            lids = lids_of(measured, plane.name)
-            ends = [lid for name, lid in lids.items() if "/" in name]
-            asked += [
-                routes.table_probe(
-                    plane, leaf, lids[leaf], ends, phase=phase, asker=asker, topology=self.topology, sudo=self.sudo
-                )
-                for leaf in plane.leaves
-                if leaf in lids and (plane.name, lids[leaf]) not in there
-            ]
-        return asked
-
-    def _infiniband(self, host: str) -> bool:
-        return self.topology.hosts[host].platform.link_layer == "infiniband"
-
 
 def _tests(found: RunPlane, settings: LocaliseSettings) -> Sequence[PairTest]:
-    """The next round of a plane; at the end those that are blamed once more. The last round is kept for that."""
-    if not found.state.results or found.verified or found.state.rounds >= settings.rounds:
+    """
+    The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
+
+    What that round brought up, or left open, is gone after while rounds are left.
+    """
+    if not found.state.results or found.state.rounds >= settings.rounds:
         return ()
-    state = replace(found.state, most_rounds=settings.rounds - 1)
+    state = replace(found.state, most_rounds=settings.rounds - (0 if found.verified else 1))
     tests = next_round(state)
-    if tests:
+    if tests or found.verified:
         return tests
     fitted = state.fitted()
     return verifying(fitted, state.routes) if fitted.decoded.blamed else ()

@@ -18,6 +18,7 @@ from fabric.analysis.pairs.merge import merged
 from fabric.analysis.pairs.of_run import RunPlane, measured_in, run_planes
 from fabric.analysis.pairs.settle import not_crossed, to_settle
 from fabric.analysis.pairs.targeted import targeted
+from fabric.analysis.pairs.uplinks_seen import not_up, unused
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -96,13 +97,19 @@ def pair_findings(
     for one in enough:
         open_ += doubts(one.fitted, wheres[id(one)], _floor(one))
         open_ += _not_crossed(one, wheres[id(one)])
+    dead = {text for phase in phases for text in not_up(measured_in(phase, probes, results), topology)}
+    open_ += [(Outcome.INCONCLUSIVE, text) for text in sorted(dead)]
     blind = any(one.fitted.samples.crosses.any() and not one.fitted.samples.spines for one in enough)
     return PairFindings(
         suspects=tuple(suspects),
         verdicts={one.probe_id: one for whole in below for one in whole.slow}
         | {name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
         open=tuple(dict.fromkeys(open_)),
-        notes=(*classes_said((one.kind, one.fitted) for one in enough), *([_BLIND] if blind else [])),
+        notes=(
+            *classes_said((one.kind, one.fitted) for one in enough),
+            *([_BLIND] if blind else []),
+            *(() if dead else unused([one.run for one in enough], topology)),
+        ),
     )
 
 

@@ -107,7 +107,7 @@ def routes_of(measured: Measured) -> dict[str, dict[tuple[str, str], str]]:
     tables = [(probe, result) for probe, result in measured if probe.kind == routes.KIND and probe.params["lid"]]
     for plane in dict.fromkeys(str(probe.params["plane"]) for probe, _ in tables):
         host_of = {lid: name.split("/")[0] for name, lid in lids_of(measured, plane).items() if "/" in name}
-        peers = _peers(measured, plane)
+        peers = peers_of(measured, plane)
         for probe, result in tables:
             if probe.params["plane"] != plane:
                 continue
@@ -120,7 +120,7 @@ def routes_of(measured: Measured) -> dict[str, dict[tuple[str, str], str]]:
     return found
 
 
-def _peers(measured: Measured, plane: str) -> dict[tuple[str, int], str]:
+def peers_of(measured: Measured, plane: str) -> dict[tuple[str, int], str]:
     """The switch behind each port of each leaf."""
     found = {}
     for probe, result in measured:

@@ -61,9 +61,9 @@ def _near(name: str, known: object) -> str:
 
 
 def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | None) -> PairSamples:
-    hosts = tuple(sorted({row.a for row in rows} | {row.b for row in rows}, key=_natural))
+    hosts = tuple(sorted({row.a for row in rows} | {row.b for row in rows}, key=natural))
     at = {host: number for number, host in enumerate(hosts)}
-    spines = tuple(sorted({row.via for row in rows if row.via is not None}, key=_natural))
+    spines = tuple(sorted({row.via for row in rows if row.via is not None}, key=natural))
     spine = {name: number for number, name in enumerate(spines)}
     leaves, leaf = _leaves(hosts, rail, topology)
     return PairSamples(
@@ -76,7 +76,7 @@ def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | Non
         spines=spines,
         via=np.array([UNKNOWN if row.via is None else spine[row.via] for row in rows], dtype=np.int64),
         directed=all(row.directed for row in rows),
-        rail=_rail_name(rail, hosts, topology),
+        rail=rail_name(rail, hosts, topology),
     )
 
 
@@ -105,8 +105,8 @@ def _rail(host: Host, rail: str) -> int | None:
     return number if number is not None and number < len(host.leaves) else None
 
 
-def _rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None) -> str | None:
-    """The device, where the inventory knows it; else as the file says, a bare number as ``rail3``."""
+def rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None) -> str | None:
+    """What a rail is called: the device, where the inventory knows it; else as the file says, ``3`` as ``rail3``."""
     if rail is None:
         return None
     host = topology.hosts.get(hosts[0]) if topology else None
@@ -115,6 +115,6 @@ def _rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None
     return device or (f"rail{rail}" if rail.isdigit() else rail)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts gpu9 before gpu10."""
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts gpu9 before gpu10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

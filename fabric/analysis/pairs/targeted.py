@@ -72,7 +72,10 @@ class _Round:
             self._met.setdefault(b, set()).add(a)
         self._links = "link" in components.kinds
         self._doubtful_links = {
-            (int(components.leaf[c]), int(components.spine[c])) for c in doubtful if components.kinds[c] in LINKS
+            (way, int(components.leaf[c]), int(components.spine[c]))
+            for c in doubtful
+            if components.kinds[c] in LINKS
+            for way in ((_UP, _DOWN) if components.kinds[c] == "link" else (components.kinds[c],))
         }
         self._sent = np.bincount(samples.a, minlength=len(samples.hosts))
         self._received = np.bincount(samples.b, minlength=len(samples.hosts))
@@ -169,11 +172,26 @@ class _Round:
         return None
 
     def _over(self, leaf: int, spine: int, way: str) -> tuple[int, int] | None:
-        """Two hosts on different leaves whose other uplink is not in doubt; of a spine, any two leaves."""
+        """
+        Two hosts on different leaves whose other uplink is not in doubt; of a spine, any two leaves.
+
+        Where there are none, two whose other uplink is in doubt only in the direction that is not used, and then any
+        two: with another partner even two doubtful parts say more than no test.
+        """
+        back = _DOWN if way == _UP else _UP
+        for doubted in ((_UP, _DOWN), (back,), ()):
+            ends = self._over_less(leaf, spine, way, doubted)
+            if ends is not None:
+                return ends
+        return None
+
+    def _over_less(self, leaf: int, spine: int, way: str, doubted: tuple[str, ...]) -> tuple[int, int] | None:
+        """As ``_over``; of the other uplink these directions must not be in doubt."""
         leaves = range(len(self.fitted.samples.leaves))
         back = _DOWN if way == _UP else _UP
         first = {there for kind, there, over in self._open if (kind, over) == (back, spine)}
-        for here in [leaf] if leaf != UNKNOWN else [x for x in leaves if not self._in_doubt(x, spine)]:
+        here_too = (way,) if doubted == (back,) else doubted
+        for here in [leaf] if leaf != UNKNOWN else [x for x in leaves if not self._in_doubt(x, spine, here_too)]:
             for a in self._free(here):
                 partners = self._partners(a, None)
                 if first:  # one test for two directions that nothing has gone through
@@ -181,7 +199,7 @@ class _Round:
                 for b in partners:
                     there = int(self.fitted.samples.leaf[b])
                     ends = _ordered(a, b, way == _UP)
-                    if there != here and not self._in_doubt(there, spine) and self._goes(ends, spine):
+                    if there != here and not self._in_doubt(there, spine, doubted) and self._goes(ends, spine):
                         self._open -= {(way, here, spine), (back, there, spine)}
                         return ends
         return None
@@ -212,8 +230,12 @@ class _Round:
         ]
         return sorted(free, key=lambda other: (other not in self._cleared, abs(other - host)))
 
-    def _in_doubt(self, leaf: int, spine: int) -> bool:
-        return (leaf, spine) in self._doubtful_links or self._leaf.get(leaf) in self._doubtful
+    def _in_doubt(self, leaf: int, spine: int, ways: tuple[str, ...] = (_UP, _DOWN)) -> bool:
+        """Whether a leaf, or its uplink in one of these directions, is in doubt; no directions: never."""
+        if not ways:
+            return False
+        uplink = any((way, leaf, spine) in self._doubtful_links for way in ways)
+        return uplink or self._leaf.get(leaf) in self._doubtful
 
     def _spine_for(self, host: int, other: int, ends: tuple[int, int]) -> int:
         """A spine over which a leaf that is in doubt itself can be asked."""
@@ -221,7 +243,8 @@ class _Round:
         for spine in range(len(self.fitted.samples.spines)):
             if not self._goes(ends, spine):
                 continue
-            if (leaf, spine) not in self._doubtful_links and not self._in_doubt(there, spine):
+            own = any((way, leaf, spine) in self._doubtful_links for way in (_UP, _DOWN))
+            if not own and not self._in_doubt(there, spine):
                 return spine
         return UNKNOWN
 

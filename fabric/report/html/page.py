@@ -15,6 +15,7 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect, Verdict
+from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, number
 from fabric.report.html import (
     configurations,
@@ -33,6 +34,7 @@ from fabric.report.html import (
 )
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
+from fabric.report.meaning import meaning
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
 from fabric.report.training_text import impact_line, is_known
@@ -44,15 +46,6 @@ _MOST_TREES = 6
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
 _NAMED = 2
-
-MEANING = {
-    Outcome.PASS: "everything measured and good",
-    Outcome.SKIPPED: "nothing failed, but not everything that was asked for was measured",
-    Outcome.MARGINAL: "good, but near a limit",
-    Outcome.INCONCLUSIVE: "not enough was measured, or there is no limit to judge by",
-    Outcome.ERROR: "the testbench could not measure everything",
-    Outcome.FAIL: "the fabric is bad",
-}
 
 
 def page(run: ShownRun) -> str:
@@ -123,7 +116,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
     return {
         "title": f"{verdict.outcome.name} {judged.scenario.name} {judged.run_id}",
         "outcome": verdict.outcome,
-        "meaning": MEANING[verdict.outcome],
+        "meaning": meaning(judged),
         "headline": _headline(verdict),
         "on_purpose": _on_purpose(verdict),
         "scenario": judged.scenario,
@@ -139,8 +132,11 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "judged": judged,
         "run": run,
         "outcomes": list(Outcome),
-        "expectations": [(one, *number(one)) for one in verdict.expectations],
-        "change_lines": list(change_lines(verdict.changes, verdict.effects)),
+        "expectations": [
+            (one, *number(one), after_expectation(one, judged.path, complete=judged.complete))
+            for one in verdict.expectations
+        ],
+        "change_lines": list(change_lines(verdict.changes, verdict.effects, run=judged.path)),
         "open_changes": [one.change.component for one in verdict.changes if one.state == "open"],
         "more_suspects": max(len(verdict.suspects) - MOST_SUSPECTS, 0),
         "inventory": run.inventory,

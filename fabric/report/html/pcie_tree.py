@@ -14,8 +14,9 @@ from fabric.model.verdict import Suspect
 from fabric.report.html.svg import line, mark, picture, rect, tag, text
 from fabric.report.shown_run import ShownRun
 
-_BOX_W, _BOX_H, _STEP = 62.0, 24.0, 68.0
-_ROWS = (34.0, 96.0, 158.0)  # memory nodes, PCIe switches, RNICs and GPUs
+_BOX_W, _BOX_H, _STEP = 62.0, 36.0, 68.0
+_ROWS = (34.0, 104.0, 174.0)  # memory nodes, PCIe switches, RNICs and GPUs
+_DEEP = 30.0  # how far a curve hangs below the boxes that it joins
 INSIDE = frozenset({"rnic", "gpu", "gpu_pcie", "nvlink", "numa", "pcie_switch", "cpu_interconnect", "path", "link"})
 """Kinds of suspects that are parts of one host."""
 
@@ -57,11 +58,17 @@ def draw(host: str, platform: Platform, suspects: Sequence[Suspect], run: ShownR
     places = _layout(platform)
     width = max(x for x, _ in places.values()) + _BOX_W + 12
     parts = list(_edges(platform, places))
+    curves = list(_paths(host, suspects, platform, places))
+    parts += curves  # before the boxes: what is written in these stays readable
     parts += [_box(name, place, counted, blamed) for name, place in places.items()]
-    parts += _paths(host, suspects, platform, places)
     parts.append(text(8, 16, host, cls="head"))
     parts += _legend(width)
-    return picture(max(width, 660), 226, parts, f"the inside of {host}, suspects marked")
+    return picture(
+        max(width, 660),
+        _ROWS[2] + _BOX_H + (_DEEP if curves else 0) + 6,
+        parts,
+        f"the inside of {host}, suspects marked",
+    )
 
 
 def _layout(platform: Platform) -> dict[str, tuple[float, float]]:
@@ -114,12 +121,12 @@ def _box(name: str, place: tuple[float, float], counted: Mapping[str, Tally], bl
     elif tally is not None and tally.passed:
         cls = "part good"
     inside = [rect(*place, _BOX_W, _BOX_H, cls, said)]
-    inside.append(text(place[0] + _BOX_W / 2, place[1] + 16, name, anchor="middle", cls="name", most=9))
+    middle = place[0] + _BOX_W / 2
+    inside.append(text(middle, place[1] + (15 if tally else 22), name, anchor="middle", cls="name", most=9))
+    if tally is not None:
+        inside.append(text(middle, place[1] + 29, f"{tally.passed}/{tally.ran}", anchor="middle", cls="tiny"))
     if name in blamed:
         inside.append(mark(place[0] + _BOX_W - 3, place[1] + 3, 10, blamed[name].value))
-    elif tally is not None:
-        counts = f"{tally.passed}/{tally.ran}"
-        inside.append(text(place[0] + _BOX_W / 2, place[1] + _BOX_H + 11, counts, anchor="middle", cls="tiny"))
     return tag("g", *inside)
 
 
@@ -140,7 +147,7 @@ def _blamed(host: str, suspects: Iterable[Suspect], platform: Platform) -> dict[
 def _paths(
     host: str, suspects: Iterable[Suspect], platform: Platform, places: Mapping[str, tuple[float, float]]
 ) -> Iterator[Markup]:
-    """A bad path is a thick curve from its RNIC to each of its ends."""
+    """A bad path is a thick curve from its RNIC to each of its ends, with its sign where it leaves the RNIC."""
     for suspect in suspects:
         owner, _, rest = suspect.component.partition("/")
         start, arrow, end = rest.partition("->")
@@ -149,7 +156,7 @@ def _paths(
         for target in _ends(end, platform):
             if target in places:
                 yield _curve(places[start], places[target], suspect.outcome)
-        yield mark(places[start][0] + _BOX_W / 2, places[start][1] + _BOX_H, 10, suspect.outcome.value)
+        yield mark(places[start][0] + _BOX_W / 2, places[start][1] + _BOX_H + 9, 10, suspect.outcome.value)
 
 
 def _ends(end: str, platform: Platform) -> list[str]:
@@ -161,15 +168,15 @@ def _ends(end: str, platform: Platform) -> list[str]:
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], outcome: Outcome) -> Markup:
+    """Below the boxes to another one of the lowest row; to a memory node up to the side of its box."""
     x1, y1 = start[0] + _BOX_W / 2, start[1] + _BOX_H
-    x2 = end[0] + _BOX_W / 2
-    y2 = end[1] + _BOX_H if end[1] == _ROWS[2] else end[1]
-    deep = max(y1, y2) + 24 if end[1] == _ROWS[2] else y2 - 6
-    return tag(
-        "path",
-        d=f"M{x1:.1f} {y1:.1f}C{x1:.1f} {deep:.1f} {x2:.1f} {deep:.1f} {x2:.1f} {y2:.1f}",
-        class_=f"bad b-{outcome.value}",
-    )
+    if end[1] == _ROWS[2]:
+        x2, y2, deep = end[0] + _BOX_W / 2, y1, y1 + _DEEP * 4 / 3  # a cubic reaches three quarters of the way
+        d = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {deep:.1f} {x2:.1f} {deep:.1f} {x2:.1f} {y2:.1f}"
+    else:
+        x2, y2 = end[0] + (_BOX_W if x1 > end[0] + _BOX_W / 2 else 0), end[1] + _BOX_H / 2
+        d = f"M{x1:.1f} {start[1]:.1f}C{x1:.1f} {y2 + 20:.1f} {x1:.1f} {y2 + 10:.1f} {x2:.1f} {y2:.1f}"
+    return tag("path", d=d, class_=f"bad b-{outcome.value}")
 
 
 def _legend(width: float) -> list[Markup]:

@@ -54,7 +54,7 @@
       var m = measured(row), v = number(row);
       return m ? v.toLocaleString("en", { maximumFractionDigits: v < 10 ? 3 : 1 }) + " " + m[2] : data.reasons[reason[rowProbe[row]]];
     }],
-    ["required", limitOf, function (row) { var v = limitOf(row); return v === v ? v.toLocaleString("en") : ""; }],
+    ["required", limitOf, function (row) { var v = limitOf(row); return v === v ? v.toLocaleString("en") + " Gb/s" : ""; }],
     ["of normal", shareOf, function (row) { var v = shareOf(row); return v === v ? Math.round(v * 100) + " %" : ""; }]
   ];
   var NUMERIC = { size: 1, value: 1, required: 1, "of normal": 1 };

@@ -1,0 +1,61 @@
+"""A single pair below the limit."""
+
+import pytest
+
+from fabric.analysis.pairs.diagnose import diagnose
+from fabric.model.outcome import Outcome
+from tests.analysis.pairs.made import all_pairs, hosts, row
+
+LIMIT = 384.0
+
+
+def one_slow(gbps, *, again=()):
+    rows = all_pairs(hosts(16), cv=0.003)
+    changed = [row(x.a, x.b, gbps) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in rows]
+    return changed + [row("gpu003", "gpu007", more) for more in again]
+
+
+@pytest.mark.parametrize("gbps", [0.0, 250.0, 370.0])
+def test_one_sample_below_the_limit_fails_at_once_and_names_the_pair_alone(gbps):
+    found = diagnose(one_slow(gbps), limit_gbps=LIMIT)
+    assert (found.outcome, [s.component for s in found.suspects]) == (Outcome.FAIL, ["gpu003--gpu007"])
+    assert not any("transient" in reason for reason in found.reasons)
+    assert [{test.a, test.b} for test in found.next_tests] == [{"gpu003", "gpu007"}]
+
+
+def test_one_slow_sample_above_the_limit_is_marginal():
+    assert diagnose(one_slow(370.0), limit_gbps=300.0).outcome is Outcome.MARGINAL
+
+
+def test_a_pair_that_was_good_when_measured_again_is_marginal():
+    assert diagnose(one_slow(250.0, again=(391.0,)), limit_gbps=LIMIT).outcome is Outcome.MARGINAL
+
+
+def test_a_pair_that_is_below_in_most_of_its_samples_fails():
+    found = diagnose(one_slow(250.0, again=(391.0, 260.0)), limit_gbps=LIMIT)
+    assert found.outcome is Outcome.FAIL
+    assert "median 260.0 of 3 samples" in found.suspects[0].evidence[0]
+
+
+def test_the_pairs_of_a_host_that_is_bad_are_not_listed_again():
+    found = diagnose(all_pairs(hosts(16), {"gpu003": 0.4}), limit_gbps=LIMIT)
+    assert [s.component for s in found.suspects] == ["gpu003"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_about_a_level_above_the_limit_fails_nobody(seed):
+    found = diagnose(all_pairs(hosts(16), cv=0.01, seed=seed), limit_gbps=380.0)
+    assert found.outcome is Outcome.PASS
+
+
+def test_of_three_hosts_a_pair_below_the_limit_fails_too():
+    rows = [row("a", "b", 390.0), row("a", "c", 390.0), row("b", "c", 600.0)]
+    found = diagnose(rows, limit_gbps=500.0)
+    assert found.outcome is Outcome.FAIL
+    assert {s.component for s in found.suspects} == {"a--b", "a--c"}
+
+
+@pytest.mark.parametrize("host", ["gpu001", "gpu008", "gpu016"])
+def test_the_pairs_of_a_host_that_is_below_the_limit_are_not_listed_again(host):
+    found = diagnose(all_pairs(hosts(16), {host: 0.018}, cv=0.0005), limit_gbps=390.0)
+    assert [s.component for s in found.suspects] == [host]

@@ -1,0 +1,111 @@
+"""On which inventory a repaired host is measured: that of the run that failed it, and no other hardware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.app_post_repair import Wanted, because_of, prepare
+from fabric.errors import ConfigError
+from fabric.model.repair import Because
+from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, measured
+
+LONG = """\
+name: long
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: soak
+    probes:
+      - all_to_all: {{sizes: [16G], iterations: 3600}}
+"""
+SLOW_NVLINK = "gpu003/gpu2:nvlink:slow=0.5"
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checked(tmp_path_factory.mktemp("failed"), BAD)
+
+
+def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
+    """The rack, its text changed; its baselines are found where they are."""
+    path = folder / "other.yaml"
+    text = INVENTORY.read_text()
+    for old, new in changed:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    (folder / "baselines").symlink_to(INVENTORY.parent / "baselines")
+    return path
+
+
+def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = True) -> app.Asked:
+    return prepare(Wanted(POST_REPAIR, failed, inventory, hosts, (), quick))
+
+
+def said_by(failed: Path, inventory: Path, hosts: str | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        asked_of(failed, inventory, hosts)
+    return "\n".join(str(problem) for problem in caught.value.problems)
+
+
+def because(asked: app.Asked) -> Because:
+    found = because_of(asked.scenario)
+    assert found is not None
+    return found
+
+
+def test_without_an_inventory_it_is_that_of_the_failed_run(failed: Path) -> None:
+    """Not that of the scenario's file, whose hosts have the same names."""
+    asked = asked_of(failed, None)
+    assert asked.inventory.name == "demo-rack-healthy"
+    assert not because(asked).notes
+
+
+def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
+    inventory = other_inventory(tmp_path)
+    path = tmp_path / "s.yaml"
+    path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
+    run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    inventory.unlink()
+    with pytest.raises(ConfigError, match="not there any more: say --inventory"):
+        prepare(Wanted(POST_REPAIR, run, None, "gpu003", (), quick=True))
+
+
+def test_hosts_of_the_same_names_with_other_parts_are_refused(failed: Path, tmp_path: Path) -> None:
+    said = said_by(failed, other_inventory(tmp_path, ("line_rate_gbps: 400", "line_rate_gbps: 200")))
+    assert "gpu003: mlx5_0: line_rate_gbps was 400" in said
+    assert "not the hardware that check/" in said
+
+
+def test_hosts_that_are_described_otherwise_are_told_of(failed: Path, tmp_path: Path) -> None:
+    inventory = other_inventory(tmp_path, ("link_layer: infiniband ", "gid_index: 3\n    link_layer: infiniband "))
+    (note,) = because(asked_of(failed, inventory)).notes
+    assert "describes the hosts otherwise than the inventory of check/" in note
+    assert "gpu003: gid_index was none, is 3" in note
+
+
+def test_hosts_that_are_missing_and_that_nobody_named_are_counted_and_not_listed(failed: Path, tmp_path: Path) -> None:
+    said = said_by(failed, other_inventory(tmp_path, ("gpu[001-008]", "gpu[001-003]")), "gpu003")
+    assert "3 hosts beside gpu003 that it needs are missing" in said
+    assert "gpu00" not in said.replace("gpu003", "")
+
+
+def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) -> None:
+    said = said_by(failed, other_inventory(tmp_path, ("gpu[001-008]", "gpu[001-002]")))
+    assert "it has no gpu003, which check/" in said
+
+
+def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(LONG.format(inventory=INVENTORY))
+    run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    full, quick = (asked_of(run, None, "gpu003", quick=short) for short in (False, True))
+    assert {one.probe.params["iterations"] for one in because(full).evidence} == {3600}
+    assert {one.probe.params["iterations"] for one in because(quick).evidence} == {20}
+    assert quick.plan.duration_s < 15 * 60
+    (note,) = because(quick).notes
+    assert "all_to_all: 20 iterations instead of 3,600" in note
+    assert "is not covered" in note
