@@ -111,5 +111,5 @@ class Programs:
         return token, self.command(argv, timeout_s=timeout_s, env=((TOKEN_NAME, token),), ready_port=ready_port)
 
     def let_begin(self, executor: Executor, token: str) -> None:
-        """Go on once the program that carries *token* runs."""
-        assert until(lambda: bool(running_with(token)))
+        """Go on once lingers() with *token* has said that it begun, which it has when it is the sleep."""
+        assert until(lambda: any(line.startswith("sleep\0") for line in running_with(token)))
