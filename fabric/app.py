@@ -37,6 +37,7 @@ from fabric.model.verdict import Baseline, Verdict
 from fabric.plan.as_run import as_run
 from fabric.plan.hold_limit import hold_problems
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.plan.rounds import longer_than_asked
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
 from fabric.store.events import FILE as EVENTS
@@ -111,10 +112,9 @@ def prepare(
     baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
     notes = baseline_notes(scenario, inventory, baselines)
     scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
-    notes = (*notes, *lines)
     plan = plan_scenario(scenario, inventory)
-    too_much = _too_much(scenario_path, scenario, plan, inventory)
-    if too_much:
+    longer = longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)
+    if too_much := _too_much(scenario_path, scenario, plan, inventory):
         raise ConfigError(too_much)
     given = {
         "folder": str(Path.cwd()),
@@ -124,7 +124,7 @@ def prepare(
         "faults": list(faults),
         "lasts_s": lasts_s,
     }
-    return Asked(scenario, inventory, baselines, plan, notes, given)
+    return Asked(scenario, inventory, baselines, plan, (*notes, *lines, *filter(None, [longer])), given)
 
 
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:

@@ -35,7 +35,7 @@ def compare(first: Path, second: Path) -> ComparedRuns:
     problems = [Problem(f"{first} and {second}", 0, text) for text in _unlike(a, b)]
     if problems:
         raise ConfigError(problems)
-    comparison = compare_runs((a.probes, a.results), (b.probes, b.results))
+    comparison = compare_runs((a.probes, a.results), (b.probes, b.results), topology=b.inventory.topology)
     return ComparedRuns(str(a.path), str(b.path), comparison, tuple(_notes(a, b)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,4 +70,11 @@ def _text(file: Path) -> str:
         raise ConfigError([Problem(shown(str(file)), 0, f"cannot read: {exc.strerror}")]) from exc
     if len(data) > MOST_BYTES:
         raise ConfigError([Problem(shown(str(file)), 0, f"larger than {MOST_BYTES >> 20} MiB")])
+    return _decoded(data)
+
+
+def _decoded(data: bytes) -> str:
+    """UTF-8, or UTF-16 where a byte order mark says so (spreadsheets); what is neither shows as U+FFFD in messages."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "replace")

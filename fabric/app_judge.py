@@ -14,6 +14,8 @@ from fabric.analysis.fleet_training import with_training
 from fabric.analysis.judge import Judge
 from fabric.analysis.over_time import over_time, with_over_time
 from fabric.analysis.readmitted import before_repair, measured_again, samples_since, with_repairs
+from fabric.analysis.rounds_run import with_rounds
+from fabric.analysis.routes_read import read_elsewhere
 from fabric.analysis.windows import wanted_for, with_samples
 from fabric.config import from_resolved, load_baseline
 from fabric.engine.round_clock import reached
@@ -126,6 +128,7 @@ def concluded(
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
     found = settled(change_results(read_events(events), planned), events.parent / JOURNAL, planned) if planned else ()
+    by_id = read_elsewhere(probes, by_id)
     back = read_readmissions(events)
     old = before_repair(probes, by_id, back.at_s)
     kept = [probe for probe in probes if probe.probe_id not in old] if old else probes
@@ -146,7 +149,8 @@ def concluded(
     verdict = with_training(
         verdict, samples, kept, by_id, phases=scenario.phases, topology=inventory.topology, hosts=scenario.hosts
     )
-    return with_repairs(verdict, probes, old, back.at_s, back.began_s)
+    verdict = with_rounds(verdict, scenario.phases, probes, by_id)
+    return with_repairs(verdict, probes, old, back.times, back.began_s)
 
 
 def write_derived(run: ShownRun, *, reports: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -14,6 +15,12 @@ from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch,
 settings.register_profile("anywhere", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector from walking what stays for good: every module and every collected test, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 400.0) -> Platform:

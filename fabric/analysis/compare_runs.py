@@ -2,103 +2,116 @@
 Two runs of the same things: before and after a repair, a firmware, a setting.
 
 Each probe is compared with itself. A probe that carried bytes before and that the fabric failed afterwards is a loss
-without a number, and counts for its components when most of their probes are like that.
+without a number, and counts for its components when most of their probes are like that. Of probes between hosts what
+the changed ones have in common is named (``compare_shared.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from math import exp, log
-from statistics import median
+from itertools import groupby
+from math import log
 
-from fabric.analysis.keys import floor_of
-from fabric.analysis.run_ratio import change_of, intervals, spread_of
+from fabric.analysis.compare_rows import WHOLE, Both, Group, Within, far_out, rows_of
+from fabric.analysis.compare_shared import Way, ways_of
+from fabric.analysis.run_ratio import spread_of
 from fabric.analysis.samples import Key, Sample, name_of, samples
 from fabric.model.comparison import Change, Compared, Comparison
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.probes import routes
 
-WHOLE = "everything"
-"""The component that every probe passes through."""
-
-FAR_OUT = 5.0
-"""A single probe that lies so many spreads from no change is worth a row of its own (a choice: of 300,000 healthy ones
-none does)."""
-
-_Group = tuple[str, int | None]  # kind and size
 _Name = tuple[str, Key]  # phase and what was measured in it
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What happened to the probes of one component, kind and size."""
+class _Counts:
+    """What is counted beside the rows."""
 
-    logs: list[float] = field(default_factory=list)
-    lost: int = 0
-    regained: int = 0
+    common: int = 0
+    measured_first: int = 0
+    measured_second: int = 0
+    unmeasured: int = 0
+    only_first: list[_Name] = field(default_factory=list)
+    only_second: list[_Name] = field(default_factory=list)
 
 
 def compare_runs(
     first: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
     second: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
     *,
+    topology: Topology,
     seed: int = 0,
 ) -> Comparison:
-    """The planned probes and results of both runs, by component; *seed* is the bootstrap's."""
+    """
+    The planned probes and results of both runs, by component; *seed* is the bootstrap's.
+
+    *topology* says what lies between two hosts, as the second run knows it.
+    """
     a, b = (_by_name(*run) for run in (first, second))
-    tallies: dict[_Group, dict[str, _Tally]] = {}
-    single: dict[_Group, dict[_Name, list[float]]] = {}
-    parts = {_place(probe): tuple(parts_of(probe)) for run in (first, second) for probe in run[0]}
-    only_first, only_second, unmeasured, common = [], [], 0, 0
-    measured_first, measured_second = 0, 0
+    places = _places(first, second, topology)
+    groups: dict[Group, list[Both]] = {}
+    counts = _Counts()
     for name in dict.fromkeys((*a, *b)):
         before, after = _state(a.get(name)), _state(b.get(name))
-        measured_first += before in _CARRIED
-        measured_second += after in _CARRIED
+        counts.measured_first += before in _CARRIED
+        counts.measured_second += after in _CARRIED
         phase, key = name
-        group = (key.kind, key.size_bytes)
-        around = (WHOLE, *parts[phase, key.kind, key.name, key.hosts, key.series])
-        logs = _logs(a.get(name, ()), b.get(name, ())) if before == after == _MEASURED else []
-        if logs:
-            common += 1
-            single.setdefault(group, {})[name] = logs
-            for part in around:
-                tallies.setdefault(group, {}).setdefault(part, _Tally()).logs += logs
-        elif {before, after} == {_MEASURED, _FAILED}:
-            common += 1
-            for part in around:
-                tally = tallies.setdefault(group, {}).setdefault(part, _Tally())
-                tally.lost += after == _FAILED
-                tally.regained += before == _FAILED
+        seen = _seen(a.get(name, ()), b.get(name, ()), before, after, places[_place_of(phase, key)])
+        if seen is not None:
+            counts.common += 1
+            groups.setdefault((key.kind, key.size_bytes), []).append(seen)
         elif before == _MEASURED:
-            only_first.append(name)
-            unmeasured += after == _NOT_MEASURED
+            counts.only_first.append(name)
+            counts.unmeasured += after == _NOT_MEASURED
         elif after == _MEASURED:
-            only_second.append(name)
-    spreads = _spreads(single)
-    rows = [row for group, found in tallies.items() for row in _rows(group, found, spreads.get(group), seed)]
-    told = {row.component for row in rows if row.change in (Change.WORSE, Change.BETTER)}
-    rows += (row for group, found in single.items() for row in _far_out(group, found, spreads[group], parts, told))
+            counts.only_second.append(name)
     return Comparison(
-        rows=tuple(sorted(rows, key=_worst_first)),
-        common=common,
-        only_first=tuple(_in_words(only_first)),
-        only_second=tuple(_in_words(only_second)),
-        unmeasured=unmeasured,
-        measured_first=measured_first,
-        measured_second=measured_second,
+        rows=tuple(sorted(_all_rows(groups, seed), key=_worst_first)),
+        common=counts.common,
+        only_first=tuple(_in_words(counts.only_first)),
+        only_second=tuple(_in_words(counts.only_second)),
+        unmeasured=counts.unmeasured,
+        measured_first=counts.measured_first,
+        measured_second=counts.measured_second,
     )
+
+
+def _all_rows(groups: Mapping[Group, Sequence[Both]], seed: int) -> list[Compared]:
+    """The rows of every group; those within hosts first, then those of two, for they tell who of many is bad."""
+    spreads = _spreads(groups)
+    rows, left = list[Compared](), dict[Group, list[Both]]()
+    for _, alike in groupby(sorted(groups.items(), key=_hosts), key=_hosts):
+        within = _within(rows)
+        for group, found in alike:
+            made, left[group] = rows_of(group, found, spreads[group], within=within, seed=seed)
+            rows += made
+    told = {row.component for row in rows if row.change in (Change.WORSE, Change.BETTER)}
+    return rows + [row for group, seen in left.items() for row in far_out(group, seen, spreads[group], told)]
+
+
+def _hosts(item: tuple[Group, Sequence[Both]]) -> int:
+    """Between how many ends the probes of a group are; 0 where they stay within a host."""
+    return max(len(one.way.ends) if one.way is not None else 0 for one in item[1])
+
+
+def _within(rows: Sequence[Compared]) -> Within:
+    parts = [row for row in rows if row.component != WHOLE]
+    changed = {change: {row.component for row in parts if row.change is change} for change in Change}
+    return Within(changed, (changed[Change.SAME] | changed[Change.BETTER]) - changed[Change.WORSE])
 
 
 def parts_of(probe: Probe) -> Iterator[str]:
     """The components that get a row: hosts, and of what moves between two parts of one host these two."""
     yield from probe.hosts
-    for end in ("rnic", "peer_rnic", "endpoint"):
+    for end in ("rnic", "endpoint"):
         if end in probe.params:
             yield f"{probe.hosts[0]}/{probe.params[end]}"
+    if "peer_rnic" in probe.params:
+        yield f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"
 
 
 _MEASURED, _FAILED, _NOT_MEASURED, _NOT_ASKED = "measured", "failed", "not measured", "not asked"
@@ -107,14 +120,61 @@ _CARRIED = (_MEASURED, _FAILED)
 _Place = tuple[str, str, str, tuple[str, ...], str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a probe is called by itself, the components around it, and its way in either run."""
+
+    path: str
+    parts: tuple[str, ...]
+    ways: tuple[Way | None, Way | None]
+
+
+def _places(
+    first: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
+    second: tuple[Sequence[Probe], Mapping[str, ProbeResult]],
+    topology: Topology,
+) -> dict[_Place, _Around]:
+    way = [ways_of(*run, topology) for run in (first, second)]
+    return {
+        _place(probe): _Around(_path(probe), tuple(parts_of(probe)), (way[0](probe), way[1](probe)))
+        for run in (first, second)
+        for probe in run[0]
+    }
+
+
+def _path(probe: Probe) -> str:
+    """Two RNICs of two hosts by their names, whichever of them sent; else hosts and series."""
+    if "peer_rnic" in probe.params and len(probe.hosts) > 1:
+        ends = (f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}")
+        return "+".join(sorted(ends))
+    return f"{'+'.join(probe.hosts)}/{probe.params.get('series')}"
+
+
 def _place(probe: Probe) -> _Place:
     return probe.phase, probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series"))
+
+
+def _place_of(phase: str, key: Key) -> _Place:
+    return phase, key.kind, key.name, key.hosts, key.series
+
+
+def _seen(
+    before: Sequence[Sample], after: Sequence[Sample], state_before: str, state_after: str, around: _Around
+) -> Both | None:
+    """What both runs say of a probe; None where one of them says nothing."""
+    logs = tuple(_logs(before, after)) if state_before == state_after == _MEASURED else ()
+    lost, regained = state_after == _FAILED, state_before == _FAILED
+    if not logs and {state_before, state_after} != {_MEASURED, _FAILED}:
+        return None
+    # Tables may have been read in one run only: routes stay while nothing breaks.
+    now = around.ways[1] if around.ways[1] is None or around.ways[1].via is not None else around.ways[0]
+    return Both(around.path, around.parts, now, logs, lost=lost and not logs, regained=regained and not logs)
 
 
 def _by_name(probes: Sequence[Probe], results: Mapping[str, ProbeResult]) -> dict[_Name, list[Sample]]:
     """Every sample, its repetitions in order."""
     found: dict[_Name, list[Sample]] = {}
-    for sample in samples(probes, results):
+    for sample in samples((probe for probe in probes if probe.kind != routes.KIND), results):
         found.setdefault((sample.phase, sample.key), []).append(sample)
     return found
 
@@ -134,67 +194,13 @@ def _logs(before: Iterable[Sample], after: Iterable[Sample]) -> list[float]:
     return [log(new.value_gbps / old.value_gbps) for old, new in pairs if old.value_gbps and new.value_gbps]
 
 
-def _spreads(single: Mapping[_Group, Mapping[_Name, Sequence[float]]]) -> dict[_Group, float | None]:
+def _spreads(groups: Mapping[Group, Sequence[Both]]) -> dict[Group, float | None]:
     """Of one ratio, by kind and size; where those are few, of the kind."""
+    logs = {group: [value for one in found for value in one.logs] for group, found in groups.items()}
     of_kind: dict[str, list[float]] = {}
-    for (kind, _), found in single.items():
-        of_kind.setdefault(kind, []).extend(value for logs in found.values() for value in logs)
-    return {
-        (kind, size): spread_of([value for logs in found.values() for value in logs]) or spread_of(of_kind[kind])
-        for (kind, size), found in single.items()
-    }
-
-
-def _rows(group: _Group, found: Mapping[str, _Tally], spread: float | None, seed: int) -> Iterator[Compared]:
-    """One row a component."""
-    floor = floor_of(group[0])
-    bounds = intervals({part: tally.logs for part, tally in found.items() if tally.logs}, spread, seed=seed)
-    for part, tally in found.items():
-        yield _row(part, group, tally, bounds.get(part), floor)
-
-
-def _far_out(
-    group: _Group,
-    single: Mapping[_Name, Sequence[float]],
-    spread: float | None,
-    parts: Mapping[_Place, tuple[str, ...]],
-    told: AbstractSet[str],
-) -> Iterator[Compared]:
-    """Single probes that changed while the components around them did not: a path has no row of its own."""
-    kind, size_bytes = group
-    floor = floor_of(kind)
-    for (phase, key), logs in single.items() if spread is not None else ():
-        around = parts[phase, key.kind, key.name, key.hosts, key.series]
-        middle = median(logs)
-        if abs(exp(middle) - 1) < floor or abs(middle) < FAR_OUT * (spread or 0.0) or not told.isdisjoint(around):
-            continue
-        change, note = Change.INCONCLUSIVE, "seen once: measure it again"
-        if len(logs) > 1 and max(logs) < log(1 - floor):
-            change, note = Change.WORSE, ""
-        elif len(logs) > 1 and min(logs) > log(1 + floor):
-            change, note = Change.BETTER, ""
-        elif len(logs) > 1:
-            note = "its repetitions disagree"
-        yield Compared(
-            f"{'+'.join(key.hosts)}/{key.series}", kind, size_bytes, change, len(logs), exp(middle), note=note
-        )
-
-
-def _row(part: str, group: _Group, tally: _Tally, bounds: tuple[float, float] | None, floor: float) -> Compared:
-    kind, size_bytes = group
-    n = len(tally.logs)
-    if tally.lost > max(n, tally.regained):
-        return Compared(part, kind, size_bytes, Change.WORSE, n, note=f"{tally.lost} probes carry nothing any more")
-    if tally.regained > max(n, tally.lost):
-        return Compared(part, kind, size_bytes, Change.BETTER, n, note=f"{tally.regained} probes carry bytes again")
-    if not n:
-        return Compared(part, kind, size_bytes, Change.INCONCLUSIVE, 0, note="lost some probes, regained as many")
-    note = f"{tally.lost} probes carry nothing any more" if tally.lost else ""
-    ratio = exp(median(tally.logs))
-    if bounds is None:
-        note = "too few to know the spread"
-        return Compared(part, kind, size_bytes, Change.INCONCLUSIVE, n, ratio, note=note)
-    return Compared(part, kind, size_bytes, change_of(bounds, floor=floor), n, ratio, *bounds, note)
+    for (kind, _), values in logs.items():
+        of_kind.setdefault(kind, []).extend(values)
+    return {group: spread_of(values) or spread_of(of_kind[group[0]]) for group, values in logs.items()}
 
 
 def _worst_first(row: Compared) -> tuple[int, float, bool, str]:

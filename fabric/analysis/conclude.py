@@ -14,7 +14,10 @@ from fabric.analysis.effects import windows_report
 from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
+from fabric.analysis.over_time_before import not_cleared_by_older
 from fabric.analysis.over_time_since import since_some_round
+from fabric.analysis.over_time_together import shared_since, suspect_of
+from fabric.analysis.over_time_unseen import unseen_uplinks
 from fabric.analysis.together import merged, names, without_mistakes
 from fabric.analysis.unjudged import unjudged
 from fabric.model.change import ChangeResult
@@ -58,8 +61,12 @@ def conclude(
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered)
     telling = [probe for probe in probes if probe.probe_id not in untold]
+    shared = shared_since(telling, verdicts, results, phases, topology)
+    explained = {name for one in shared for name in one.explains}
+    telling = [probe for probe in telling if probe.probe_id not in explained]
     named, pairs = _suspects(telling, verdicts, results, topology)
     verdicts |= pairs.verdicts if pairs else {}
+    named += [suspect_of(one) for one in shared]
     named += since_some_round(telling, verdicts, results, phases, topology=topology, named=named)
     named.sort(key=lambda suspect: -suspect.outcome.rank)
     # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
@@ -76,6 +83,7 @@ def conclude(
         *_reasons(probes, verdicts, untold),
         *(pairs.lines if pairs else ()),
         *(f"SKIPPED: {note}" for note in notes),
+        *unseen_uplinks(probes, results, phases, topology),
     ]
     return Verdict(
         outcome=Outcome.worst(outcomes),
@@ -120,7 +128,7 @@ def _suspects(
         for probe in probes
         if probe.probe_id in measured and probe.probe_id not in pairs.verdicts and known.isdisjoint(probe.hosts)
     ]
-    named = [*inside, *pairs.suspects]
+    named = [*inside, *not_cleared_by_older(pairs.suspects, probes, {**verdicts, **pairs.verdicts}, results)]
     named += merged(suspects(left, verdicts, topology=topology, outcome=Outcome.FAIL))
     named += merged(suspects(probes, verdicts, topology=topology, outcome=Outcome.ERROR))
     return named, pairs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from fabric.analysis.as_asked import not_in_force
 from fabric.analysis.compared import selected
@@ -12,6 +13,7 @@ from fabric.analysis.ratio import judge_ratio
 from fabric.analysis.recovery import judge_recovery
 from fabric.analysis.samples import Sample, name_of, samples
 from fabric.model.change import ChangeResult
+from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef
@@ -70,7 +72,8 @@ def _judge(
         return judge_ratio(expected, phases, listed, [result.change for result in changes])
     if isinstance(expected, ExpectedEnd):
         here = {phase.name for phase in meant}
-        return _judge_end(expected, [probe for probe in probes if probe.phase in here], results)
+        altered = {host for one in changes if one.change.phase in here for host in one.change.hosts}
+        return _judge_end(expected, [probe for probe in probes if probe.phase in here], results, altered)
     return judge_recovery(expected, phases, listed, changes)
 
 
@@ -79,15 +82,20 @@ def _refs(expected: Expectation) -> tuple[PhaseRef, ...]:
 
 
 def _judge_end(
-    expected: ExpectedEnd, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
+    expected: ExpectedEnd, probes: Sequence[Probe], results: Mapping[str, ProbeResult], altered: AbstractSet[str]
 ) -> ExpectationVerdict:
-    """Of what was not measured for another reason than the transport, nothing is concluded."""
+    """
+    Of what was not measured for another reason than the transport, nothing is concluded.
+
+    Probes of hosts that were left out do not count, where everybody else and the *altered* hosts were measured.
+    """
+    probes, without = _asked_of(probes, results, altered)
     text, n = words(expected), len(probes)
     found = [results.get(probe.probe_id) for probe in probes]
     given_up = [result for result in found if result is not None and gave_up(result)]
     measured = [result for result in found if result is not None and result.outcome is None and result.measurements]
     first = f", first {given_up[0].probe_id}: {given_up[0].reason}" if given_up else ""
-    counted = f"{len(measured)} of {n} completed, {len(given_up)} given up by the transport{first}"
+    counted = f"{len(measured)} of {n} completed, {len(given_up)} given up by the transport{first}{without}"
     if measured and not expected.completes:
         return ExpectationVerdict(text, Outcome.FAIL, counted, n=n)
     if given_up and expected.completes:
@@ -99,4 +107,24 @@ def _judge_end(
     if worst in (Outcome.ERROR, Outcome.FAIL):
         reason = next(result.reason for result in others if result.outcome is worst)
         return ExpectationVerdict(text, worst, f"{counted}; {reason}", n=n)
-    return ExpectationVerdict(text, Outcome.INCONCLUSIVE, f"{counted}; the rest was not measured", n=n)
+    missing = sum(result is None for result in found)
+    rest = (
+        f"{missing} not reached: the run ended before (fabric resume RUN)" if missing else "the rest was not measured"
+    )
+    return ExpectationVerdict(text, Outcome.INCONCLUSIVE, f"{counted}; {rest}", n=n)
+
+
+def _asked_of(
+    probes: Sequence[Probe], results: Mapping[str, ProbeResult], altered: AbstractSet[str]
+) -> tuple[Sequence[Probe], str]:
+    """
+    The probes without those that were SKIPPED because a host was left out, and what is said of that.
+
+    All of them, where somebody who could have been measured with another was not, or a host that was altered.
+    """
+    kept = [p for p in probes if p.probe_id not in results or results[p.probe_id].outcome is not Outcome.SKIPPED]
+    asked, taking_part = ({host for probe in some for host in probe.hosts} for some in (probes, kept))
+    left_out = {results[p.probe_id].reason.partition(":")[0] for p in probes if p not in kept}
+    if not kept or not left_out or not (asked - taking_part).issubset(left_out - altered):
+        return probes, ""
+    return kept, f" ({len(probes) - len(kept)} left out with {fold(sorted(left_out))})"

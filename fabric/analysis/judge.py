@@ -1,7 +1,8 @@
 """
 Each probe against what it must reach: the worst of three comparisons counts, and nothing to compare with is no pass.
 
-- its absolute limit, with a source: below it is FAIL, at once. Only this finds a rack that is slow as a whole.
+- its absolute limit, with a source: below it is FAIL, at once. Only this finds a rack that is slow as a whole. One that
+  asks for more than the line carries is for other hardware, and judges nothing (``model/line_reach.py``).
 - what good runs recorded for its key (``against_recorded.py``), where the baseline holds it.
 - its peers in this run (``peers.py``): at least eight measurements of the same key.
 
@@ -24,7 +25,7 @@ from fabric.analysis.by_samples import by_nearness, by_standing
 from fabric.analysis.confirm import confirmed
 from fabric.analysis.counters import grown
 from fabric.analysis.keys import floor_of, key_of
-from fabric.analysis.limits import key_text, most_specific
+from fabric.analysis.limits import key_text, most_specific, required
 from fabric.analysis.peers import Peers, Slow
 from fabric.analysis.series import Series, SeriesName, representative, series_of, slow_series
 from fabric.analysis.slower import failed, slower, with_spread
@@ -147,9 +148,11 @@ class Judge:
 
     def _absolute(self, one: Series) -> ProbeVerdict:
         """Against the limit alone."""
-        probe, value, least = one.probe, one.value, self._least_gbps(one)
+        probe, value = one.probe, one.value
+        least, unfit = self._required(one)
         if least is None:
-            reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}"
+            why = f": {unfit}" if unfit else ""
+            reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
         if value < least:
             reason = f"{value:.1f} Gb/s, at least {least:g} required ({value / least - 1:+.0%})"
@@ -160,12 +163,13 @@ class Judge:
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
 
     def _least_gbps(self, one: Series) -> float | None:
-        """The limit of a series, for its host; None where there is none."""
+        """The limit of a series, for its host; None where there is none that can judge it."""
+        return self._required(one)[0]
+
+    def _required(self, one: Series) -> tuple[float | None, str]:
+        """The limit of a series, for its host, or None and why the one that there is cannot judge it."""
         limit = self.limit_for(one.probe, one.size_bytes)
-        if limit is None:
-            return None
-        platform = self._topology.hosts[one.probe.hosts[0]].platform
-        return limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
+        return (None, "") if limit is None else required(limit, one.probe, self._topology)
 
     def limit_for(self, probe: Probe, size_bytes: int | None) -> Limit | None:
         """The most specific limit that matches, from the baseline of the probe's platform (or the override)."""

@@ -55,8 +55,11 @@ def link_class(probe: Probe, topology: Topology) -> str | None:
 
 def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
     """The line rate of the slower of the RNICs that a probe names; None when it names none."""
-    rnics = topology.hosts[probe.hosts[0]].platform.rnic_by_device
-    rates = [rnics[str(probe.params[end])].line_rate_gbps for end in _ENDS if probe.params.get(end) in rnics]
+    rates = []
+    for position, end in enumerate(_ENDS):
+        rnics = topology.hosts[probe.hosts[position % len(probe.hosts)]].platform.rnic_by_device
+        if probe.params.get(end) in rnics:
+            rates.append(rnics[str(probe.params[end])].line_rate_gbps)
     return min(rates) if rates else None
 
 

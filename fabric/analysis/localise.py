@@ -89,7 +89,12 @@ def _suspect(best: Candidate, rivals: Sequence[Component], bad: Sequence[_Judged
             *evidence_lines([(probe.kind, verdict) for probe, verdict in bad]),
         ),
         ambiguous_with=tuple(rival.name for rival in rivals),
-        next_step=next_step(component.kind, outcome, bad[0][1].named.condition if bad[0][1].named else None),
+        next_step=next_step(
+            component.kind,
+            outcome,
+            bad[0][1].named.condition if bad[0][1].named else None,
+            alone=all(len(probe.hosts) == 1 for probe, _ in bad),
+        ),
         hosts=tuple(dict.fromkeys(host for probe, _ in bad for host in probe.hosts)),
         probes=tuple(probe.probe_id for probe, _ in worst_first[:_MOST_PROBES]),
     )

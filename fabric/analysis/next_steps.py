@@ -19,6 +19,12 @@ _REPAIR = {
     "pair": "run each of the two with another partner: these two alone cannot be told apart",
 }
 
+_ALONE = {
+    "host": "it was measured alone: compare with other endpoints (another memory node: numactl --hardware; a GPU); "
+    "then what all its RNICs share: PCIe width and speed (lspci -vv LnkSta), BIOS and power settings, memory",
+}
+"""By kind, where every bad probe stayed on one host."""
+
 _NAMED = {
     (
         "link",
@@ -35,12 +41,18 @@ _RECOVER = {
 }
 
 
-def next_step(kind: str, outcome: Outcome, condition: str | None = None) -> str:
-    """One sentence; *condition* is what a tool itself named. An ERROR asks to mend the measurement, not the fabric."""
+def next_step(kind: str, outcome: Outcome, condition: str | None = None, *, alone: bool = False) -> str:
+    """
+    One sentence; *condition* is what a tool itself named, *alone*: no probe that failed had a partner.
+
+    An ERROR asks to mend the measurement, not the fabric.
+    """
     if outcome is Outcome.ERROR:
         return _RECOVER.get(
             kind, "we could not measure it: check dmesg on the host, and run the command of raw/ by hand"
         )
     if condition is not None and (kind, condition) in _NAMED:
         return _NAMED[kind, condition]
+    if alone and kind in _ALONE:
+        return _ALONE[kind]
     return _REPAIR.get(kind, "run it again, then compare with its peers")

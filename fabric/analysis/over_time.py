@@ -15,6 +15,8 @@ from heapq import heapify, heappop, heappush
 from fabric.analysis import over_time_shapes as shapes
 from fabric.analysis.over_time_gather import Finding, gathered
 from fabric.analysis.over_time_place import placed
+from fabric.analysis.over_time_ports import down_together
+from fabric.analysis.over_time_together import shared_in_tracks, without
 from fabric.analysis.over_time_tracks import Point, Track, Tracks, failed_midway, tracks
 from fabric.analysis.over_time_uplinks import behind_uplinks
 from fabric.analysis.over_time_verdict import ALPHA, with_over_time
@@ -42,10 +44,17 @@ def over_time(
     topology: Topology,
     samples: Samples,
 ) -> list[Finding]:
-    """Everybody whose course is bad, the most telling first; nothing for a run without a phase of many rounds."""
+    """
+    Everybody whose course is bad, what many share first, then the most telling.
+
+    Nothing but what ports counted together for a run without a phase of many rounds.
+    """
     found = tracks(probes, results, phases, topology)
+    down = down_together(samples, topology)
     if not found.rnics and not found.hosts:
-        return []
+        return down
+    together = shared_in_tracks(found, probes, topology)
+    found = without(found, (name for one in together for name in one.explains))
     modules = _modules(samples)
     named = _named(found.rnics, modules, explained=set())
     guilty = {finding.component.partition("/")[0] for finding in named}
@@ -61,7 +70,8 @@ def over_time(
         )
         for one in named
     ]
-    return placed(gathered(behind_uplinks(named, found, by_id, topology), found, topology), found, topology)
+    each = placed(gathered(behind_uplinks(named, found, by_id, topology), found, topology), found, topology)
+    return [*down, *together, *each]
 
 
 def _of(finding: Finding, found: Tracks) -> list[Point]:

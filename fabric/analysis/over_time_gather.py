@@ -19,12 +19,14 @@ LEAST_PARTS = 3
 @dataclass(frozen=True, slots=True)
 class Finding:
     """
-    A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; or ``uplinks`` of a leaf.
+    A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; ``uplinks`` of a leaf; or
+    of what many RNICs share ``shared`` (its probes went bad) or ``went_down`` (their ports did).
 
     *text* says it in words. *chance*: of such a course without a fault. *weight*: how much was lost in all, and who
     lost most is named first. *rivals* were measured by the very same probes, or took part in all that failed. *hosts*:
     whose it is. *explains*: the hosts of every probe that it takes part in, by id. *failures*: how often what came back
     had failed. *place*: where in a host it is, as ``over_time_place.py`` says (``nvlink``, ``gpus``; empty: not known).
+    *part*: of what is shared its kind, as in ``model.verdict.Suspect``. *ports*: whose counters it explains.
     """
 
     component: str
@@ -38,6 +40,8 @@ class Finding:
     explains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     failures: int = 0
     place: str = ""
+    part: str = ""
+    ports: tuple[str, ...] = ()
 
 
 def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> list[Finding]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fabric.analysis.over_time_gather import Finding
+from fabric.analysis.over_time_together import NEXT as NEXT_OF_SHARED
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
@@ -14,6 +16,7 @@ ALPHA = 1e-3
 
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _MOST_LINES = 8
+_MORE = re.compile(r"and (\d+) more ports, in verdict.json")  # as ``windows.py`` says it
 _NEXT = {
     "drift": "clean or change the cable and the module: it gets worse by itself",
     "step": "look up what happened there at that time, then reseat the cable and measure again",
@@ -40,7 +43,7 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """
     if not findings:
         return verdict
-    verdict = _without_explained(verdict, findings)
+    verdict = _without_ports(_without_explained(verdict, findings), findings)
     suspects = list(verdict.suspects)
     place = {suspect.component: number for number, suspect in enumerate(suspects)}
     components = {one.component: one for one in verdict.components}
@@ -53,9 +56,10 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
                 components[host] = ComponentVerdict(host, Outcome.FAIL, f"because of {finding.component}")
         if len(lines) < _MOST_LINES:
             lines.append(f"FAIL: {finding.component}: {finding.text}")
-        if finding.component in place:
-            old = suspects[place[finding.component]]
-            suspects[place[finding.component]] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
+        known = _known(finding.component, place, suspects)
+        if known is not None:
+            old = suspects[known]
+            suspects[known] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
             continue
         place[finding.component] = len(suspects)
         suspects.append(_suspect(finding, evidence))
@@ -70,6 +74,14 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     )
 
 
+def _known(component: str, place: Mapping[str, int], suspects: Sequence[Suspect]) -> int | None:
+    """Where it is suspected already: itself, or its port, when that is not only for what it counted."""
+    port = place.get(f"{component}:port")
+    if component in place or port is None:
+        return place.get(component)
+    return port if any(not line.startswith("counters: ") for line in suspects[port].evidence) else None
+
+
 def _suspect(finding: Finding, evidence: str) -> Suspect:
     host, _, part = finding.component.partition("/")
     return Suspect(
@@ -79,13 +91,21 @@ def _suspect(finding: Finding, evidence: str) -> Suspect:
         confidence=_confidence(finding),
         evidence=(evidence,),
         ambiguous_with=finding.rivals,
-        next_step=_NEXT_IN_HOST.get(finding.place, _NEXT[finding.kind]),
+        next_step=_next(finding),
         hosts=finding.hosts or (() if finding.kind == "uplinks" else (host,)),
         probes=finding.probes[:_MOST_PROBES],
     )
 
 
+def _next(finding: Finding) -> str:
+    if finding.part:
+        return NEXT_OF_SHARED[finding.part]
+    return _NEXT_IN_HOST.get(finding.place, _NEXT.get(finding.kind, ""))
+
+
 def _kind(finding: Finding, part: str) -> str:
+    if finding.part:
+        return finding.part
     if finding.kind == "uplinks":
         return "uplinks"
     if finding.place == "nvlink":
@@ -101,7 +121,7 @@ def _confidence(finding: Finding) -> float:
     that failed could show it, because what comes and goes is not there in the others.
     """
     k = finding.failures
-    sure = (k + 1) / (k + 2) if finding.kind == "came_back" else 1.0 - ALPHA
+    sure = (k + 1) / (k + 2) if finding.kind in ("came_back", "went_down") else 1.0 - ALPHA
     return min(0.99, round(sure / (1 + len(finding.rivals)), 2))
 
 
@@ -164,3 +184,38 @@ def _is_explained(
     if any(probes[name].value_gbps is None for name in suspect.probes if name in probes):
         return False
     return len(suspect.hosts) == 1 or any(host not in bad for name in suspect.probes for host in explains[name])
+
+
+def _without_ports(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Without suspects for what a port counted when all of its leaf went down: they are well, it is not."""
+    leaves = {port: one.component for one in findings for port in one.ports}
+    outcomes = {one.component: one.outcome for one in verdict.components}
+    gone = {
+        one.component: leaves[one.component]
+        for one in verdict.suspects
+        if one.component in leaves and all(line.startswith("counters: ") for line in one.evidence)
+    }
+    if not gone:
+        return verdict
+    shown = [line for line in verdict.reasons if not any(f": {port}: " in line for port in gone)]
+    hidden = len(gone) - (len(verdict.reasons) - len(shown))
+    return replace(
+        verdict,
+        suspects=tuple(one for one in verdict.suspects if one.component not in gone),
+        components=tuple(
+            replace(one, outcome=Outcome.PASS, reason=f"because of {gone[one.component]}: {one.reason}")
+            if one.component in gone and outcomes[one.component] is Outcome.FAIL
+            else one
+            for one in verdict.components
+        ),
+        reasons=tuple(text for line in shown for text in _fewer(line, hidden)),
+    )
+
+
+def _fewer(line: str, hidden: int) -> list[str]:
+    """A line that counts ports which are not shown, without those that are named no more."""
+    found = _MORE.fullmatch(line)
+    if found is None:
+        return [line]
+    left = int(found[1]) - hidden
+    return [f"and {left} more ports, in verdict.json"] if left > 0 else []

@@ -3,7 +3,8 @@ Hosts that were repaired and let in again while the run went on: they are judged
 
 What was measured with them before speaks of parts that may have been replaced. It is SKIPPED in the verdict, which says
 so, and stays in the run's files. All of this only once such a host was measured again: until then nothing shows that
-the repair did any good, and what was measured before stands.
+the repair did any good, and what was measured before stands. It stands, too, where the host was left out again by its
+first bad round: it is still bad, and what was seen before says best what of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import inf
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.readmission import Readmission
 from fabric.model.sampling import Course, Samples
 from fabric.model.units import duration_text
 from fabric.model.verdict import ProbeVerdict, Verdict
@@ -70,7 +72,7 @@ def before_repair(
 
 
 def with_repairs(
-    verdict: Verdict, probes: Sequence[Probe], old: SetAside, readmitted: Mapping[str, float], began_s: float
+    verdict: Verdict, probes: Sequence[Probe], old: SetAside, readmitted: Sequence[Readmission], began_s: float
 ) -> Verdict:
     """The verdict over all *probes*, of which the *old* were not judged; *began_s*: when the run began."""
     if not readmitted:
@@ -78,7 +80,8 @@ def with_repairs(
     judged = {one.probe_id: one for one in verdict.probes}
     for probe_id, host in old.hosts.items():
         judged[probe_id] = ProbeVerdict(probe_id, Outcome.SKIPPED, f"before {host} was repaired and readmitted")
-    lines = [_line(host, max(0.0, at_s - began_s), old) for host, at_s in readmitted.items()]
+    last = {one.host: one for one in readmitted}
+    lines = [_line(one, max(0.0, one.at_s - began_s), old, last=last[one.host] is one) for one in readmitted]
     return replace(
         verdict,
         outcome=Outcome.worst([verdict.outcome, *(Outcome.SKIPPED for _ in old.hosts)]),
@@ -87,12 +90,19 @@ def with_repairs(
     )
 
 
-def _line(host: str, after_s: float, old: SetAside) -> str:
+def _line(one: Readmission, after_s: float, old: SetAside, *, last: bool) -> str:
+    """Each time that a host was let in again, why it had been out, and what it came to."""
+    host, why = one.host, f"; it had been out: {one.reason}" if one.reason else ""
     said = f"{fold([host])} was readmitted after {duration_text(after_s)}"
+    if one.still_bad:
+        stands = ", so what was measured before stands" if last else ""
+        return f"{said} and was still bad{stands}: {one.still_bad}"
+    if not last:
+        return f"{said}, and again later{why}"
     if host not in old.since:
-        return f"{said} and was not measured since: what was measured before stands"
+        return f"{said} and was not measured since: what was measured before stands{why}"
     number = sum(name == host for name in old.hosts.values())
-    return f"{said} and is judged from then on: {number:,} probe{'' if number == 1 else 's'} of before SKIPPED"
+    return f"{said} and is judged from then on: {number:,} probe{'' if number == 1 else 's'} of before SKIPPED{why}"
 
 
 def samples_since(samples: Samples, readmitted: Mapping[str, float]) -> Samples:

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import Number, json_option, print_json
 
 _FORMATS = ("auto", "csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
-
-
-class _FiniteRange(click.FloatRange):
-    """A range of numbers, of which nan is none: every comparison with it is false."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not isfinite(number):
-            self.fail(f"expected a number from {self.min:g} to {self.max:g}, got {value}", param, ctx)
-        return number
 
 
 @click.command("diagnose")
@@ -31,14 +19,14 @@ class _FiniteRange(click.FloatRange):
     "--limit",
     "limit_gbps",
     metavar="GBPS",
-    type=_FiniteRange(0.001, 1e6),
+    type=Number(0.001, 1e6),
     help="The least that is acceptable, Gb/s: what is slow as a whole has no outlier.",
 )
 @click.option(
     "--floor",
     "floor_percent",
     metavar="PERCENT",
-    type=_FiniteRange(0.5, 50),
+    type=Number(0.5, 50),
     default=3.0,
     show_default=True,
     help="The smallest loss worth naming.",

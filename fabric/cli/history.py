@@ -6,13 +6,16 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import WholeNumber, json_option, print_json
+
+DAYS_MOST = 36_500
+"""For --days: a century (a choice); more would begin before the calendar does."""
 
 
 @click.command("history")
 @click.argument("component", required=False)
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--days", type=click.IntRange(1), help="Only runs of the last so many days.")
+@click.option("--days", type=WholeNumber(1, DAYS_MOST), help="Only runs of the last so many days.")
 @json_option
 def command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""

@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from math import nan
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")  # more digits are in no bounds, and take long to read
+
+
+class Number(click.FloatRange):
+    """
+    A number of an option, within bounds (both are allowed).
+
+    Not a number, infinite and absurd ones are refused in one and the same way: nan is within any bounds to a plain
+    range, for every comparison with it is false.
+    """
+
+    def __init__(self, least: float, most: float) -> None:
+        super().__init__(least, most)
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; click's refusal, with what is expected, for anything else."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = nan
+        if not self.least <= number <= self.most:
+            self.fail(f"expected a number from {self.least:.12g} to {self.most:.12g}, got {value}", param, ctx)
+        return number
+
+
+class WholeNumber(click.IntRange):
+    """A whole number of an option in plain digits, within bounds (both are allowed)."""
+
+    def __init__(self, least: int, most: int) -> None:
+        super().__init__(least, most)
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; click's refusal, with what is expected, for anything else."""
+        text = str(value)
+        number = int(text) if _WHOLE.fullmatch(text) else None
+        if number is None or not self.least <= number <= self.most:
+            self.fail(f"expected a whole number from {self.least} to {self.most}, got {value}", param, ctx)
+        return number
 
 
 def scenario_options(function: _F) -> _F:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, lasting_option, scenario_options, seconds
+from fabric.cli.options import WholeNumber, json_option, lasting_option, scenario_options, seconds
 from fabric.cli.report import show
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 @lasting_option
 @click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says.")
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise."
-)
+@click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
 @click.option("--because", type=click.Path(path_type=Path), metavar="RUN", help="After a repair: the run that failed.")
 @click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors.")
 @click.option("--yes", is_flag=True, help="Alter a real fabric without asking.")
@@ -48,7 +46,9 @@ def command(
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric import app
+    from fabric.config.baseline_fit import out_of_reach_line
     from fabric.errors import ConfigError, Problem
+    from fabric.plan.rounds import longer_than_asked
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import BACKENDS
 
@@ -61,6 +61,8 @@ def command(
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
     if faults and name != "mock":
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
+    _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
+    _tell(longer_than_asked(asked.plan, asked.given.get("lasts_s") or asked.scenario.lasts_s))
     if name != "mock":
         agree(asked, yes=yes)
     # The plan lives as long as the run: without this the collector walks through it again and again (measured: 25 to
@@ -102,6 +104,15 @@ def _asked(
     from fabric.cli.report import newest
 
     return prepare(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
+
+
+def _tell(note: str | None) -> None:
+    """A note on standard error, where it is in nobody's way."""
+    from fabric.report.output import warn
+    from fabric.report.visible import visible
+
+    if note is not None:
+        warn(visible(f"note: {note}"))
 
 
 def agree(asked: Asked, *, yes: bool) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import WholeNumber, json_option, print_json
 
 
 @click.command("simulate")
@@ -15,7 +15,7 @@ from fabric.cli.options import json_option, print_json
 @click.option(
     "--routing", metavar="R[,R...]", help="ftree, updn, minhop, lft_random, ecmp, ar. Default: ftree,updn,ecmp,ar."
 )
-@click.option("--qps", type=click.IntRange(1, 64), default=1, show_default=True, help="Queue pairs a flow, for ecmp.")
+@click.option("--qps", type=WholeNumber(1, 64), default=1, show_default=True, help="Queue pairs a flow, for ecmp.")
 @click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-032], all.")
 @click.option("--order", metavar="sorted|random", help="Order of the hosts. Default: random; ring: sorted.")
 @click.option(
@@ -25,8 +25,8 @@ from fabric.cli.options import json_option, print_json
     metavar="LINK:KIND[=VALUE]",
     help="E.g. trunk*16:slow=0.25, su0-leaf3--spine02:down, gpu003/mlx5_2:ber=1e-3. May be repeated.",
 )
-@click.option("--seeds", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many draws.")
-@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="The first draw.")
+@click.option("--seeds", type=WholeNumber(1, 1000), default=10, show_default=True, help="How many draws.")
+@click.option("--seed", type=WholeNumber(0, 2**31), default=0, show_default=True, help="The first draw.")
 @json_option
 def command(
     traffic: str,

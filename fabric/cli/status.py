@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import WholeNumber, json_option, print_json
 
 if TYPE_CHECKING:
     from fabric.app_status import RunStatus
@@ -19,7 +19,7 @@ _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 @click.command("status")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many, without RUN.")
+@click.option("--last", type=WholeNumber(1, 100_000), default=20, show_default=True, help="How many, without RUN.")
 @json_option
 def command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
     """How far RUN is, from its files alone; without one all runs under --results, newest first."""

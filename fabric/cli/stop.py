@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import WholeNumber, json_option, print_json
 
 if TYPE_CHECKING:
     from fabric.app_stop import Stopped
@@ -19,9 +19,7 @@ WAIT_S = 600
 @click.command("stop")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--no-wait", is_flag=True, help="Ask, and do not wait until it has ended.")
-@click.option(
-    "--timeout", "wait_s", type=click.IntRange(1, 86_400), default=WAIT_S, show_default=True, metavar="SECONDS"
-)
+@click.option("--timeout", "wait_s", type=WholeNumber(1, 86_400), default=WAIT_S, show_default=True, metavar="SECONDS")
 @json_option
 def command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int:
     """

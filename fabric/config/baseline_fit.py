@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.model.inventory import Inventory
+from fabric.model.line_reach import ONE_LINE, RING, bound_by_lines, least_gbps, out_of_reach
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.names import fold
 from fabric.model.scenario import (
@@ -27,6 +28,9 @@ from fabric.probes.kinds import kind_of
 
 HALF = 0.5
 """A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
+
+
+_NAMED_MOST = 6  # limits named in one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +67,72 @@ def baseline_notes(
     return tuple(dict.fromkeys(found))
 
 
+def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline]) -> str | None:
+    """
+    The limits that would judge what a scenario asks for, and ask more than its hosts' lines carry, in one line.
+
+    They judge nothing (``analysis.limits``). None when there is no such limit.
+    """
+    hosts = inventory.topology.hosts
+    platforms = {hosts[name].platform.name: hosts[name].platform for name in scenario.hosts}
+    found = []
+    for platform in platforms.values():
+        baseline = baselines[scenario.judge.baseline or platform.baseline]
+        asked = [
+            one for phase in scenario.phases for spec in phase.probes
+            for one in _asked(platform, spec, hosts=len(scenario.hosts))
+        ]  # fmt: skip
+        names = dict.fromkeys(
+            _what(limit)
+            for limit in baseline.limits
+            if any(_matches(limit, one) and _unmet(platform, limit, one.algorithm) for one in asked)
+        )
+        if names:
+            lines = " and ".join(f"{line:g}" for line in sorted({rnic.line_rate_gbps for rnic in platform.rnics}))
+            found.append(f"{_some(names)} of baseline {baseline.name} on platform {platform.name} ({lines} Gb/s)")
+    if not found:
+        return None
+    more = f"; and {len(found) - 1} more platforms" if len(found) > 1 else ""
+    return (
+        f"limits that ask for the line rate or more judge nothing: {found[0]}{more}; "
+        "INCONCLUSIVE unless records or peers tell (fabric plan lists them)"
+    )
+
+
+def _unmet(platform: Platform, limit: Limit, algorithm: str | None) -> bool:
+    """Whether some RNIC of the platform, or all together, carry less than the limit asks for."""
+    if not bound_by_lines(limit.kind, algorithm):
+        return False
+    least, lines = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
+    if limit.kind in ONE_LINE:
+        return any(out_of_reach(least, [line]) for line in lines)
+    return bool(out_of_reach(least, lines))
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _NAMED_MOST} more" if len(listed) > _NAMED_MOST else ""
+    return f"{', '.join(listed[:_NAMED_MOST])}{more}"
+
+
 def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
     """Limits that no healthy host of the platform meets, or that a broken one still does."""
     classes = _link_classes(platform)
     for limit in limits:
         if limit.link_class is not None and limit.link_class not in classes:
             continue
-        if limit.kind in ("loopback", "rnic_to_rnic", "pairwise"):
+        if limit.kind in ONE_LINE:
             yield from _one_rnic(platform, limit)
-        elif limit.kind == "tor_all_reduce" and limit.algorithm in (None, "RING"):
+        elif bound_by_lines(limit.kind, limit.algorithm or RING):
             yield from _all_rnics(platform, limit)
 
 
 def _one_rnic(platform: Platform, limit: Limit) -> Iterator[str]:
-    least = limit.at_least_gbps * (len(platform.rnics) if limit.per_rnic else 1)
-    slower = [rnic for rnic in platform.rnics if rnic.line_rate_gbps < least]
+    least = least_gbps(limit, platform)
+    slower = [rnic for rnic in platform.rnics if out_of_reach(least, [rnic.line_rate_gbps])]
     if slower:
         names, line = fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)
-        yield f"{_what(limit)}: at least {least:g} Gb/s required, above the line rate of {names} ({line:g} Gb/s)"
+        yield f"{_required(limit, least, line)} the line rate of {names} ({line:g} Gb/s): it judges nothing there"
     faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
     if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
         names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
@@ -88,12 +140,17 @@ def _one_rnic(platform: Platform, limit: Limit) -> Iterator[str]:
 
 
 def _all_rnics(platform: Platform, limit: Limit) -> Iterator[str]:
-    least = limit.at_least_gbps * (len(platform.rnics) if limit.per_rnic else 1)
-    lines = sum(rnic.line_rate_gbps for rnic in platform.rnics)
-    if least > lines:
-        rnics = "RNIC" if len(platform.rnics) == 1 else "RNICs together"
-        text = f"above the line rate of its {len(platform.rnics)} {rnics} ({lines:g} Gb/s)"
-        yield f"{_what(limit)}: at least {least:g} Gb/s required, {text}"
+    least = least_gbps(limit, platform)
+    lines = [rnic.line_rate_gbps for rnic in platform.rnics]
+    if out_of_reach(least, lines):
+        rnics = "RNIC" if len(lines) == 1 else "RNICs together"
+        text = f"the line rate of its {len(lines)} {rnics} ({sum(lines):g} Gb/s): it judges nothing there"
+        yield f"{_required(limit, least, sum(lines))} {text}"
+
+
+def _required(limit: Limit, least: float, line_gbps: float) -> str:
+    beyond = "above" if least > line_gbps else "all of"
+    return f"{_what(limit)}: at least {least:g} Gb/s required, {beyond}"
 
 
 def _what(limit: Limit) -> str:
@@ -158,7 +215,9 @@ def _matches(limit: Limit, asked: _Asked) -> bool:
         (limit.ranks, asked.ranks),
         (limit.algorithm, asked.algorithm),
     )
-    return limit.kind == asked.kind and all(part in (None, wanted) for part, wanted in pairs)
+    if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
+        return False
+    return all(part in (None, wanted) for part, wanted in pairs)
 
 
 def _link_classes(platform: Platform) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.config.scalars import Scalar, refusal
+from fabric.config.scalars import Scalar, plain, refusal
 from fabric.model.units import size_text
 
 _SIZE = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")
@@ -75,7 +75,7 @@ class Span(Scalar):
         match = _SPAN.fullmatch(value) if isinstance(value, str) else None
         seconds = float(match[1] + (match[2] or "")) * _SPAN_SECONDS[match[3]] if match else -1.0
         if not match or not self.least_s <= seconds <= self.most_s:
-            expected = f"a duration from {self.least_s:g}s to {self.most_s:g}s such as 0.5s, 500ms, 20s or 2m"
+            expected = f"a duration from {plain(self.least_s)}s to {plain(self.most_s)}s such as 0.5s, 500ms, 20s or 2m"
             raise refusal(expected, value)
         return round(seconds, 6)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import groupby
 from typing import Any, Literal
 
@@ -59,7 +60,7 @@ def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     try:
-        document = TypeAdapter(_Document).validate_json(json.dumps(doc), strict=True)
+        document = _adapter().validate_json(json.dumps(doc), strict=True)
         return scenario_of(document.scenario), _inventory(document.inventory)
     except ValidationError as exc:
         raise ConfigError(
@@ -68,6 +69,12 @@ def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
         ) from exc
     except (IndexError, TypeError, ValueError, RecursionError) as exc:
         raise ConfigError([Problem("run.json", 0, f"not a resolved run: {shown(str(exc), most=200)}")]) from exc
+
+
+@cache
+def _adapter() -> TypeAdapter[_Document]:
+    """What checks a document; made once, for making it takes longer than using it."""
+    return TypeAdapter(_Document)
 
 
 def _inventory_document(inventory: Inventory) -> _InventoryDocument:

@@ -33,6 +33,11 @@ def refusal(expected: str, value: object, *, hint: str = "") -> PydanticCustomEr
     return PydanticCustomError("refused", f"expected {expected}, got {seen(value)}{hint}")
 
 
+def plain(number: float) -> str:
+    """A bound as a person would write it: 1000000 and not 1e+06, 0.001, 1e-06."""
+    return f"{number:.12g}"
+
+
 class Scalar(ABC):
     """Metadata for ``Annotated``: reads a value from text and describes it in JSON Schema."""
 
@@ -87,7 +92,7 @@ class Decimal(Scalar):
         """``0.5``, ``400``, ``1e-6``."""
         if isinstance(value, str) and _DECIMAL.fullmatch(value) and self.least <= float(value) <= self.most:
             return float(value)
-        raise refusal(f"a number from {self.least:g} to {self.most:g}", value)
+        raise refusal(f"a number from {plain(self.least)} to {plain(self.most)}", value)
 
     def json_schema(self) -> JsonSchemaValue:
         """A number, or the same as text."""

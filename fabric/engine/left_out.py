@@ -1,8 +1,10 @@
 """
 Hosts that a phase with ``stop_host_on: fail`` leaves out of its later rounds, and hosts that were let in again.
 
-A host is left out after two rounds one after the other in which probes of its own FAILed: once may be chance, and a
-probe with another host does not say whose fault it is. Its partners go on with others, as when a host is lost.
+A host is left out after two rounds one after the other in which probes of its own FAILed or ended in an ERROR (a GPU
+that hangs measures nothing): once may be chance, and a probe with another host does not say whose fault it is. Its
+partners go on with others, as when a host is lost. A host that was let in again is on trial: its first bad round leaves
+it out, until it had a good one.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from fabric.store.run_directory import RunDirectory
 from fabric.store.so_far import SoFar
 
 ROUNDS_IN_A_ROW = 2
-"""So many rounds with FAILs of its own take a host out of later ones (a choice: one bad sample drains no host)."""
+"""So many rounds in which its own probes are bad take a host out (a choice: one bad sample drains no host)."""
 
 
 class Own(Protocol):
-    """Hosts that FAIL by their own probes and why, and hosts that do well by them."""
+    """Hosts that are bad by their own probes and why, and hosts that do well by them."""
 
     @property
     def failed(self) -> Mapping[str, str]:
@@ -57,6 +59,7 @@ class LeftOut:
         self._bad_rounds = {written: dict(counts) for written, counts in so_far.bad_rounds.items()}
         self._judged = set(so_far.rounds_judged)
         self._hosts = dict(so_far.left_out)
+        self._on_trial = set(so_far.on_trial)
         self.readmitted: dict[str, float] = dict(so_far.readmitted)
 
     def excluded(self, phase: Phase) -> dict[str, str]:
@@ -73,19 +76,33 @@ class LeftOut:
         after = {host: number for host, number in before.items() if host not in own.well}
         after |= {host: before.get(host, 0) + 1 for host in own.failed}
         left_out = {
-            host: f"left out after {phase.name}: in {number} rounds one after the other its own probes FAILed, "
-            f"the last time {own.failed[host]}"
+            host: self._why(host, phase.name, number, own.failed[host])
             for host, number in after.items()
-            if number >= ROUNDS_IN_A_ROW and host in own.failed and host not in self._hosts
+            if (number >= ROUNDS_IN_A_ROW or host in self._on_trial) and host in own.failed and host not in self._hosts
         }
-        if after == before:
+        on_trial = self._on_trial - own.well - left_out.keys()
+        if after == before and on_trial == self._on_trial:
             return
-        self._bad_rounds[phase.written] = after
+        self._bad_rounds[phase.written], self._on_trial = after, on_trial
         self._hosts |= left_out
-        fields = {"phase": phase.name, "written": phase.written, "bad_rounds": after, "left_out": left_out}
+        fields = {
+            "phase": phase.name,
+            "written": phase.written,
+            "bad_rounds": after,
+            "left_out": left_out,
+            "on_trial": sorted(on_trial),
+        }
         self._directory.events.append("round_judged", self._clock(), fields)
         for host, reason in left_out.items():
             self._observer.out_of_run(host, reason)
+
+    def _why(self, host: str, phase: str, number: int, what: str) -> str:
+        if host in self._on_trial:
+            return f"left out again after {phase}: readmitted, and still bad by its own probes: {what}"
+        return (
+            f"left out after {phase}: in {number} rounds one after the other its own probes were bad, "
+            f"the last time {what}"
+        )
 
     def let_in(self, health: HostHealth, failed: Iterable[MutableMapping[str, str]]) -> None:
         """
@@ -101,6 +118,8 @@ class LeftOut:
                 counts.pop(host, None)
             if why is not None:
                 now_s = self.readmitted[host] = self._clock()
+                self._on_trial.add(host)
+                self._observer.back_in_run(host, why)
                 self._directory.events.append("readmitted", now_s, {"component": host, "reason": why})
         if hosts:
             self._directory.flush()

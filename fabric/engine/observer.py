@@ -24,6 +24,10 @@ class Observer(ChangeObserver, Protocol):
         """A host, or a part of one, stopped answering; its remaining probes are errors."""
         ...
 
+    def back_in_run(self, host: str, reason: str) -> None:
+        """A host that was out, for this reason, was readmitted and takes part again."""
+        ...
+
     def interrupted(self, open_changes: int, again: int) -> None:
         """Somebody wants to stop (*again*: for how many times now); so many changes are being taken back first."""
         ...

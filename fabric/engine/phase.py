@@ -9,6 +9,7 @@ from fabric.engine.follow_up import FollowUp, FollowUps
 from fabric.engine.held_changes import HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import Interruption
+from fabric.engine.learned_deadlines import LearnedDeadlines
 from fabric.engine.observer import Observer
 from fabric.engine.phase_past import NEW, PhasePast, planned
 from fabric.engine.probe_run import ProbeRun
@@ -43,8 +44,10 @@ class PhaseRun:
         changes: HeldChanges | None = None,
         follow_ups: Sequence[FollowUp] = (),
         past: PhasePast = NEW,
+        learned: LearnedDeadlines | None = None,
     ) -> None:
-        self._phase = plan.phase.name
+        self._plan, self._phase = plan, plan.phase.name
+        self._learned = learned or LearnedDeadlines()
         self._follow_ups = FollowUps(follow_ups, plan, past.rounds)
         self._changes, self._interruption = changes, interruption
         self._given_up = ""
@@ -52,7 +55,8 @@ class PhaseRun:
         self._interrupted = False
         self._topology, self._executor, self._directory = topology, executor, directory
         self._observer, self._health, self._welcome = observer, health, Welcome(excluded, health)
-        self._waiting = [Waiting(probes) for probes in past.waiting(plan)]
+        # First what is re-planned: it may share claims with every other component.
+        self._waiting = [Waiting(()), *(Waiting(probes) for probes in past.waiting(plan))]
         self._begun = past.attempts
         self._replanning = Replanning(planned(plan), topology, self._welcome)
         for lost, probe in past.instead:
@@ -200,7 +204,7 @@ class PhaseRun:
         self._note_out(self._health.finished(run.probe, result))
         refusal = self._welcome.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
-            self._replan(run.probe, refusal, run.component)
+            self._replan(run.probe, refusal)
         # Last, so that whatever a crash leaves of these lines, a finished probe is one whose consequences are written.
         self._directory.finished(result, run.outputs)
 
@@ -232,7 +236,9 @@ class PhaseRun:
 
         What ended, and what begins, is on disk before anything begins: one fsync for both.
         """
-        begun = [run for component in components for run in self._choose(component)]
+        freed = tuple(components)
+        freed = tuple(range(1, len(self._waiting))) if 0 in freed else freed
+        begun = [run for component in (*freed, 0) for run in self._choose(component)]
         if begun:
             self._directory.started([run.probe for run in begun], self._executor.now())
         self._directory.flush()
@@ -251,7 +257,9 @@ class PhaseRun:
         for probe in self._waiting[component].start(self._held):
             self._held.update(probe.claims)
             attempt = self._begun.get(probe.probe_id, 0) + (2 if probe.probe_id in self._first else 1)
-            begun.append(ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt))
+            limit_s = self._learned.limit_s(self._plan, probe)
+            run = ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt, limit_s=limit_s)
+            begun.append(run)
         return begun
 
     def _turn_away(self, component: int) -> None:
@@ -265,15 +273,15 @@ class PhaseRun:
         for probe in waiting.take(lambda probe: self._welcome.refusal(probe) is not None):
             refusal = self._welcome.refusal(probe)
             if refusal is not None:
-                refusal = self._replan(probe, refusal, component)
+                refusal = self._replan(probe, refusal)
                 self._answer(probe, refusal.outcome, refusal.reason, refusal.error_host)
 
-    def _replan(self, probe: Probe, refusal: Refusal, component: int) -> Refusal:
+    def _replan(self, probe: Probe, refusal: Refusal) -> Refusal:
         """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
         instead = self._replanning.instead(probe, refusal)
         if instead.probe is not None:
             self._directory.replanned(instead.probe, probe.probe_id, self._executor.now())
-            self._waiting[component].append(instead.probe)
+            self._waiting[0].append(instead.probe)
         return instead.refusal
 
     def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:

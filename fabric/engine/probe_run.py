@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from fabric.engine.learned_deadlines import TIMES
 from fabric.engine.roll_call import RollCall
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command, CommandResult
@@ -26,7 +29,7 @@ class ProbeRun:
     A small state machine, driven by what the executor reports and by one deadline.
 
     It is ``done`` when every command it started has ended or is lost, so nothing is left running when its claims are
-    released.
+    released. *limit_s*: its client gets no more time than this (seconds), where that is less than its kind allows.
     """
 
     __slots__ = (
@@ -39,6 +42,7 @@ class ProbeRun:
         "_kind",
         "_late",
         "_late_host",
+        "_limit_s",
         "_open",
         "_outputs",
         "_ready",
@@ -54,7 +58,14 @@ class ProbeRun:
     )
 
     def __init__(
-        self, probe: Probe, topology: Topology, executor: Executor, *, component: int, attempt: int = 1
+        self,
+        probe: Probe,
+        topology: Topology,
+        executor: Executor,
+        *,
+        component: int,
+        attempt: int = 1,
+        limit_s: float | None = None,
     ) -> None:
         self.probe = probe
         self.component = component
@@ -62,6 +73,7 @@ class ProbeRun:
         self.deadline_s: float | None = None
         self.tickets: list[Ticket] = []
         self._executor = executor
+        self._limit_s = limit_s
         self._kind = KINDS[probe.kind]
         self._commands = ProbeCommands((), Command(probe.hosts[0], (), 0.0))
         self._topology = topology
@@ -106,6 +118,9 @@ class ProbeRun:
             self._late = f"its command cannot be built: {type(exc).__name__}: {exc}"
             self._late_host = self.probe.hosts[0]
             return []
+        client = self._commands.client
+        if self._limit_s is not None and self._limit_s < client.timeout_s:
+            self._commands = replace(self._commands, client=replace(client, timeout_s=self._limit_s))
         if not self._commands.servers:
             return [self._start_client()]
         self.deadline_s = self._started_s + SERVER_READY_S
@@ -181,13 +196,20 @@ class ProbeRun:
         if self.missing is not None:
             return Reading((), Outcome.ERROR, f"asked after it ended badly: {self.missing[1]}")
         if self._error is not None:
-            return Reading((), Outcome.ERROR, str(self._error))
+            return Reading((), Outcome.ERROR, f"{self._error}{self._why_so_soon()}")
         if self._late:
             return Reading((), Outcome.ERROR, f"{self._late_host}: {self._late}")
         try:
             return self._kind.read(self.probe, self._servers, self._client)
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
             return Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
+
+    def _why_so_soon(self) -> str:
+        """That a deadline was shorter than the planned one."""
+        late = isinstance(self._error, CommandTimeout) and self._error.inactivity_s is None
+        if not late or self._commands.client.timeout_s != self._limit_s:
+            return ""
+        return f", which is more than {TIMES:g} times what it took in earlier rounds"
 
     def _error_host(self) -> str | None:
         """Whose the error is; of several hosts that all answered afterwards, nobody knows."""

@@ -8,6 +8,7 @@ from fabric.engine.follow_up import FollowUp
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import listening
+from fabric.engine.learned_deadlines import LearnedDeadlines
 from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
 from fabric.engine.phase import PhaseRun
@@ -51,6 +52,7 @@ def run_plan(
     so_far = so_far or SoFar()
     health = HostHealth(so_far.out)
     left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, so_far=so_far)
+    learned = LearnedDeadlines()
     clock = RoundClock(plan, so_far, directory=directory, clock=executor.now)
     results: list[ProbeResult] = []
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
@@ -61,6 +63,7 @@ def run_plan(
                 continue
             if _is_over(phase_plan, past, so_far):
                 results.extend(past.results.values())
+                learned.learn(phase_plan, past.results.values())
                 if phase.name in needed:
                     done = tuple(past.results.values())
                     failed[phase.name] = left_out.still_failed(gate(phase_plan, done), done)
@@ -86,10 +89,12 @@ def run_plan(
                 changes=_held(phase_plan, number, changing, executor, directory, observer),
                 follow_ups=follow_ups,
                 past=past,
+                learned=learned,
             ).run()
             if interruption.times:  # it is not over: a run that goes on begins here
                 directory.flush()
                 raise KeyboardInterrupt
+            learned.learn(phase_plan, phase_results)
             left_out.judge(phase_plan, phase_results)
             directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
             directory.flush()

@@ -1,4 +1,8 @@
-"""Which probes may run now: those of hosts that passed what the phase needs, and that still answer."""
+"""
+Which probes may run now: those of hosts that passed what the phase needs, and that still answer.
+
+Reading the tables of switches measures nothing of the host that reads them: a slow one may, as long as it answers.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass, replace
 from fabric.engine.host_health import HostHealth
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
+from fabric.probes import routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Welcome:
     def refusal(self, probe: Probe) -> Refusal | None:
         """Why this probe may not run; None when it may."""
         for host in probe.hosts:
-            if host in self._excluded:
+            if host in self._excluded and probe.kind != routes.KIND:
                 return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
         out = self._health.out(probe)
         if out is None:

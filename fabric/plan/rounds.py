@@ -16,10 +16,13 @@ from fabric.model.inventory import Inventory
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, PairwiseSpec, Phase, ProbeSpec, Scenario
 from fabric.model.units import duration_text
-from fabric.plan.plan import plan_scenario
+from fabric.plan.plan import Plan, plan_scenario
 
 MOST_PHASES = 2000
 """As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
+
+OVER = 1.05
+"""A plan is said to be longer than was asked from this many times on (a choice: durations are no better known)."""
 
 
 def timed(
@@ -55,6 +58,29 @@ def timed(
         first |= {phase.name: made[place].name for place, phase in enumerate(block)}
         phases += made
     return replace(scenario, phases=tuple(_needing(phase, first) for phase in phases)), tuple(lines)
+
+
+def longer_than_asked(plan: Plan, lasts_s: float | None) -> str | None:
+    """
+    One line where a plan takes longer than the whole run should last (seconds; None: nobody said); else None.
+
+    Phases that are not repeated, and one round of the others, are always run: that is the shortest possible.
+    """
+    if lasts_s is None or plan.duration_s <= OVER * lasts_s:
+        return None
+    first: dict[str, int] = {}
+    for one in plan.phases:
+        if one.phase.fills is not None:
+            first.setdefault(one.phase.fills.name, one.phase.round)
+    shortest_s = sum(
+        one.schedule.makespan_s
+        for one in plan.phases
+        if one.phase.fills is None or one.phase.round == first[one.phase.fills.name]
+    )
+    return (
+        f"this takes {duration_text(plan.duration_s)} on hardware, not {duration_text(lasts_s)}: the shortest possible "
+        f"is {duration_text(shortest_s)}, with every phase and one round of each that is repeated"
+    )
 
 
 def _repeats(phase: Phase) -> bool:

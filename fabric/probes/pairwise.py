@@ -11,7 +11,7 @@ there are enough, and would seem slow without a fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fabric.model.command import Command, CommandResult
@@ -60,23 +60,13 @@ def probes_of(
     names = (test.b, test.a) if reverse else (test.a, test.b)
     ends = [topology.hosts[name] for name in names]
     rnics = [_rnic(host, plane.rail) for host in ends]
-    leaves = [host.leaves[plane.rail] for host in ends if plane.rail < len(host.leaves)]
-    claims = [f"{ends[0].name}/{rnics[0].device}", f"{ends[1].name}/{rnics[1].device}"]
-    # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
-    claims += [
-        f"{host.name}/{rnic.pcie_switch}:{way}"
-        for host, rnic, way in zip(ends, rnics, ("down", "up"), strict=True)
-        if rnic.pcie_switch is not None
-    ]
-    if len(set(leaves)) > 1:
-        claims += [f"{leaf}:up" for leaf in leaves]
     for label, series in repeated(f"{rnics[0].device}.t{number + 1}", spec.repeat):
         yield Probe(
             probe_id=f"{phase}/{names[0]}+{names[1]}/{spec.name}.{label}",
             kind=KIND,
             phase=phase,
             hosts=names,
-            claims=tuple(claims),
+            claims=_claims(ends, plane.rail),
             duration_s=spec.duration_s + SETUP_S,
             params={
                 "rnic": rnics[0].device,
@@ -92,6 +82,80 @@ def probes_of(
                 "why": test.why,
             },
         )
+
+
+def other_pairs(
+    probe: Probe, left: str, planned: Iterable[Probe], bereft: Callable[[str], bool], topology: Topology
+) -> Iterator[Probe]:
+    """
+    The same measurement of the host that is *left* with each other host of its plane, the most fitting first.
+
+    First those that lost their partner of this round as well (*bereft*): one test serves both. Then those beyond the
+    leaf, if the lost one was, so that uplinks are crossed as planned; then the next in the order of the *planned*
+    probes. Pairs that are planned anyway are left out.
+    """
+    rail = int_param(probe, "rail")
+    rate = _rnic(topology.hosts[left], rail).line_rate_gbps
+    rounds = [one for one in planned if one.kind == KIND and one.params["rail"] == rail]
+    pairs = {frozenset(one.hosts) for one in rounds}
+    hosts = list(dict.fromkeys(host for one in rounds for host in one.hosts))
+    at = hosts.index(left)
+    beyond = _leaf(topology.hosts[probe.hosts[0]], rail) != _leaf(topology.hosts[probe.hosts[1]], rail)
+    fit: list[tuple[bool, bool, int, str]] = []
+    for place, name in enumerate(hosts):
+        other = topology.hosts[name]
+        if frozenset((left, name)) in pairs or name == left or _rnic(other, rail).line_rate_gbps != rate:
+            continue
+        across = _leaf(topology.hosts[left], rail) != _leaf(other, rail)
+        fit.append((not bereft(name), across != beyond, (place - at) % len(hosts), name))
+    for alone, _, _, name in sorted(fit):
+        sends = left == probe.hosts[0] if alone else left < name  # the same test, whoever of the two asks for it
+        yield _moved(probe, (left, name) if sends else (name, left), topology)
+
+
+def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
+    """The probe with other hosts; its id names them."""
+    ends = [topology.hosts[name] for name in names]
+    rail = int_param(probe, "rail")
+    rnics = [_rnic(host, rail) for host in ends]
+    here = str(probe.params["rnic"])
+    label, series = (
+        text.rpartition("/")[2].replace(f".{here}.", f".{rnics[0].device}.", 1)
+        for text in (probe.probe_id, str(probe.params["series"]))
+    )
+    own = {
+        "rnic": rnics[0].device,
+        "peer_rnic": rnics[1].device,
+        "series": f"{'+'.join(names)}/{series}",
+        "why": "another partner",
+    }
+    return replace(
+        probe,
+        probe_id=f"{probe.phase}/{'+'.join(names)}/{label}",
+        hosts=names,
+        claims=_claims(ends, rail),
+        params={**probe.params, **own},
+    )
+
+
+def _claims(ends: Sequence[Host], rail: int) -> tuple[str, ...]:
+    """Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves."""
+    rnics = [_rnic(host, rail) for host in ends]
+    claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
+    # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
+    claims += [
+        f"{host.name}/{rnic.pcie_switch}:{way}"
+        for host, rnic, way in zip(ends, rnics, ("down", "up"), strict=True)
+        if rnic.pcie_switch is not None
+    ]
+    leaves = [leaf for leaf in (_leaf(host, rail) for host in ends) if leaf is not None]
+    if len(set(leaves)) > 1:
+        claims += [f"{leaf}:up" for leaf in leaves]
+    return tuple(claims)
+
+
+def _leaf(host: Host, rail: int) -> str | None:
+    return host.leaves[rail] if rail < len(host.leaves) else None
 
 
 def _rnic(host: Host, rail: int) -> Rnic:

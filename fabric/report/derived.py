@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from fabric.report.decision import decision_of
 from fabric.report.kept_verdict import FILE, kept_text
 from fabric.report.output import warn
 from fabric.report.shown_run import ShownRun
@@ -19,7 +20,7 @@ def html(run: ShownRun) -> str:
     """report.html; the libraries it takes are imported when it is made."""
     from fabric.report.html.page import page
 
-    return page(run)
+    return page(run, decision_of(run))
 
 
 def junit(run: ShownRun) -> str:
@@ -78,12 +79,15 @@ def keep_verdict(run: ShownRun, directory: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a derived file whole; it is not worth an fsync, because it can be made again."""
+    """Replace a derived file whole; not worth an fsync, because it can be made again. Raises OSError: a full disk."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """The same for what is no text."""
+    """The same for what is no text. Raises OSError; nothing half-written is left behind."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(data)
-    temporary.rename(path)
+    try:
+        temporary.write_bytes(data)
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from fabric.model.diagnosis import Diagnosis
 from fabric.report.verdict_json import EXIT_CODES
 
 DIAGNOSIS_FORMAT = 1
+
+_MARGIN = re.compile(r"\(margin (-?\d+\.\d) nats\)")  # as pairs/findings.py ends the line that says the odds
 
 
 def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -27,6 +30,7 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
                 "kind": suspect.kind,
                 "outcome": suspect.outcome.value,
                 "confidence": suspect.confidence,
+                "margin_nats": _margin_nats(suspect.evidence),
                 "evidence": list(suspect.evidence),
                 "ambiguous_with": list(suspect.ambiguous_with),
                 "next_step": suspect.next_step,
@@ -49,3 +53,12 @@ def diagnosis_document(diagnosis: Diagnosis, notes: Sequence[str] = ()) -> dict[
         "next_tests": [{"a": test.a, "b": test.b, "via": test.via, "why": test.why} for test in diagnosis.next_tests],
         "notes": [*notes, *diagnosis.notes],
     }
+
+
+def _margin_nats(evidence: Sequence[str]) -> float | None:
+    """
+    By how many nats a part leads the next explanation; of several planes the most, as its confidence is of the surest.
+
+    None for what is no component of the model: pairs, groups below a limit, failed tests.
+    """
+    return max((float(said[1]) for line in evidence for said in _MARGIN.finditer(line)), default=None)

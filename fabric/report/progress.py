@@ -108,6 +108,10 @@ class ConsoleProgress:
         """Say at once that a host or a part stopped answering."""
         self._say(f"{component} is out of the run: {reason}")
 
+    def back_in_run(self, host: str, reason: str) -> None:
+        """Say that a host takes part again, and what had kept it out."""
+        self._say(f"{host} was readmitted and takes part again (it was out: {reason})")
+
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """
         Say when a change comes into force and how it ends; of a flap's many times only the first and the end.

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fabric.errors import StoreError
-from fabric.store.events import read_events
-from fabric.store.so_far import readmitted
+from fabric.model.readmission import Readmission
+from fabric.store.events import Event, read_events
 
 _MARK = b'"event":"readmitted"'
 
 
 @dataclass(frozen=True, slots=True)
 class Readmissions:
-    """*at_s*: when each host was last let in again; *began_s*: when the run began (seconds of its clock)."""
+    """*times*: each time that a host was let in again, in order; *began_s*: when the run began (seconds)."""
 
-    at_s: dict[str, float] = field(default_factory=dict)
+    times: tuple[Readmission, ...] = ()
     began_s: float = 0.0
+
+    @property
+    def at_s(self) -> dict[str, float]:
+        """When each host was last let in again; not of one that was still bad: nothing shows that it was repaired."""
+        last = {one.host: one for one in self.times}
+        return {host: one.at_s for host, one in last.items() if not one.still_bad}
 
 
 def read_readmissions(history: Path) -> Readmissions:
@@ -30,4 +37,20 @@ def read_readmissions(history: Path) -> Readmissions:
     except OSError as exc:
         raise StoreError(f"{history}: cannot read: {exc.strerror}") from exc
     events = list(read_events(history))
-    return Readmissions(readmitted(events), float(events[0]["at_s"]) if events else 0.0)
+    return Readmissions(readmissions(events), float(events[0]["at_s"]) if events else 0.0)
+
+
+def readmissions(events: Iterable[Event]) -> tuple[Readmission, ...]:
+    """Every one of a history, and what became of the host."""
+    found: list[Readmission] = []
+    on_trial: dict[str, int] = {}  # by host: its place
+    for event in events:
+        if event["event"] == "readmitted":
+            on_trial[event["component"]] = len(found)
+            found.append(Readmission(event["component"], float(event["at_s"]), str(event.get("reason", ""))))
+        elif event["event"] == "round_judged":
+            for host, place in on_trial.items():
+                if host in event["left_out"]:
+                    found[place] = replace(found[place], still_bad=event["left_out"][host])
+            on_trial = {host: place for host, place in on_trial.items() if host in event.get("on_trial", ())}
+    return tuple(found)

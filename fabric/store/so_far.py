@@ -30,7 +30,7 @@ class SoFar:
     planned for which (its id) that lost a host, *rounds* what each follow-up was given: by phase, then by name.
     *bad_rounds* counts those that hosts had one after the other, by the written name of the phase, *rounds_judged*
     names the phases in which that changed; *left_out* says who is left out because of it, and why, *readmitted* when
-    hosts were let in again (seconds).
+    hosts were last let in again (seconds), *on_trial* those of them that had no good round since.
     *phases_began* says when each phase first began, *not_begun* names rounds for which there was no time.
     *at_s* is the last moment of its clock, *began_s* the first. *resumed* counts how often it went on.
     """
@@ -46,6 +46,7 @@ class SoFar:
     rounds_judged: frozenset[str] = frozenset()
     left_out: Mapping[str, str] = field(default_factory=dict)
     readmitted: Mapping[str, float] = field(default_factory=dict)
+    on_trial: frozenset[str] = frozenset()
     phases_began: Mapping[str, float] = field(default_factory=dict)
     not_begun: frozenset[str] = frozenset()
     began_s: float = 0.0
@@ -95,6 +96,7 @@ def _so_far(events: list[Event]) -> SoFar:
         phases_began=_phases_began(events),
         not_begun=not_begun(events),
         readmitted=readmitted(events),
+        on_trial=_on_trial(events),
         began_s=events[0]["at_s"] if events else 0.0,
         at_s=max((event["at_s"] for event in events), default=0.0),
         resumed=sum(event["event"] == "resumed" for event in events),
@@ -153,6 +155,16 @@ def _bad_rounds(events: Iterable[Event]) -> dict[str, dict[str, int]]:
         elif event["event"] == "readmitted":
             for counts in found.values():
                 counts.pop(event["component"], None)
+    return found
+
+
+def _on_trial(events: Iterable[Event]) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for event in events:
+        if event["event"] == "round_judged":
+            found = frozenset(event.get("on_trial", ()))
+        elif event["event"] == "readmitted":
+            found |= {event["component"]}
     return found
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from fabric.tools import pair_clusterkit, pair_csv, pair_mpigraph, pair_nccl, pair_perftest, pair_superbench
+from fabric.tools.pair_csv_heading import has_heading
 from fabric.tools.pair_rows import PairTable
+from fabric.tools.perftest_failures import complains
 
 FORMATS = ("csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
 
@@ -17,19 +20,20 @@ _READERS = {
     "mpigraph": pair_mpigraph.parse,
 }
 
-_MARKS = (
-    ("mpigraph", re.compile(r"^START mpiGraph|^Send\s+\S+:\d+\s", re.MULTILINE)),
-    ("clusterkit", re.compile(r"^\s*Rank:\s+\d+", re.MULTILINE)),
-    ("perftest", re.compile(r"BW average\[|local address:.*QPN")),
-    ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure")),
-    ("superbench", re.compile(r'\A\s*\{.*"(?:ib-traffic[^"]*|node)"\s*:')),
-    ("csv", re.compile(r"\A(?:\s*(?:#[^\n]*)?\n)*[^\s{\[][^\n,]*,[^\n,]+,[^\n]+")),
+_MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
+    ("mpigraph", re.compile(r"^START mpiGraph|^Send\s+\S+:\d+\s", re.MULTILINE).search),
+    ("clusterkit", re.compile(r"^\s*Rank:\s+\d+", re.MULTILINE).search),
+    ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),
+    ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure").search),
+    ("superbench", re.compile(r'\A\s*\{.*"(?:ib-traffic[^"]*|node)"\s*:').search),
+    ("csv", has_heading),
+    ("perftest", complains),  # a log that holds nothing but a failure; tables of others may quote its words
 )
 
 
 def detect(text: str) -> str | None:
     """The format that the text shows itself to be, None when it is none that we read."""
-    return next((name for name, mark in _MARKS if mark.search(text)), None)
+    return next((name for name, shows in _MARKS if shows(text)), None)
 
 
 def read(text: str, name: str, file_name: str) -> PairTable:

@@ -98,6 +98,15 @@ GATES = (
     "lready", "ption", "nvalid", "VALID", "returned", "too big", "ocket", "ault", "cuCtx", "resolving",
 )  # fmt: skip
 
+# Texts that other programs print as well: alone they do not show that perftest wrote them.
+_ANYBODYS = (
+    "Function not implemented", "Address already in use", "ADDR_ERROR", "unrecognized option", "invalid option -- ",
+    "Invalid Command or flag", "error while loading shared libraries", "command not found", "No such file or directory",
+    "Segmentation fault", "No IB devices found", "resolve_addr failed", "resolve_route failed",
+)  # fmt: skip
+_PROGRAM = re.compile(r"\b(?:ib_(?:send|write|read|atomic)_(?:bw|lat)|raw_ethernet_(?:bw|lat|burst_lat))\b")
+_LOOKED_AT = 1 << 20  # characters in which a failure is looked for to tell the tool; a choice: such logs are a page
+
 # CUresult 214 CUDA_ERROR_ECC_UNCORRECTABLE and 220 CUDA_ERROR_NVLINK_UNCORRECTABLE (cuda.h): broken parts.
 _BROKEN_GPU = re.compile(r"\berror[=: ]{1,3}(?:214|220)(?!\d)")
 _PORT_STATE = re.compile(r"Port number \d{1,5} state is ")
@@ -119,6 +128,15 @@ def failures(text: str, lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
         if kind is not None and kind not in found:
             found[kind] = _with_status(line, lines[number + 1 : number + 2]) if kind == "completion_error" else line
     return tuple(PerftestFailure(kind, line.strip()[:_CUT]) for kind, line in found.items())
+
+
+def complains(text: str) -> bool:
+    """Whether a text complains in perftest's own words, or of one of its programs by name."""
+    text = text[:_LOOKED_AT]
+    if not any(gate in text for gate in GATES):
+        return False
+    complaints = (line for line in text.splitlines() if _kind(line) is not None)
+    return any(_PROGRAM.search(line) or not any(words in line for words in _ANYBODYS) for line in complaints)
 
 
 def blames_fabric(kind: str, text: str) -> bool:

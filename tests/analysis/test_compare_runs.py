@@ -6,14 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.analysis.compare_runs import WHOLE, compare_runs
+from fabric.analysis.compare_rows import WHOLE
+from fabric.analysis.compare_runs import compare_runs
 from fabric.model.comparison import Change, Comparison
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from tests.analysis.noisy_rack import Factor, healthy, measured, probes_of, slow_rnic
+from tests.conftest import rack_topology
 
 Run = tuple[list[Probe], dict[str, ProbeResult]]
+
+RACK = rack_topology(4)
+
+
+def compare(first: Run, second: Run, *, topology: Topology = RACK, seed: int = 0) -> Comparison:
+    """The comparison of two runs of a rack."""
+    return compare_runs(first, second, topology=topology, seed=seed)
 
 
 def run(topology: Topology, *, seed: int, factor: Factor = healthy, repeat: int = 1, cv: float = 0.004) -> Run:
@@ -29,7 +38,7 @@ def with_change(found: Comparison, change: Change) -> list[str]:
 
 def test_two_healthy_runs_are_the_same(rack: Topology) -> None:
     """Noise is no change, and every component has its interval."""
-    found = compare_runs(run(rack, seed=1), run(rack, seed=2))
+    found = compare(run(rack, seed=1), run(rack, seed=2))
     assert found.change is Change.SAME
     assert all(
         row.low is not None and row.low < 1.0 < (row.high or 0.0) for row in found.rows if row.component == WHOLE
@@ -42,7 +51,7 @@ def test_an_rnic_that_changed_is_named(rack: Topology, before: float, after: flo
     runs = [
         run(rack, seed=seed, factor=slow_rnic("gpu002/mlx5_3", factor)) for seed, factor in ((1, before), (2, after))
     ]
-    found = compare_runs(*runs)
+    found = compare(*runs)
     assert set(with_change(found, change)) == {"gpu002/mlx5_3"}
     assert found.change is change
     [row] = [row for row in found.rows if row.change is change and row.kind == "rnic_to_rnic"]
@@ -55,14 +64,14 @@ def test_how_much_of_each_run_is_in_both_is_counted(rack: Topology) -> None:
     probes, results = run(rack, seed=2)
     some = [probe for probe in probes if probe.kind == "loopback" and probe.hosts == (probes[0].hosts[0],)]
     short = (some, {probe.probe_id: results[probe.probe_id] for probe in some})
-    found = compare_runs(run(rack, seed=1), short)
+    found = compare(run(rack, seed=1), short)
     assert found.common == found.measured_second == len(some)
     assert found.measured_first == len(probes)
 
 
 def test_all_of_it_slower_is_worse_everywhere(rack: Topology) -> None:
     """A firmware that costs 8 %: the whole is worse, and stands first."""
-    found = compare_runs(run(rack, seed=1), run(rack, seed=2, factor=lambda probe: 0.92))
+    found = compare(run(rack, seed=1), run(rack, seed=2, factor=lambda probe: 0.92))
     assert found.change is Change.WORSE
     assert {row.change for row in found.rows} == {Change.WORSE}
 
@@ -73,10 +82,10 @@ def test_a_path_seen_once_is_inconclusive_and_repeated_worse(rack: Topology) -> 
     def one_path(probe: Probe) -> float:
         return 0.85 if probe.params["series"] == "mlx5_3.gpu1" and probe.hosts == ("gpu002",) else 1.0
 
-    once = compare_runs(run(rack, seed=1), run(rack, seed=2, factor=one_path))
+    once = compare(run(rack, seed=1), run(rack, seed=2, factor=one_path))
     assert "gpu002/mlx5_3.gpu1" in with_change(once, Change.INCONCLUSIVE)
     assert once.change is Change.INCONCLUSIVE
-    thrice = compare_runs(run(rack, seed=1, repeat=3), run(rack, seed=2, repeat=3, factor=one_path))
+    thrice = compare(run(rack, seed=1, repeat=3), run(rack, seed=2, repeat=3, factor=one_path))
     assert "gpu002/mlx5_3.gpu1" in with_change(thrice, Change.WORSE)
 
 
@@ -89,9 +98,9 @@ def test_what_the_fabric_failed_afterwards_is_worse_without_a_number(rack: Topol
         else results[probe.probe_id]
         for probe in probes
     }
-    found = compare_runs((probes, results), (probes, down))
+    found = compare((probes, results), (probes, down))
     assert set(with_change(found, Change.WORSE)) == {"gpu002/mlx5_3"}
-    assert compare_runs((probes, down), (probes, results)).change is Change.BETTER
+    assert compare((probes, down), (probes, results)).change is Change.BETTER
 
 
 def test_what_could_not_be_measured_again_is_no_proof(rack: Topology) -> None:
@@ -101,23 +110,23 @@ def test_what_could_not_be_measured_again_is_no_proof(rack: Topology) -> None:
     gone = [probe.probe_id for probe in probes if probe.hosts == ("gpu004",)]
     for name in gone:
         again[name] = replace(results[name], measurements=(), outcome=Outcome.ERROR, reason="timeout")
-    found = compare_runs((probes, results), (probes, again))
+    found = compare((probes, results), (probes, again))
     assert (found.change, found.unmeasured) == (Change.INCONCLUSIVE, len(gone))
     fewer = [probe for probe in probes if probe.hosts != ("gpu004",)]
-    found = compare_runs((probes, results), (fewer, results))
+    found = compare((probes, results), (fewer, results))
     assert found.change is Change.SAME
     assert found.only_first == ("80 loopback of intra-host on gpu004", "56 rnic_to_rnic of intra-host on gpu004")
 
 
 def test_nothing_in_common_is_no_answer(rack: Topology) -> None:
     """No row, no verdict."""
-    assert compare_runs(([], {}), ([], {})).change is Change.INCONCLUSIVE
+    assert compare(([], {}), ([], {})).change is Change.INCONCLUSIVE
 
 
 def test_too_few_to_know_the_spread_is_no_answer(rack: Topology) -> None:
     """Two probes, once each: what healthy noise would be is not known."""
     probes, results = run(rack, seed=1)
-    found = compare_runs((probes[:2], results), (probes[:2], run(rack, seed=2)[1]))
+    found = compare((probes[:2], results), (probes[:2], run(rack, seed=2)[1]))
     assert found.change is Change.INCONCLUSIVE
     assert {row.note for row in found.rows} == {"too few to know the spread"}
 
@@ -125,5 +134,5 @@ def test_too_few_to_know_the_spread_is_no_answer(rack: Topology) -> None:
 def test_the_same_runs_give_the_same_comparison(rack: Topology) -> None:
     """The bootstrap draws from its seed."""
     a, b = run(rack, seed=1), run(rack, seed=2)
-    assert compare_runs(a, b) == compare_runs(a, b)
-    assert compare_runs(a, b) != compare_runs(a, b, seed=1)
+    assert compare(a, b) == compare(a, b)
+    assert compare(a, b) != compare(a, b, seed=1)

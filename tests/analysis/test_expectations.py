@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.expected_words import words
 from fabric.model.change import AdaptiveRoutingSpec, BerSpec
 from fabric.model.outcome import Outcome
+from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, PhaseRef
 from fabric.model.verdict import ExpectationVerdict
 from tests.analysis.changed import RETRIES, Script
@@ -43,6 +46,33 @@ def test_how_a_phase_ends(values: list[float | str | None], completes: bool, out
     script = Script()
     script.phase("cut", values)
     assert judged(script, ExpectedEnd(PhaseRef("cut"), completes)).outcome is outcome
+
+
+def test_a_host_that_was_left_out_is_not_missed_where_its_partner_was_measured() -> None:
+    """Nor is it where its own cable was to be altered, or its partner was not measured: then it is."""
+    script = Script()
+    phase = script.phase("drill", [100.0])
+    for pair in (("gpu002", "gpu003"), ("gpu003", "gpu004")):
+        script.phase("drill", [None], pair=pair)
+        lost = script.probes[-1].probe_id
+        script.results[lost] = ProbeResult(lost, 0, (), Outcome.SKIPPED, "gpu003: did not pass a", 0.0, 0.0)
+    expected = ExpectedEnd(PhaseRef("drill"), True)
+    assert judged(script, expected).outcome is Outcome.INCONCLUSIVE  # gpu004 was not measured at all
+    script.phase("drill", [100.0], pair=("gpu002", "gpu004"))
+    found = judged(script, expected)
+    assert (found.outcome, found.n) == (Outcome.PASS, 2)
+    assert found.reason.endswith("(2 left out with gpu003)")
+    made = script.change(phase)
+    script.changes[-1] = replace(made, change=replace(made.change, hosts=("gpu003",)))
+    assert judged(script, expected).outcome is Outcome.INCONCLUSIVE
+
+
+def test_what_the_run_did_not_reach_says_that_it_goes_on_with_resume() -> None:
+    script = Script()
+    script.phase("drill", [100.0, None])
+    assert judged(script, ExpectedEnd(PhaseRef("drill"), True)).reason.endswith(
+        "1 not reached: the run ended before (fabric resume RUN)"
+    )
 
 
 @pytest.mark.parametrize("state", ["refused", "failed", "lost", "open"])

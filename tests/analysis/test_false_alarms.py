@@ -27,7 +27,14 @@ def test_a_healthy_rack_has_no_suspects(cv: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "cv", "repeat"), [(0.10, 0.01, 1), (0.10, 0.02, 1), (0.10, 0.03, 5), (0.06, 0.01, 1), (0.06, 0.01, 3)]
+    ("loss", "cv", "repeat"),
+    [
+        (0.10, 0.01, 1),
+        (0.10, 0.02, 1),
+        pytest.param(0.10, 0.03, 5, marks=pytest.mark.slow),
+        (0.06, 0.01, 1),
+        pytest.param(0.06, 0.01, 3, marks=pytest.mark.slow),
+    ],
 )
 def test_a_slow_rnic_is_found_and_nothing_else(loss: float, cv: float, repeat: int) -> None:
     """One RNIC of 128 that lost 6 or 10 %, each limit met: named in every run, and it alone."""

@@ -211,3 +211,13 @@ def test_a_path_is_named_when_another_path_of_its_rnic_carries_more(rack: Topolo
 
     found = named_by_loopbacks(rack, carries)
     assert [suspect.component for suspect in found] == ["gpu002/mlx5_4->numa1-gpus"]
+
+
+def test_a_host_whose_every_loopback_is_slow_is_not_sent_to_a_partner(rack: Topology) -> None:
+    """A loopback has none; what its RNICs share, and another endpoint, tell more."""
+    (found,) = named(rack, Phase("p", (LoopbackSpec(),)), lambda p: p.hosts == ("gpu002",))
+    assert (found.component, found.kind) == ("gpu002", "host")
+    assert "partner" not in found.next_step
+    assert all(word in found.next_step for word in ("numactl", "lspci", "other endpoints"))
+    (ring,) = named(rack, TOR, lambda p: "gpu002" in p.hosts)
+    assert "with another partner" in ring.next_step

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fabric.analysis.judge import Judge
 from fabric.analysis.own_fails import own_fails
 from fabric.model.outcome import Outcome
@@ -29,7 +31,7 @@ def result(one: Probe, value: float | None) -> ProbeResult:
 
 
 def test_probes_of_its_own_decide_and_those_with_another_host_do_not() -> None:
-    """Who could not be measured is neither bad nor well."""
+    """And who could not be measured is bad, too."""
     asked = (
         (probe("loopback", "gpu001"), 200.0),
         (probe("loopback", "gpu002"), 392.0),
@@ -38,10 +40,25 @@ def test_probes_of_its_own_decide_and_those_with_another_host_do_not() -> None:
     )
     results = {one.probe_id: result(one, value) for one, value in asked}
     found = own_fails([one for one, _ in asked], results, judge=JUDGE)
-    assert found.failed == {"gpu001": "1 loopback fail"}
+    assert found.failed == {"gpu001": "1 loopback fail", "gpu003": "1 loopback error"}
     assert found.well == {"gpu002"}
 
 
 def test_a_probe_that_was_not_reached_says_nothing() -> None:
     found = own_fails([probe("loopback", "gpu001")], {}, judge=JUDGE)
+    assert (dict(found.failed), found.well) == ({}, frozenset())
+
+
+def test_who_alone_cannot_be_measured_is_bad_by_itself() -> None:
+    """What hangs says nothing; that the others did the same well shows that the fault is not ours."""
+    asked = ((probe("loopback", "gpu001"), None), (probe("loopback", "gpu002"), 392.0))
+    results = {one.probe_id: result(one, value) for one, value in asked}
+    assert own_fails([one for one, _ in asked], results, judge=JUDGE).failed == {"gpu001": "1 loopback error"}
+    never_begun = {name: replace(one, attempt=0) for name, one in results.items()}
+    assert own_fails([one for one, _ in asked], never_begun, judge=JUDGE).failed == {}
+
+
+def test_what_nobody_could_measure_makes_nobody_bad() -> None:
+    asked = [probe("loopback", host) for host in ("gpu001", "gpu002")]
+    found = own_fails(asked, {one.probe_id: result(one, None) for one in asked}, judge=JUDGE)
     assert (dict(found.failed), found.well) == ({}, frozenset())

@@ -9,10 +9,12 @@ import pytest
 from fabric.analysis.readmitted import SetAside, before_repair, samples_since, with_repairs
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.readmission import Readmission
 from fabric.model.sampling import Course, Reading, Samples
 from fabric.model.verdict import ProbeVerdict, Verdict
 
 BACK = {"gpu002": 100.0}
+TIMES = (Readmission("gpu002", 100.0),)
 OLD = SetAside({"early": "gpu002", "pair": "gpu002"}, frozenset(BACK))
 
 
@@ -46,7 +48,7 @@ def test_until_it_is_measured_again_everything_before_stands_and_that_is_said(
     old = before_repair(PROBES, results, BACK)
     assert not old
     judged = tuple(ProbeVerdict(probe.probe_id, Outcome.FAIL, "") for probe in PROBES)
-    found = with_repairs(Verdict(Outcome.FAIL, (), (), (), judged), PROBES, old, BACK, 40.0)
+    found = with_repairs(Verdict(Outcome.FAIL, (), (), (), judged), PROBES, old, TIMES, 40.0)
     assert (found.outcome, found.probes) == (Outcome.FAIL, judged)
     assert found.reasons == (
         "gpu002 was readmitted after 1 min 00 s and was not measured since: what was measured before stands",
@@ -62,7 +64,7 @@ def test_it_is_skipped_in_its_place_and_that_is_said() -> None:
     """A whole run that is only judged in part is no PASS."""
     judged = tuple(ProbeVerdict(name, Outcome.PASS, "") for name in ("other", "late"))
     verdict = Verdict(Outcome.PASS, (), (), (), judged)
-    found = with_repairs(verdict, PROBES, OLD, BACK, 40.0)
+    found = with_repairs(verdict, PROBES, OLD, TIMES, 40.0)
     assert [one.probe_id for one in found.probes] == ["early", "pair", "other", "late"]
     outcomes = [one.outcome for one in found.probes]
     assert outcomes == [Outcome.SKIPPED, Outcome.SKIPPED, Outcome.PASS, Outcome.PASS]
@@ -70,7 +72,7 @@ def test_it_is_skipped_in_its_place_and_that_is_said() -> None:
     assert found.reasons == (
         "gpu002 was readmitted after 1 min 00 s and is judged from then on: 2 probes of before SKIPPED",
     )
-    assert with_repairs(verdict, PROBES, SetAside({}), {}, 0.0) is verdict
+    assert with_repairs(verdict, PROBES, SetAside({}), (), 0.0) is verdict
 
 
 def test_what_its_ports_counted_before_does_not_count_either() -> None:
@@ -88,3 +90,17 @@ def test_a_counter_that_was_not_read_since_stands() -> None:
     reading = Reading("gpu002", "mlx5_0", "link_downed")
     samples = Samples(10.0, {reading: Course([0.0, 50.0], [0, 3], 200.0)})
     assert samples_since(samples, BACK).courses == samples.courses
+
+
+def test_each_time_that_a_host_came_back_is_told_with_its_reason() -> None:
+    """What it was out for the first time, and that it was still bad then."""
+    times = (
+        Readmission("gpu002", 70.0, "left out after soak-r2", "left out again after soak-r3: 1 loopback fail"),
+        Readmission("gpu002", 100.0, "left out again after soak-r3"),
+    )
+    found = with_repairs(Verdict(Outcome.PASS, (), (), (), ()), (), SetAside({}, frozenset(BACK)), times, 40.0)
+    assert found.reasons == (
+        "gpu002 was readmitted after 30 s and was still bad: left out again after soak-r3: 1 loopback fail",
+        "gpu002 was readmitted after 1 min 00 s and is judged from then on: 0 probes of before SKIPPED; "
+        "it had been out: left out again after soak-r3",
+    )

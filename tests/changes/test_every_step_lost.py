@@ -31,12 +31,19 @@ from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change, Lease, When
 from fabric.model.command import Command, CommandResult
+from fabric.model.topology import Switch, Uplinks
 from fabric.ports import Ended, Happening, Lost, Ticket
 from fabric.sim.world import World
 from fabric.store.left_open import CLOSED
-from tests.changes.played import MANAGED, change, topology
+from tests.changes.played import MANAGED, change
+from tests.conftest import rack_topology
 
-RACK = topology()
+BARE = rack_topology(4, parts=2)  # two rails: every life asks for the whole fabric, some of them often
+RACK = replace(
+    BARE,
+    switches={**BARE.switches, "spine0": Switch("spine0", "spine")},
+    uplinks=(Uplinks(tuple(BARE.switches), ("spine0",), 2, 400.0),),
+)
 SETTINGS = replace(MANAGED, lease=Lease(ttl_s=60.0, max_hold_s=600.0))
 FOR = When(None, 20.0)
 BER = {"errors": "effective", "mantissa": 1, "exponent": 6}

@@ -1,6 +1,7 @@
 """The command, from files to the exit code."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_host_that_could_not_be_measured_is_in_the_document(tmp_path):
             elif a == "gpu003" != b:
                 (tmp_path / f"{a}--{b}.txt").write_text(" Port number 1 state is Down\n Couldn't set the link layer\n")
     files = [str(file) for file in sorted(tmp_path.glob("*.txt"))]
-    code, output = run("--format", "perftest", "--json", *files)
+    code, output = run("--json", *files)
     document = json.loads(output)
     assert code == 1
     assert document["host_names"] == [*(h for h in hosts(5) if h != "gpu003"), "gpu003"]
@@ -69,6 +70,9 @@ def test_json_names_suspects_classes_and_next_tests(tmp_path):
     (suspect,) = document["suspects"]
     assert suspect["component"] == "gpu003"
     assert {"component", "kind", "confidence", "evidence", "ambiguous_with"} <= set(suspect)
+    assert suspect["margin_nats"] > 6.0
+    (odds,) = (line for line in suspect["evidence"] if "likelier than the next explanation" in line)
+    assert f"(margin {suspect['margin_nats']} nats)" in odds
     assert {"outcome", "suspects", "classes", "next_tests"} <= set(document)
     assert document["classes"][0]["samples"] == 28
     assert document["next_tests"] == []
@@ -102,6 +106,28 @@ def test_every_problem_is_said_with_its_line(tmp_path):
     said = [str(problem).removeprefix(f"{tmp_path}/") for problem in caught.value.problems]
     assert said[0].startswith("p.csv:3: host 'gpuO03' is not in the inventory; did you mean")
     assert said[1].startswith("q.csv:2: expected a unit")
+
+
+def test_a_pair_below_the_limit_has_no_margin(tmp_path):
+    rows = [replace(x, gbps=200.0) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in all_pairs(hosts(16))]
+    _, output = run(write(tmp_path / "p.csv", rows), "--json", "--limit", "350")
+    assert [one["margin_nats"] for one in json.loads(output)["suspects"]] == [None]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_table_that_a_spreadsheet_saved_is_read(tmp_path, encoding):
+    text = Path(write(tmp_path / "p.csv", all_pairs(hosts(8)))).read_text().replace(",", "\t")
+    (tmp_path / "p.txt").write_bytes(text.encode(encoding))
+    assert run(str(tmp_path / "p.txt"))[0] == 0
+
+
+def test_a_decimal_comma_is_refused_with_file_and_line(tmp_path):
+    (tmp_path / "p.csv").write_text("a;b;value_gbps\nx;y;391,5\n")
+    with pytest.raises(ConfigError) as caught:
+        run(str(tmp_path / "p.csv"))
+    (problem,) = caught.value.problems
+    assert str(problem).endswith("p.csv:2: expected a bandwidth of at least 0, got '391,5'; write the decimal sign as "
+                                 "a point: did you mean '391.5'?")  # fmt: skip
 
 
 def test_names_from_files_cannot_move_the_cursor(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric import config
+from fabric.config.baseline_fit import out_of_reach_line
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import (
@@ -22,6 +23,8 @@ from fabric.model.scenario import (
 from fabric.model.verdict import Baseline, Limit
 
 ROOT = Path(__file__).parents[2]
+NOTHING = ": it judges nothing there"
+"""How a note ends that says that a limit asks for more than the lines carry."""
 
 
 @pytest.fixture
@@ -38,13 +41,23 @@ def notes(inventory: Inventory, limits: list[Limit], *specs: ProbeSpec, override
     found = config.baseline_notes(scenario if specs else None, inventory, {name: Baseline(name, "b", tuple(limits))})
     prefix = f"platform duo, baseline {name}: "
     assert all(note.startswith(prefix) for note in found)
-    return [note.removeprefix(prefix) for note in found]
+    assert all(note.endswith(NOTHING) == ("required" in note) for note in found)
+    return [note.removeprefix(prefix).removesuffix(NOTHING) for note in found]
 
 
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        (Limit("loopback", 400, "x"), None),
+        (Limit("loopback", 399, "x"), None),
+        (
+            Limit("loopback", 400, "x"),
+            "loopback: at least 400 Gb/s required, all of the line rate of mlx5_[0-1] (400 Gb/s)",
+        ),
+        (
+            Limit("link_burn", 401, "x"),
+            "link_burn: at least 401 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
+        ),
+        (Limit("link_burn", 200, "x"), None),
         (
             Limit("loopback", 401, "x", link_class="pix"),
             "loopback pix: at least 401 Gb/s required, above the line rate of mlx5_[0-1] (400 Gb/s)",
@@ -85,6 +98,29 @@ def test_a_class_that_the_platform_lacks_is_left_alone(inventory: Inventory) -> 
     Path(inventory.source).write_text(text)
     plain = config.load_inventory(Path(inventory.source))
     assert notes(plain, [Limit("loopback", 9999, "x", link_class="pix")]) == []
+
+
+def test_a_run_is_told_in_one_line_of_limits_above_the_line(inventory: Inventory) -> None:
+    """All limits of a platform that its lines cannot carry, of those that would judge what is asked for."""
+    limits = [
+        Limit("loopback", 500, "x", link_class="pix", min_size_bytes=1 << 20),
+        Limit("loopback", 300, "x"),
+        Limit("rnic_to_rnic", 400, "x"),
+        Limit("pairwise", 900, "not asked for"),
+        Limit("tor_all_reduce", 1200, "a tree's bus bandwidth may be above the lines"),
+    ]
+    hosts = tuple(inventory.topology.hosts)
+
+    def line(*specs: ProbeSpec) -> str | None:
+        scenario = Scenario("s", "", "s.yaml", "i.yaml", hosts, (Phase("p", specs),), JudgeSettings())
+        return out_of_reach_line(scenario, inventory, {"h100-ndr": Baseline("h100-ndr", "b", tuple(limits))})
+
+    told = line(LoopbackSpec(), RnicToRnicSpec(), TorAllReduceSpec(algorithm="TREE")) or ""
+    assert "loopback pix, rnic_to_rnic of baseline h100-ndr on platform duo (400 Gb/s)" in told
+    assert "\n" not in told
+    assert "tor_all_reduce of" in (line(TorAllReduceSpec()) or "")
+    assert line(LoopbackSpec(size_bytes=1 << 10)) is None
+    assert line(AllToAllSpec()) is None
 
 
 ALL = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from fabric.config.folded import NAMES_MOST, FoldedNames
-from fabric.config.quantities import Duration, Indexes, Size, geometric
+from fabric.config.quantities import Duration, Indexes, Size, Span, geometric
 from fabric.config.scalars import ADDRESS, DEVICE, HOST_NAME, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
 from fabric.config.templates import TemplateText
 from fabric.config.wording import SEEN_MOST, nearest, quoted
@@ -178,3 +178,22 @@ def test_the_nearest_word_is_suggested_only_when_near() -> None:
     assert nearest("timout", ("timeout", "port")) == "; did you mean 'timeout'?"
     assert nearest("zebra", ("timeout", "port")) == ""
     assert nearest("x" * 10_000, ("timeout",)) == ""
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1e308", "1e999", "9" * 400, "1e308s"], ids=lambda text: text[:9])
+@pytest.mark.parametrize(
+    ("scalar", "allowed"),
+    [
+        (Decimal(0.001, 1_000_000), "a number from 0.001 to 1000000"),
+        (Decimal(1e-6, 0.5), "a number from 1e-06 to 0.5"),
+        (Whole(1, 1024), "a whole number from 1 to 1024"),
+        (Span(0.1, 10_000_000), "a duration from 0.1s to 10000000s"),
+        (Duration(1, 2_592_000), "a duration from 1s to 2592000s"),
+        (Size(1, 1 << 40), "a size from 1 to 1T"),
+    ],
+)
+def test_an_absurd_number_is_refused_with_what_is_allowed(scalar: Scalar, allowed: str, text: str) -> None:
+    """The bounds are said in digits, as a person would write them."""
+    with pytest.raises(PydanticCustomError) as caught:
+        scalar.parse(text)
+    assert caught.value.message().startswith(f"expected {allowed}")

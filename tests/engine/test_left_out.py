@@ -17,6 +17,7 @@ from fabric.model.scenario import LoopbackSpec, Phase
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.store.events import read_events
+from fabric.store.readmissions import read_readmissions
 from fabric.store.run_directory import RunDirectory
 from fabric.store.so_far import SoFar, so_far
 from tests.engine.test_run_plan import Watcher
@@ -32,12 +33,13 @@ class Soak:
         self.health = HostHealth()
         self.failed = {"gpu001": "1 loopback fail"}
         self.now_s = 0.0
+        self.watcher = Watcher()
         self.begin(SoFar())
 
     def begin(self, past: SoFar) -> None:
         """From what is known of the run."""
         self.left_out = LeftOut(
-            self._own, directory=self.directory, clock=lambda: self.now_s, observer=Watcher(), so_far=past
+            self._own, directory=self.directory, clock=lambda: self.now_s, observer=self.watcher, so_far=past
         )
 
     def go_on(self) -> None:
@@ -127,10 +129,45 @@ def test_a_readmitted_host_begins_anew(tmp_path: Path, *, killed: bool) -> None:
     assert soak.failed == {}
     assert not soak.health.any_out
     assert list((soak.directory.path / FOLDER).iterdir()) == []
-    soak.round(3, BAD)
-    assert soak.out() == set()
+    soak.round(3, WELL)
     soak.round(4, BAD)
+    if killed:
+        soak.go_on()
+    assert soak.out() == set()
+    soak.round(5, BAD)
     assert soak.out() == {"gpu001"}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_readmitted_host_that_is_still_bad_is_out_after_its_first_bad_round(tmp_path: Path, *, killed: bool) -> None:
+    """Each time that it comes back; a round in which it was not measured forgives nothing."""
+    soak = Soak(tmp_path)
+    soak.round(1, BAD)
+    soak.round(2, BAD)
+    for number in (3, 6):
+        soak.ask_back()
+        soak.round(number, UNKNOWN)
+        if killed:
+            soak.go_on()
+        assert soak.out() == set()
+        soak.round(number + 1, BAD)
+        assert soak.out() == {"gpu001"}
+        assert soak.left_out.excluded(soak.plan(99).phase)["gpu001"].startswith("left out again after")
+    soak.directory.flush()
+    both = read_readmissions(soak.directory.path / "events.jsonl")
+    assert [(one.host, one.at_s, one.reason[:16], bool(one.still_bad)) for one in both.times] == [
+        ("gpu001", 200.0, "left out after s", True),
+        ("gpu001", 400.0, "left out again a", True),
+    ]
+    assert both.at_s == {}
+
+
+def test_who_comes_back_is_told_to_whoever_watches(tmp_path: Path) -> None:
+    soak = Soak(tmp_path)
+    soak.round(1, BAD)
+    soak.round(2, BAD)
+    soak.ask_back()
+    assert soak.watcher.back == ["gpu001"]
 
 
 def test_what_went_out_before_it_was_readmitted_is_in_after_a_kill(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import LoopbackSpec, Phase, TorAllReduceSpec
+from fabric.model.scenario import LoopbackSpec, PairwiseSpec, Phase, TorAllReduceSpec
 from fabric.store.events import read_events
 from fabric.store.results import from_events, replanned
 from tests.conftest import rack_topology
@@ -37,9 +39,18 @@ def test_both_neighbours_of_a_host_that_did_not_pass_are_measured_with_each_othe
     assert len([name for name in results if name.startswith("b/")]) == 2 * (5 + 1)
 
 
-def test_where_no_other_partner_is_left_it_is_inconclusive(tmp_path: Path) -> None:
-    """Of three hosts in a ring the other two are measured anyway."""
+def test_a_host_that_is_measured_with_others_anyway_lacks_nothing(tmp_path: Path) -> None:
+    """Of three hosts in a ring the other two are each other's neighbours."""
     results, _, _ = run(tmp_path, rack_topology(3), PHASES, script, gate={"gpu002": "slow"})
+    lost = results[pair(1, 2, "tor_all_reduce.r1")]
+    assert lost.outcome is Outcome.SKIPPED
+    assert lost.reason.endswith("gpu001 is measured with others as planned")
+    assert results["b/gpu003+gpu001/tor_all_reduce.r1"].attempt == 1
+
+
+def test_where_no_other_partner_is_left_it_is_inconclusive(tmp_path: Path) -> None:
+    """Of three hosts in a ring one is left."""
+    results, _, _ = run(tmp_path, rack_topology(3), PHASES, script, gate={"gpu002": "slow", "gpu003": "slow"})
     lost = results[pair(1, 2, "tor_all_reduce.r1")]
     assert lost.outcome is Outcome.INCONCLUSIVE
     assert lost.reason.endswith("no other partner for gpu001 is in the run")
@@ -99,3 +110,34 @@ def test_a_tool_that_says_nothing_of_use_blames_no_host_that_answers(tmp_path: P
     results, _, watcher = run(tmp_path, rack_topology(3), [TOR], script)
     assert watcher.out == []
     assert {(result.outcome, result.error_host) for result in results.values()} == {(Outcome.ERROR, None)}
+
+
+PAIRS = Phase("b", (PairwiseSpec(size_bytes=8 << 20, rounds=2, repeat=2),), needs=("a",))
+
+
+@pytest.mark.parametrize("out", [{"gpu003"}, {"gpu001", "gpu003"}, {"gpu003", "gpu004"}])
+def test_pairs_of_a_host_that_is_left_out_are_measured_with_hosts_that_are_in(tmp_path: Path, out: set[str]) -> None:
+    """Everybody else is measured in each round, on each rail, as often as planned."""
+    rack = rack_topology(6)
+    results, _, _ = run(tmp_path, rack, [PHASES[0], PAIRS], script, gate=dict.fromkeys(out, "slow"))
+    measured: dict[tuple[str, str], set[str]] = {}
+    for name, result in results.items():
+        phase, hosts, test = name.split("/")
+        if phase == "b" and result.attempt:
+            assert out.isdisjoint(hosts.split("+"))
+            for host in hosts.split("+"):
+                measured.setdefault((host, test), set()).add(name)
+    tests = {test for _, test in measured}
+    assert len(tests) == 8 * 2 * 2
+    assert {key for key in measured} == {(host, test) for host in rack.hosts if host not in out for test in tests}
+
+
+def test_two_hosts_that_lost_their_partners_are_given_each_other(tmp_path: Path) -> None:
+    """One test serves both, and each repetition of it is begun once."""
+    gate = {"gpu001": "slow", "gpu003": "slow"}
+    phases = [PHASES[0], Phase("b", (PairwiseSpec(size_bytes=8 << 20, rounds=1, repeat=2),), needs=("a",))]
+    results, _, _ = run(tmp_path, rack_topology(6), phases, script, gate=gate)
+    added = {name for name in results if "/gpu002+gpu004/" in name}
+    assert len(added) == 8 * 2
+    assert all(results[name].attempt == 1 for name in added)
+    assert len([name for name in results if name.startswith("b/")]) == 8 * 2 * (3 + 1)

@@ -35,10 +35,11 @@ def good(command: Command) -> tuple[float, str]:
 
 
 class Watcher:
-    """Remembers which hosts went out."""
+    """Remembers which hosts went out, and which came back."""
 
     def __init__(self) -> None:
         self.out: list[str] = []
+        self.back: list[str] = []
 
     def phase_started(self, plan: PhasePlan) -> None:
         """Nothing to do."""
@@ -49,6 +50,10 @@ class Watcher:
     def out_of_run(self, component: str, reason: str) -> None:
         """Remember it."""
         self.out.append(component)
+
+    def back_in_run(self, host: str, reason: str) -> None:
+        """Remember it."""
+        self.back.append(host)
 
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """Nothing to do."""

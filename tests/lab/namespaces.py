@@ -118,6 +118,14 @@ def until(condition: Callable[[], bool], what: str, *, timeout_s: float = 15) ->
         time.sleep(0.02)
 
 
+def is_in(namespace: str, pid: int) -> bool:
+    """Whether a process has come into a namespace."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").samefile(f"/run/netns/{namespace}")
+    except OSError:  # it has just ended
+        return False
+
+
 def listens(pid: int, port: int) -> bool:
     """Whether somebody in a process's network namespace listens on a TCP port."""
     lines = Path(f"/proc/{pid}/net/tcp").read_text("ascii").splitlines()[1:]

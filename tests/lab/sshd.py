@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.lab.namespaces import listens, until
+from tests.lab.namespaces import is_in, listens, until
 
 SSHD = Path("/usr/sbin/sshd")
 _CONFIG = """\
@@ -48,7 +49,7 @@ class Sshd:
         wrap: tuple[str, ...] = (),
     ) -> None:
         folder.mkdir()
-        self.folder, self.address = folder, address
+        self.folder, self.address, self._namespace = folder, address, namespace
         self.new_host_key()
         words = " ".join(f"{name}={value}" for name, value in environment.items())
         text = _CONFIG.format(
@@ -65,10 +66,14 @@ class Sshd:
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._process = process
-        # "ip netns exec" becomes the server itself, so its pid is the server's.
-        until(lambda: process.poll() is not None or listens(process.pid, port), f"sshd of {self.folder.name} listens")
+        # "ip netns exec" becomes the server itself, so its pid is the server's; before that it still is in the
+        # namespace of this machine, whose own sshd listens on the same port.
+        until(lambda: process.poll() is not None or self._listens(port), f"sshd of {self.folder.name} listens")
         if process.poll() is not None:
             raise OSError(f"sshd ended: {(self.folder / 'log').read_text()}")
+
+    def _listens(self, port: int) -> bool:
+        return is_in(self._namespace, self.pid) and listens(self.pid, port)
 
     def new_host_key(self) -> None:
         """Give it another identity; takes effect at the next start."""
@@ -95,13 +100,16 @@ class Sshd:
 
     def freeze(self) -> None:
         """Stop it and all its sessions, as a machine that hangs: TCP still answers, nobody else does."""
-        for pid in (self.pid, *self.sessions()):
-            os.kill(pid, signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Undo ``freeze``."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
         for pid in (self.pid, *self.sessions()):
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # a session that is just ending
+                os.kill(pid, number)
 
     def stop(self) -> None:
         """End the server; sessions end with their connections, or with the namespace."""

@@ -38,6 +38,12 @@ def kind(request: pytest.FixtureRequest) -> type[Reach]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def alone(orchestrator: Lab) -> None:
+    """Sessions of the test before have ended on h1: they outlive its executor for a moment, and are counted here."""
+    assert until(lambda: not orchestrator.sshd["h1"].sessions())
+
+
 @pytest.fixture
 def executor(kind: type[Reach], orchestrator: Lab, settings: SshSettings) -> Iterator[Reach]:
     """An executor that reaches the lab."""
@@ -140,7 +146,7 @@ def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: Reach, orchestrat
 def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: Reach, orchestrator: Lab) -> None:
     """The watchdog here does what the host's own deadline cannot."""
     server, token = orchestrator.sshd["h2"], f"frozen-{os.getpid()}"
-    ticket = executor.start(lingering(token, "h2", timeout_s=1.5))
+    ticket = executor.start(lingering(token, "h2", timeout_s=4.0))  # time to begin on a busy machine, too
     assert until(lambda: bool(running_with(token)))
     begun_s = executor.now()
     server.freeze()
@@ -149,8 +155,8 @@ def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: Rea
     finally:
         server.thaw()
     assert isinstance(last, Lost)
-    assert "waiting for sleep: the host said nothing within 7.5 s" in str(last.error)
-    assert last.at_s - begun_s < 10
+    assert "waiting for sleep: the host said nothing within 10 s" in str(last.error)
+    assert last.at_s - begun_s < 12
     assert until(lambda: not processes_with(token)), processes_with(token)
 
 

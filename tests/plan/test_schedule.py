@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,22 +108,3 @@ def slow(probes: list[Probe]) -> list[tuple[Probe, float]]:
                     left[claim] -= p.duration_s
             running = [one for one in running if one[0] > now_s]
     return found
-
-
-def test_a_thousand_repetitions_are_looked_at_once_each_time() -> None:
-    """What is looked at grows with the kinds of probes: ten kinds, a thousand of each."""
-    looked = 0
-
-    class Counted(tuple[str, ...]):
-        """Claims that count how often somebody goes through them."""
-
-        __slots__ = ()
-
-        def __iter__(self) -> Iterator[str]:
-            nonlocal looked
-            looked += 1
-            return super().__iter__()
-
-    kinds = [Counted((f"r{number % 3}", "all")) for number in range(10)]
-    schedule([probe(number, kinds[number % 10], 1.0) for number in range(10_000)])
-    assert looked < 100 * 10_000

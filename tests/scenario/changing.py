@@ -52,6 +52,9 @@ class Watcher:
     def out_of_run(self, component: str, reason: str) -> None:
         """Nothing to do."""
 
+    def back_in_run(self, host: str, reason: str) -> None:
+        """Nothing to do."""
+
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """Remember it."""
         self.states.append((change.kind, state))

@@ -115,7 +115,7 @@ def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path)
     assert all(own(judged, number) == {Outcome.SKIPPED} for number in range(3, ROUNDS + 1))
     reasons = {one.reason for one in judged.verdict.probes if one.probe_id.startswith(f"soak-r5/{BAD}/all_to_all")}
     assert len(reasons) == 1
-    assert f"{BAD}: left out after soak-r2: in 2 rounds one after the other its own probes FAILed" in reasons.pop()
+    assert f"{BAD}: left out after soak-r2: in 2 rounds one after the other its own probes were bad" in reasons.pop()
     others = [one for one in judged.verdict.probes if one.probe_id.startswith("soak-r7/") and BAD not in one.probe_id]
     assert {one.outcome for one in others} == {Outcome.PASS}
     assert judged.verdict.outcome is Outcome.FAIL
@@ -158,11 +158,43 @@ def test_a_host_that_is_still_bad_is_left_out_again(tmp_path: Path) -> None:
     watcher = Acts("soak-r3", lambda: _readmit(tmp_path))
     judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), watcher)
     assert own(judged, 3) == {Outcome.SKIPPED}
-    assert Outcome.FAIL in own(judged, 4)
-    assert Outcome.FAIL in own(judged, 5)
-    assert own(judged, 6) == {Outcome.SKIPPED}
+    assert all(Outcome.FAIL in own(judged, number) for number in (1, 2, 4))  # what was seen before stands
+    assert own(judged, 5) == own(judged, 6) == {Outcome.SKIPPED}
     assert judged.verdict.outcome is Outcome.FAIL
-    assert judged.verdict.suspects[0].component.startswith(BAD)
+    assert all(suspect.component.startswith(BAD) for suspect in judged.verdict.suspects)
+    (line,) = (reason for reason in judged.verdict.reasons if "readmitted after" in reason)
+    assert "and was still bad, so what was measured before stands: left out again after soak-r4" in line
+
+
+def test_a_host_that_came_back_twice_is_told_twice(tmp_path: Path) -> None:
+    """Still bad the first time, repaired the second; judged from the second time on."""
+    begins_s = _begins_s(tmp_path, "soak-r5")
+
+    class Twice(Acts):
+        def phase_started(self, plan: PhasePlan) -> None:
+            super().phase_started(plan)
+            if plan.phase.name in ("soak-r3", "soak-r6"):
+                _readmit(tmp_path)
+
+    judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, begins_s, SLOW)), Twice())
+    assert len(events(tmp_path, "readmitted")) == 2
+    lines = [reason for reason in judged.verdict.reasons if f"{BAD} was readmitted after" in reason]
+    assert ["and was still bad" in line for line in lines] == [True, False]
+    assert "it had been out: left out again after soak-r4" in lines[1]
+    assert own(judged, 7) == {Outcome.PASS}
+    assert judged.verdict.suspects == ()
+
+
+def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path) -> None:
+    """From the third round on; what the run says of its rounds is in the reasons."""
+    since_s = _begins_s(tmp_path, "soak-r3") + 0.1
+    hangs = TimedFault(since_s, FOREVER_S, Fault(f"{BAD}/gpu2", "hanging"))
+    judged = run(tmp_path, prepared(tmp_path, hangs), Acts())
+    assert own(judged, 3) == own(judged, 4) == {Outcome.ERROR}
+    assert any(BAD in event["left_out"] for event in events(tmp_path, "round_judged"))
+    late = [one for one in events(tmp_path, "finished") if one["probe"].startswith(f"soak-r3/{BAD}/all_to_all")]
+    assert all("in earlier rounds" in one["reason"] for one in late)
+    assert any("planned rounds were run" in reason for reason in judged.verdict.reasons)
 
 
 def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
@@ -199,7 +231,7 @@ def test_who_is_readmitted_when_no_round_is_left_is_judged_by_what_was_measured(
     assert judged.verdict.suspects[0].component.startswith(BAD)
     assert Outcome.FAIL in own(judged, 2)
     (line,) = (reason for reason in judged.verdict.reasons if "readmitted" in reason)
-    assert line.endswith("was not measured since: what was measured before stands")
+    assert "was not measured since: what was measured before stands; it had been out: left out after soak-r2" in line
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fabric.app_post_repair import FILE, Wanted, because_of, prepare
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
-from fabric.model.repair import Decision
+from fabric.model.repair import Acceptance, Decision
 from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, validated
 
 
@@ -36,8 +36,14 @@ def test_a_repaired_host_is_accepted_after_two_hours_without_bit_errors(failed: 
     assert (path / FILE).exists()
 
 
-def test_a_host_that_was_not_repaired_is_rejected(failed: Path) -> None:
-    _, found = validated(failed, BAD)
+@pytest.fixture(scope="module")
+def not_repaired(failed: Path) -> tuple[Path, Acceptance]:
+    """A validation of the host as it was, and the decision."""
+    return validated(failed, BAD)
+
+
+def test_a_host_that_was_not_repaired_is_rejected(not_repaired: tuple[Path, Acceptance]) -> None:
+    _, found = not_repaired
     assert found.decision is Decision.REJECT
     assert found.reasons[0].startswith("nothing was replaced")
     assert found.reasons[1].startswith("still bad: ")
@@ -133,8 +139,8 @@ def test_a_scenario_without_evidence_is_refused(failed: Path, tmp_path: Path) ->
         prepare(Wanted(path, failed, INVENTORY, None, (), quick=True))
 
 
-def test_the_run_reopened_from_its_directory_alone_decides_the_same(failed: Path) -> None:
-    path, found = validated(failed, BAD)
+def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired: tuple[Path, Acceptance]) -> None:
+    path, found = not_repaired
     again = reopened(path)
     because = because_of(again.judged.scenario)
     assert because is not None

@@ -23,19 +23,37 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checked(tmp_path_factory.mktemp("failed"), BAD)
 
 
-@pytest.fixture
-def copied(failed: Path, tmp_path: Path) -> Path:
+def copied(failed: Path, folder: Path) -> Path:
     """The failed run among results of its own, and the scenario beside them."""
-    shutil.copytree(failed.parents[1], tmp_path / "results")
+    shutil.copytree(failed.parents[1], folder / "results")
     text = POST_REPAIR.read_text().replace("../inventory/demo-rack.yaml", str(INVENTORY))
-    (tmp_path / "post-repair.yaml").write_text(text)
-    return tmp_path / "results" / "check" / failed.name
+    (folder / "post-repair.yaml").write_text(text)
+    return folder / "results" / "check" / failed.name
 
 
-def begun(because: Path, *faults: str) -> Path:
+def begun(because: Path, fault: str) -> Path:
     """The run of the validation, to its end."""
     scenario = because.parents[2] / "post-repair.yaml"
-    return measured(prepare(Wanted(scenario, because, None, None, faults, quick=True)), because.parents[1], seed=2)
+    return measured(prepare(Wanted(scenario, because, None, None, (fault,), quick=True)), because.parents[1], seed=2)
+
+
+@pytest.fixture(scope="module")
+def validation(failed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The run of one validation, and a copy of its whole folder: it is at home in its own place only."""
+    home = tmp_path_factory.mktemp("validation") / "home"
+    home.mkdir()
+    run = begun(copied(failed, home), REPAIRED)
+    shutil.copytree(home, home.with_name("copy"))
+    return run, home
+
+
+@pytest.fixture
+def repaired(validation: tuple[Path, Path]) -> Path:
+    """That run as it was when it had ended, whatever a test before did to it."""
+    run, home = validation
+    shutil.rmtree(home)
+    shutil.copytree(home.with_name("copy"), home)
+    return run
 
 
 def go_on(run: Path) -> None:
@@ -49,9 +67,8 @@ def go_on(run: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("which", "fault"), [(0, REPAIRED), (9, REPAIRED), (200, REPAIRED), (3, BAD)])
-def test_it_goes_on_unforced_and_decides_as_if_undisturbed(copied: Path, which: int, fault: str) -> None:
-    run = begun(copied, fault)
+def cut_and_gone_on(run: Path, which: int) -> None:
+    """It decides as if undisturbed, and what was measured stays."""
     undisturbed = decide(run)
     seen = cut_after(run, "finished", which)
     before = finished(run)
@@ -61,27 +78,33 @@ def test_it_goes_on_unforced_and_decides_as_if_undisturbed(copied: Path, which: 
     assert not begun_after(run, seen).intersection(before)
 
 
-def test_the_run_that_failed_the_host_need_not_be_there_any_more(copied: Path) -> None:
-    run = begun(copied, REPAIRED)
-    cut_after(run, "finished", 9)
-    shutil.rmtree(copied.parent)
-    go_on(run)
-    assert decide(run).decision.value == "ACCEPT"
+@pytest.mark.parametrize("which", [0, 9, 200])
+def test_it_goes_on_unforced_and_decides_as_if_undisturbed(repaired: Path, which: int) -> None:
+    cut_and_gone_on(repaired, which)
 
 
-def test_a_scenario_that_has_changed_is_refused_and_told(copied: Path) -> None:
-    run = begun(copied, REPAIRED)
-    cut_after(run, "finished", 9)
-    file = copied.parents[2] / "post-repair.yaml"
+def test_of_a_host_that_is_still_bad_it_decides_as_if_undisturbed(failed: Path, tmp_path: Path) -> None:
+    cut_and_gone_on(begun(copied(failed, tmp_path), BAD), 3)
+
+
+def test_the_run_that_failed_the_host_need_not_be_there_any_more(repaired: Path) -> None:
+    cut_after(repaired, "finished", 9)
+    shutil.rmtree(repaired.parents[1] / "check")
+    go_on(repaired)
+    assert decide(repaired).decision.value == "ACCEPT"
+
+
+def test_a_scenario_that_has_changed_is_refused_and_told(repaired: Path) -> None:
+    cut_after(repaired, "finished", 9)
+    file = repaired.parents[2] / "post-repair.yaml"
     file.write_text(file.read_text().replace("duration: 5s, queue_pairs: 2", "duration: 5s, queue_pairs: 3"))
     with pytest.raises(ConfigError, match=r"queue_pairs: was 2, is 3"):
-        app_resume.look(run, force=False)
+        app_resume.look(repaired, force=False)
 
 
-def test_a_scenario_without_a_place_for_the_evidence_is_refused(copied: Path) -> None:
-    run = begun(copied, REPAIRED)
-    cut_after(run, "finished", 9)
-    file = copied.parents[2] / "post-repair.yaml"
+def test_a_scenario_without_a_place_for_the_evidence_is_refused(repaired: Path) -> None:
+    cut_after(repaired, "finished", 9)
+    file = repaired.parents[2] / "post-repair.yaml"
     file.write_text(file.read_text().replace("- again: {repeat: 5}", "- loopback"))
     with pytest.raises(ConfigError, match=r"cannot be read as then.*'again'"):
-        app_resume.look(run, force=False)
+        app_resume.look(repaired, force=False)

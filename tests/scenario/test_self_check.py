@@ -186,7 +186,7 @@ def test_report_names_the_run_and_changes_nothing(tmp_path: Path) -> None:
     verdict("--hosts", "gpu[001-002]", "--inventory", HEALTHY, cwd=tmp_path)
     latest = tmp_path / "results" / "self-check" / "latest"
     strict = tmp_path / "strict.yaml"
-    strict.write_text("name: strict\nlimits: [{kind: loopback, at_least_gbps: 500, source: test}]\n")
+    strict.write_text("name: strict\nlimits: [{kind: loopback, at_least_gbps: 399.9, source: test}]\n")
     assert fabric("analyze", latest, "--baseline", strict, cwd=tmp_path).returncode == 1
     judged = (latest / "verdict.json").read_bytes()
     shown = json.loads(fabric("report", latest, "--json", cwd=tmp_path).stdout)

@@ -56,6 +56,41 @@ def test_what_cannot_be_read_is_refused_with_its_line(text, line, said):
     assert said in table.problems[0][1]
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_commas_semicolons_and_tabs_separate_alike(separator, mark):
+    text = f"{mark}# from a spreadsheet\na,b,value_gbps,rail\nx,y,391.5,2\n".replace(",", separator)
+    (row,) = parse(text).rows
+    assert (row.a, row.b, row.gbps, row.rail, row.line) == ("x", "y", 391.5, "2", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("a;b;value_gbps\nx;y;391,5\n", 2, "got '391,5'; write the decimal sign as a point: did you mean '391.5'?"),
+        ("a\tb\tvalue_gbps\nx\ty\t391,523\n", 2, "did you mean '391.523'?"),
+        ("a,b,value_gbps\n\nx,y,391,5\n", 3, "expected 3 cells as in the first line, got 4; a decimal comma"),
+        ("a,b,value_gbps,rail\nx,y,391,5,rail2\n", 2, "did you mean '391.5'?"),
+        ("a,b;value_gbps\nx,y;1\n", 1, "with one separator, got commas and semicolons"),
+        ("a b value_gbps\nx y 1\n", 1, "separated by commas, semicolons or tabs, got 'a b value_gbps'"),
+        ("a;value_gbps\nx;1\n", 1, "no column b: expected column names a,b,value_gbps"),
+        ("a,hostb,value_gbps\nx,y,1\n", 1, "got 'hostb'; did you mean 'host_b'?"),
+        ("a;b;valu_gbps\nx;y;1\n", 1, "got 'valu_gbps'; did you mean 'value_gbps'?"),
+    ],
+)
+def test_a_table_of_a_spreadsheet_that_cannot_be_read_is_told_what_to_write(text, line, said):
+    table = parse(text)
+    assert table.rows == ()
+    assert [number for number, problem in table.problems if said in problem] == [line]
+
+
+def test_everything_that_is_wrong_with_the_first_line_is_said_at_once():
+    said = "\n".join(problem for _, problem in parse("a;hostb;valeu\nx;y;1\n").problems)
+    assert "did you mean 'host_b'?" in said
+    assert "did you mean 'value'?" in said
+    assert "no column b, value" in said
+
+
 @given(st.text(max_size=300))
 def test_any_text_is_rows_or_problems(text):
     table = parse(text)

@@ -124,6 +124,30 @@ def test_a_refused_connection_does_not_blame_the_fabric():
     assert (found.fabric, found.at) == (False, None)
 
 
+@pytest.mark.parametrize(
+    ("words", "fabric"),
+    [
+        (REFUSED, False),
+        ("Completion with error at client\n  Failed status 12: wr_id 0 syndrom 0x81\nscnt=128, ccnt=0\n", True),
+        ("Completion with error at client\n  Failed status 4: wr_id 0 syndrom 0x51\n", False),
+    ],
+)
+def test_a_perftest_log_that_is_only_a_failure_is_read_without_being_told(words, fabric):
+    table = read(words, "auto", "a--b.txt")
+    assert table.problems == ()
+    assert [(one.a, one.b, one.fabric) for one in table.failures] == [("a", "b", fabric)]
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captured outputs here")
+def test_captured_failures_of_perftest_are_recognised():
+    files = [file for file in sorted((SAMPLES / "perftest").glob("*error*.txt")) if "usage" not in file.name]
+    files += sorted((SAMPLES / "rxe").glob("ib_write_bw_no_server.txt"))
+    assert len(files) >= 6
+    assert {file.name: detect(file.read_text("utf-8", "replace")) for file in files} == {
+        file.name: "perftest" for file in files
+    }
+
+
 def test_a_number_beside_a_failure_of_the_fabric_does_not_hide_it():
     table = pair_perftest.parse(PERFTEST + "Completion with error at client\n Failed status 12: wr_id 0\n", "a--b.txt")
     assert len(table.rows) == 1
@@ -206,6 +230,16 @@ def test_every_refusal_of_a_captured_log_has_a_line():
         (superbench(**{TRAFFIC: 48.5}), "superbench"),
         ("# made by hand\na,b,value_gbps\nx,y,3\n", "csv"),
         ("#  Rank  0 Group  0 Pid 1 on a device 0\n", "nccl-tests"),
+        ("a,value_gbps\nx,1\n", "csv"),
+        ("\ufeffa;b;value_gbps\nx;y;3\n", "csv"),
+        ("a b value_gbps\nx y 3\n", "csv"),
+        ("Couldn't connect to 192.168.1.3:18515\nUnable to init the socket connection\n", "perftest"),
+        ("Completion with error at client\n  Failed status 12: wr_id 0 syndrom 0x81\n", "perftest"),
+        (" Port number 1 state is Down\n Couldn't set the link layer\n", "perftest"),
+        ("bash: line 1: ib_write_bw: command not found\n", "perftest"),
+        ("bash: line 1: all_reduce_perf: command not found\n", None),
+        ("a,b,value_gbps,kind\nx,y,0,Failed status 12\n", "csv"),
+        ("all is well, they say\n", None),
         ("hello\n", None),
         ('{"bandwidth": [[0, 1], [1, 0]]}', None),
     ],
@@ -218,7 +252,7 @@ def test_clusterkits_json_is_refused_by_name():
     assert "bandwidth.txt" in read('{"bandwidth": []}', "auto", "bandwidth.json").problems[0][1]
 
 
-@given(st.text(max_size=200), st.sampled_from(FORMATS), st.sampled_from(["a--b.txt", "run7.txt"]))
+@given(st.text(max_size=200), st.sampled_from([*FORMATS, "auto"]), st.sampled_from(["a--b.txt", "run7.txt"]))
 def test_no_reader_ever_raises_and_every_problem_has_a_line(text, name, file_name):
     for whole in (text, CLUSTERKIT[:60] + text, MPIGRAPH[:180] + text, PERFTEST[:200] + text, superbench() + text):
         table = read(whole, name, file_name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fabric.analysis.pairs.findings import unexplained
@@ -17,7 +19,7 @@ _SIGMAS = 3.0
 _FAR = 5.0
 """As many for a single pair, of which there are many: chance alone makes one in three million (a choice)."""
 
-_PAIRS_MOST = 20
+_PAIRS_MOST, _ONCE_NAMED = 20, 6
 
 
 def below_limit(fitted: Fitted, limit_gbps: float, where: str) -> tuple[list[Suspect], list[str]]:
@@ -44,42 +46,76 @@ def below_limit(fitted: Fitted, limit_gbps: float, where: str) -> tuple[list[Sus
     return suspects + _hosts(fitted, limit_gbps, where, failed), near
 
 
-def pairs_below(
-    fitted: Fitted, limit_gbps: float, where: str, said: list[Suspect], open_: Bools
-) -> tuple[list[Suspect], Bools]:
+@dataclass(frozen=True, slots=True)
+class PairsBelow:
+    """*suspects* are pairs below the limit, *low* their samples, *once* single low samples of pairs that are good."""
+
+    suspects: tuple[Suspect, ...]
+    low: Bools
+    once: Bools
+
+
+def pairs_below(fitted: Fitted, limit_gbps: float, where: str, said: list[Suspect], open_: Bools) -> PairsBelow:
     """
-    Pairs below the limit that no host or class of *said* explains, lowest first, and their samples.
+    Pairs below the limit that no host or class of *said* explains, lowest first, and samples that were below it once.
 
     At once, without a second sample, as a probe of a run is judged by its limit; the pair is named, no host. Of several
     samples of a pair the median counts (of two the higher: one bad sample that was measured again is a dip), each
-    direction for itself where it is known. *open_* are the samples that no bad part explains.
+    direction for itself where it is known. Of a direction with a single sample, one good sample the other way is enough
+    for it to be a dip until it is measured again. *open_* are the samples that no bad part explains.
     """
     samples = fitted.samples
     named = {host for suspect in said for host in suspect.hosts if suspect.kind in ("host", "rnic", "group", "pair")}
     known = np.array([host in named for host in samples.hosts], dtype=np.bool_)
     open_ = open_ & ~known[samples.a] & ~known[samples.b]
-    low: Bools = np.zeros(len(open_), dtype=np.bool_)
-    pair = _pairs(fitted)
-    names, inverse = np.unique(pair, return_inverse=True)
+    below = samples.gbps < limit_gbps
     odd = unexplained(fitted)
+    far = odd | (samples.gbps * (1 + _FAR * fitted.evidence.noise) < limit_gbps)
+    low: Bools = np.zeros(len(open_), dtype=np.bool_)
+    names, inverse = np.unique(_pairs(fitted, ordered=samples.tells_ways), return_inverse=True)
+    both = _pairs(fitted, ordered=False)
+    good = np.isin(both, both[~below])
     found: list[tuple[float, Suspect]] = []
-    for number in np.unique(inverse[open_ & (samples.gbps < limit_gbps)]).tolist():
+    for number in np.unique(inverse[open_ & below]).tolist():
         mine = inverse == number
-        level = float(np.sort(samples.gbps[mine])[int(mine.sum()) // 2])
-        error = _FAR * fitted.evidence.noise * level / np.sqrt(mine.sum())
+        count = int(mine.sum())
+        level = float(np.sort(samples.gbps[mine])[count // 2])
+        error = _FAR * fitted.evidence.noise * level / np.sqrt(count)
+        if count == 1 and good[mine].all():
+            continue
         if level < limit_gbps and (odd[mine].all() or level + error < limit_gbps):
             low |= mine
             a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
-            found.append((level, _pair(a, b, level, int(mine.sum()), limit_gbps, where, samples.tells_ways)))
+            found.append((level, _pair(a, b, level, count, limit_gbps, where, samples.tells_ways)))
     found.sort(key=lambda one: (one[0], one[1].component))
-    return [suspect for _, suspect in found[:_PAIRS_MOST]], low
+    once: Bools = open_ & below & far & good & ~low
+    return PairsBelow(tuple(suspect for _, suspect in found[:_PAIRS_MOST]), low, once)
 
 
-def _pairs(fitted: Fitted) -> Ints:
-    """The pair of each sample, ordered where samples tell which end sent."""
+def said_once(fitted: Fitted, once: Bools, limit_gbps: float, where: str) -> list[tuple[Outcome, str]]:
+    """In a line, the single samples below the limit of pairs that reached it else, lowest first; none: nothing."""
+    samples = fitted.samples
+    which = np.flatnonzero(once)
+    if not len(which):
+        return []
+    arrow = "->" if samples.tells_ways else "-"
+    worst = which[np.argsort(samples.gbps[which], kind="stable")]
+    names = [
+        f"{samples.hosts[samples.a[i]]}{arrow}{samples.hosts[samples.b[i]]} {samples.gbps[i]:,.1f}"
+        for i in worst[:_ONCE_NAMED].tolist()
+    ]
+    more = f" and {len(which) - _ONCE_NAMED} more" if len(which) > _ONCE_NAMED else ""
+    text = (
+        f"{len(which)} samples{where} are below the limit of {limit_gbps:g} Gb/s once, beside good ones of their pair"
+    )
+    return [(Outcome.MARGINAL, f"{text}: measure again: {', '.join(names)}{more}")]
+
+
+def _pairs(fitted: Fitted, *, ordered: bool) -> Ints:
+    """The pair of each sample, as a number; *ordered*: each direction is one of its own."""
     samples = fitted.samples
     a, b = samples.a, samples.b
-    first, second = (a, b) if samples.tells_ways else (np.minimum(a, b), np.maximum(a, b))
+    first, second = (a, b) if ordered else (np.minimum(a, b), np.maximum(a, b))
     found: Ints = first * len(samples.hosts) + second
     return found
 

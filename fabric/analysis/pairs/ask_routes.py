@@ -1,8 +1,8 @@
 """
 Which tables of switches a run asks for next, and on which host: where one cannot say, the next is asked, a few at most.
 
-Only hosts that measured pairs of the plane are asked: their port is up and they answer. How fast they are says nothing
-about what they read.
+Hosts that measured pairs of the plane are asked: their port is up and they answer. How fast they are says nothing about
+what they read; so the host that the inventory names is asked first though it may not measure pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def route_probes(phase: str, measured: Measured, topology: Topology, *, first: s
     """
     asked: list[Probe] = []
     for plane in _planes(measured, topology):
-        askers = _askers(plane, first)
+        askers = _askers(plane, first, topology)
         links = [(probe.hosts[0], good) for probe, good in _asked(measured, plane, 0)]
         if not any(good for _, good in links):
             asker = _next(askers, [host for host, _ in links])
@@ -80,9 +80,14 @@ def _asked(measured: Measured, plane: Plane, lid: int) -> list[tuple[Probe, bool
     ]
 
 
-def _askers(plane: Plane, first: str | None) -> list[str]:
-    """The one that the inventory names, if it measured on this plane, then hosts of one leaf after the other."""
-    named = [first] if first is not None and first in plane.hosts else []
+def _askers(plane: Plane, first: str | None, topology: Topology) -> list[str]:
+    """The one that the inventory names, if it has an RNIC on this rail, then hosts of one leaf after the other."""
+    there = (
+        first is not None
+        and first in topology.hosts
+        and any(r.rail == plane.rail for r in topology.hosts[first].platform.rnics)
+    )
+    named = [first] if first is not None and there else []
     return list(dict.fromkeys([*named, *(hosts[0] for hosts in plane.leaves.values()), *plane.hosts]))
 
 

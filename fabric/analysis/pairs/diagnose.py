@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fabric.analysis.pairs.against_limit import below_limit, pairs_below
+from fabric.analysis.pairs.against_limit import PairsBelow, below_limit, pairs_below, said_once
 from fabric.analysis.pairs.failed import Failed, failed_tests
 from fabric.analysis.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
@@ -76,10 +76,10 @@ def diagnosis_of(
     suspects: list[Suspect] = []
     next_tests: list[PairTest] = []
     for kind, fitted in planes:
-        mine, open_, low = _of_plane(kind, fitted, limit_gbps, floor)
+        mine, open_, below = _of_plane(kind, fitted, limit_gbps, floor, len(planes))
         suspects += mine
         judged += open_
-        next_tests += _next_tests(fitted, low)
+        next_tests += _next_tests(fitted, below, len(planes))
     found = merged([*suspects, *failed.suspects], rails_of(planes))
     said = dict(failed.said)
     judged += [(s.outcome, said[s.component]) if s.component in said else _reason(s) for s in found]
@@ -105,22 +105,24 @@ def diagnosis_of(
 
 
 def _of_plane(
-    kind: str, fitted: Fitted, limit_gbps: float | None, floor: float
-) -> tuple[list[Suspect], list[tuple[Outcome, str]], Bools | None]:
-    """Suspects of a plane, what else keeps it from being clean, and the samples of pairs below the limit."""
+    kind: str, fitted: Fitted, limit_gbps: float | None, floor: float, planes: int
+) -> tuple[list[Suspect], list[tuple[Outcome, str]], PairsBelow | None]:
+    """Suspects of one of *planes*, what else keeps it from being clean, and what of it is below the limit."""
     samples, where = fitted.samples, where_text(kind, fitted.samples)
     compared = len(samples.hosts) >= LEAST_HOSTS
     suspects = suspects_of(fitted, where) if compared else []
     judged: list[tuple[Outcome, str]] = []
-    low: Bools | None = None
+    pairs: PairsBelow | None = None
     if limit_gbps is not None:
         below, near = below_limit(fitted, limit_gbps, where)
         open_ = (fitted.decoded.explained == 0) | (not compared)  # with too few hosts no part is named
-        pairs, low = pairs_below(fitted, limit_gbps, where, [*suspects, *below], open_)
-        suspects += [*below, *pairs]
+        pairs = pairs_below(fitted, limit_gbps, where, [*suspects, *below], open_)
+        suspects += [*below, *pairs.suspects]
         judged += [(Outcome.INCONCLUSIVE, text) for text in near]
-    judged += doubts(fitted, where, floor, said=low) if compared else _no_peers(samples, where, limit_gbps)
-    return suspects, judged, low
+        judged += said_once(fitted, pairs.once, limit_gbps, where)
+    said = pairs.low if pairs is not None else None
+    judged += doubts(fitted, where, floor, said, planes=planes) if compared else _no_peers(samples, where, limit_gbps)
+    return suspects, judged, pairs
 
 
 def _and_failed(tests: Sequence[PairTest], failed: Sequence[PairTest]) -> list[PairTest]:
@@ -157,11 +159,17 @@ def _no_peers(samples: PairSamples, where: str, limit_gbps: float | None) -> lis
     return [(Outcome.PASS, f"{few}: judged by the limit alone")]
 
 
-def doubts(fitted: Fitted, where: str, floor: float, said: Bools | None = None) -> list[tuple[Outcome, str]]:
-    """What keeps a plane from being clean although no part is to blame; *said* are samples that are told of already."""
+def doubts(
+    fitted: Fitted, where: str, floor: float, said: Bools | None = None, *, planes: int = 1
+) -> list[tuple[Outcome, str]]:
+    """
+    What keeps one of *planes* from being clean although no part is to blame.
+
+    *said* are samples that are told of already.
+    """
     samples, found = fitted.samples, list[tuple[Outcome, str]]()
     slow = unexplained(fitted) & ~of_paths(fitted)
-    for shared in shared_parts(fitted, slow):
+    for shared in shared_parts(fitted, slow, planes):
         text = (
             f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through it)"
         )
@@ -203,19 +211,23 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
-def _next_tests(fitted: Fitted, low: Bools | None) -> list[PairTest]:
+def _next_tests(fitted: Fitted, below: PairsBelow | None, planes: int) -> list[PairTest]:
     """Tests that would settle what is open, then parts that slow samples share, then what is slow again."""
     tests = list(targeted(fitted)) if to_settle(fitted) else []
     used = {host for test in tests for host in (test.a, test.b)}
     samples, paths = fitted.samples, of_paths(fitted)
     single = unexplained(fitted) & ~paths
     again: list[tuple[int, str]] = []
-    for shared in shared_parts(fitted, single):
+    for shared in shared_parts(fitted, single, planes):
         again += [(sample, f"tells about {shared.name}: slow samples share it") for sample in shared.samples.tolist()]
         single[shared.samples] = False
-    low = np.zeros(len(single), dtype=np.bool_) if low is None else low & ~single & ~paths
+    none = np.zeros(len(single), dtype=np.bool_)
+    low, once = (none, none) if below is None else (below.low & ~single & ~paths, below.once)
     again += [(sample, "slow every time, and nothing else explains it") for sample in np.flatnonzero(paths).tolist()]
-    again += [(sample, "slow once, and nothing explains it") for sample in np.flatnonzero(single).tolist()]
+    again += [
+        (sample, "below the limit once, beside good samples of the pair") for sample in np.flatnonzero(once).tolist()
+    ]
+    again += [(sample, "slow once, and nothing explains it") for sample in np.flatnonzero(single & ~once).tolist()]
     again += [(sample, "below the limit") for sample in np.flatnonzero(low).tolist()]
     for sample, why in again:
         a, b, via = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]], int(samples.via[sample])

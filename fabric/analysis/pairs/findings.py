@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import exp, floor, log, log10
+
 import numpy as np
 
 from fabric.analysis.pairs.components import DIRECTIONS, LINKS
@@ -40,6 +42,8 @@ _NEXT = {
 
 _FAR = 5.0  # sigmas: chance alone makes one sample in three million so slow
 _PATHS_MOST = 20
+_TELLS = 3.0  # sigmas between two losses that one sample tells apart
+_ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
 
 
 def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
@@ -60,8 +64,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     components, samples, evidence = fitted.components, fitted.samples, fitted.evidence
     kind = components.kinds[blamed.component]
     of_it = evidence.samples_of(blamed.component)
-    half = 1 - blamed.loss / 2
-    slow = int((evidence.ratio[of_it] < half).sum())
+    slow, left = _slow_of_it(blamed, blamed.component, fitted)
     expected = np.median(samples.gbps[of_it] / evidence.ratio[of_it]) if evidence.ratio[of_it].all() else 0.0
     level = f"about {1 - blamed.loss:.0%} of what others reach"
     if expected:
@@ -70,10 +73,11 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     said = [
         _TEXT[kind],
-        f"{slow} of {len(of_it)} samples through it are slow{where}, with {partners} different hosts: {level}",
+        f"{slow} of {left} samples through it are slow{where}, with {partners} different hosts: {level}",
+        *_left_out(len(of_it) - left),
         *_by_direction(blamed, fitted),
         f"slowest: {_named(fitted, int(of_it[0]))}",
-        f"{blamed.margin:.1f} nats ahead of the next explanation",
+        likelier(blamed.margin),
     ]
     if host != UNKNOWN and samples.rail is not None:
         kind = "rnic"
@@ -104,10 +108,48 @@ def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
         if kind in LINKS:
             leaf, spine = samples.leaves[components.leaf[one]], samples.spines[components.spine[one]]
             name = f"{leaf}->{spine}" if kind == "link_up" else f"{spine}->{leaf}"
-        of_it = evidence.samples_of(one)
-        slow = int((evidence.ratio[of_it] < 1 - blamed.loss / 2).sum())
-        said.append(f"{name} {slow} of {len(of_it)} slow" if len(of_it) else f"{name} not measured")
+        slow, left = _slow_of_it(blamed, one, fitted)
+        if left:
+            said.append(f"{name} {slow} of {left} slow")
+        else:
+            said.append(f"{name} {'hidden by other suspects' if len(evidence.samples_of(one)) else 'not measured'}")
     return [f"by direction: {', '.join(said)}"] if said else []
+
+
+def _slow_of_it(blamed: Blamed, component: int, fitted: Fitted) -> tuple[int, int]:
+    """
+    How many samples through a component are slow as *blamed* makes them, and of how many.
+
+    Samples that other suspects hold down as far, or nearly, tell nothing of it and do not count (unless there are no
+    others). Of the rest a sample is slow when it is nearer to the loss of *blamed* than to what the others explain.
+    """
+    evidence, components = fitted.evidence, fitted.components
+    of_it = evidence.samples_of(component)
+    mine = components.part[blamed.component]
+    losses = {one.component: one.loss for one in fitted.decoded.blamed if components.part[one.component] != mine}
+    others = evidence.explained(losses)[of_it]
+    tells = (others == 0) | (blamed.loss - others > _TELLS * evidence.noise)
+    if not tells.any():
+        tells = blamed.loss > others
+    slow = tells & (evidence.ratio[of_it] < 1 - (blamed.loss + others) / 2)
+    return int(slow.sum()), int(tells.sum())
+
+
+def _left_out(count: int) -> list[str]:
+    return [f"{count} more samples through it are as slow because of other suspects"] if count else []
+
+
+def likelier(margin: float) -> str:
+    """How far a part leads, in *margin* nats (the natural logarithm of the odds, priors included), as odds."""
+    odds = exp(min(max(margin, 0.0), log(_ODDS_MOST)))
+    if odds < _ODDS_LEAST:
+        said = "hardly likelier than the next explanation"
+    elif odds >= 0.99 * _ODDS_MOST:
+        said = f"more than {_ODDS_MOST:,.0f} times likelier than the next explanation"
+    else:
+        digits = max(floor(log10(odds)) - 1, 0)
+        said = f"about {round(odds / 10**digits) * 10**digits:,} times likelier than the next explanation"
+    return f"{said} (margin {margin:.1f} nats)"
 
 
 def _named(fitted: Fitted, sample: int) -> str:

@@ -95,7 +95,7 @@ def pair_findings(
     unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
     open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
     for one in enough:
-        open_ += doubts(one.fitted, wheres[id(one)], _floor(one))
+        open_ += doubts(one.fitted, wheres[id(one)], _floor(one), planes=len(enough))
         open_ += _not_crossed(one, wheres[id(one)])
     dead = {text for phase in phases for text in not_up(measured_in(phase, probes, results), topology)}
     open_ += [(Outcome.INCONCLUSIVE, text) for text in sorted(dead)]

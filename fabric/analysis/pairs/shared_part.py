@@ -3,8 +3,8 @@ Slow samples that nothing explains and that pass through the same part: too many
 
 The decoder blames nobody while good samples of a part speak against it, so an intermittent fault looks like dips. Of
 dips it is known that they fall anywhere: of N samples K are slow, n of the N pass through a part, and k of the K do so
-by chance with the upper tail of the hypergeometric distribution. Below 5 % for all parts together (Bonferroni) they
-are not transient.
+by chance with the upper tail of the hypergeometric distribution. Below 5 % for all parts of all planes together
+(Bonferroni) they are not transient: eight rails without a fault would else be eight times as often in doubt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.samples import UNKNOWN, Bools, Ints
 
 LEVEL = 0.05
-"""The chance that any part is named where slow samples fall anywhere (a choice)."""
+"""The chance that any part of any plane is named where slow samples fall anywhere (a choice)."""
 
 _LEAST = 2  # slow samples that share a part
 _PARTS_MOST = 4
@@ -34,10 +34,14 @@ class Shared:
     through: int
 
 
-def shared_parts(fitted: Fitted, odd: Bools) -> tuple[Shared, ...]:
-    """The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only."""
+def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[Shared, ...]:
+    """
+    The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only.
+
+    *planes* is how many are looked at for one verdict, this one among them.
+    """
     components, left = fitted.components, odd.copy()
-    parts = len(set(components.part.tolist()))
+    looked_at = len(set(components.part.tolist())) * planes
     through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
     found: list[Shared] = []
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
@@ -48,7 +52,7 @@ def shared_parts(fitted: Fitted, odd: Bools) -> tuple[Shared, ...]:
         }
         # Of equally unlikely ones the whole part before its directions, which come after it.
         best = min(chances, key=lambda c: (chances[c], c), default=UNKNOWN)
-        if best == UNKNOWN or chances[best] * parts > LEVEL:
+        if best == UNKNOWN or chances[best] * looked_at > LEVEL:
             break
         mine = left & (components.paths == best).any(axis=1)
         found.append(Shared(components.names[best], np.flatnonzero(mine), int(through[best])))

@@ -114,7 +114,7 @@ def _places(columns: Sequence[Label]) -> tuple[list[float], float]:
         before = group
         places.append(x)
         x += _CELL
-    return places, max(x + 10, 320)
+    return places, max(x + 10, start + 7 * len(before[0]) + 4, 320)  # the last name must fit, too
 
 
 def _heads(columns: Sequence[Label], places: Sequence[float], height: float) -> Iterator[Markup]:

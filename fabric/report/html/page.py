@@ -17,6 +17,7 @@ from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, number
+from fabric.report.decision import ShownDecision
 from fabric.report.html import (
     configurations,
     fabric_map,
@@ -35,6 +36,7 @@ from fabric.report.html import (
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.meaning import meaning
+from fabric.report.rounds_run import rounds_not_run
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
 from fabric.report.training_text import impact_line, is_known
@@ -46,14 +48,17 @@ _MOST_TREES = 6
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
 _NAMED = 2
+_NOTE = "note: "
+"""With this a reason begins that made nothing fail."""
 
 
-def page(run: ShownRun) -> str:
-    """report.html of one run."""
+def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
+    """report.html of one run; *decision*: of a post-repair validation, whether the host may return."""
     normal = medians(run)
     script, found = _file("report.js"), heat.heat_map(run, normal)
     content = {
         **_words(run),
+        "decision": decision,
         "suspects": _suspects(run, found),
         "trees": _trees(run),
         "heat": _heat(run, found),
@@ -125,7 +130,9 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "took": duration_text(judged.elapsed_s),
         "counts": counts(verdict),
         "probes": f"{len(verdict.probes):,}",
-        "reasons": verdict.reasons,
+        "reasons": [one for one in verdict.reasons if not one.startswith(_NOTE)],
+        "notes": [one.removeprefix(_NOTE) for one in verdict.reasons if one.startswith(_NOTE)],
+        "rounds_not_run": rounds_not_run(run),
         "exit_code": exit_code(verdict),
         "training": impact_line(verdict.training) if verdict.training else "",
         "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
@@ -168,17 +175,24 @@ def _on_purpose(verdict: Verdict) -> str:
     return "; ".join(said)
 
 
-def _suspects(run: ShownRun, found: heat.HeatMap) -> list[tuple[Suspect, Markup | None]]:
+def _suspects(run: ShownRun, found: heat.HeatMap) -> list[tuple[Suspect, Markup | None, str]]:
     """Each with its evidence: numbers against peers, or, where nothing was measured, the map of its hosts."""
     shown = run.judged.verdict.suspects[:MOST_SUSPECTS]
     rows = [row for one in shown for probe in one.probes if (row := run.row_of.get(probe)) is not None]
     measured = strip.elsewhere(rows, run) if rows else {}
-    return [(one, strip.evidence(one, run, measured) or _map_of(one, found)) for one in shown]
+    evidence = [(one, strip.evidence(one, run, measured)) for one in shown]
+    return [(one, picture, "") if picture else (one, *_map_of(one, found)) for one, picture in evidence]
 
 
-def _map_of(suspect: Suspect, found: heat.HeatMap) -> Markup | None:
+def _map_of(suspect: Suspect, found: heat.HeatMap) -> tuple[Markup | None, str]:
+    """The picture, and what it is: colours alone would look like evidence where nothing was slow."""
     hosts = [host for host in suspect.hosts[:4] if host in found.cells]
-    return heat.draw(found, hosts, f"what {fold(hosts)} measured") if hosts else None
+    if not hosts:
+        return None, ""
+    said = f"What {fold(hosts)} measured alone, in the colours of Hosts and their parts"
+    clean = all(cell.outcome is Outcome.PASS for host in hosts for cell in found.cells[host].values())
+    words = f"{said}: all of it passed. The evidence is in the lines above." if clean else f"{said}."
+    return heat.draw(found, hosts, f"what {fold(hosts)} measured"), words
 
 
 def _trees(run: ShownRun) -> dict[str, Markup]:

@@ -1,17 +1,18 @@
-"""Host x host: what two hosts reach together, and whether a row (one host) or a cell (one pair) is what is low."""
+"""Host x host: what two hosts reach together, with the low pairs ringed that a suspected cable or switch explains."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
+from fabric.report.html.pair_patterns import Explained, Pair, explained, patterns
 from fabric.report.html.shares import colour_class
-from fabric.report.html.svg import mark, picture, rect, tag, text
+from fabric.report.html.svg import dot, mark, picture, rect, tag, text
 from fabric.report.shown_run import Row, ShownRun
 
 LOW = 0.95
@@ -22,17 +23,20 @@ _LEFT, _TOP = 90.0, 90.0
 _RIGHT = 52.0  # the last name leans out
 _MOST_NAMES = 48
 
-Pair = tuple[str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class PairMatrix:
-    """Of one kind in one phase: each pair's share of the median of all pairs, and its worst outcome."""
+    """
+    Of one kind in one phase: each pair's share of the median of all pairs, and its worst outcome.
+
+    *explained*: the low pairs that have one cause, a suspected part of the network.
+    """
 
     name: str
     hosts: tuple[str, ...]
     shares: Mapping[Pair, tuple[float | None, Outcome]]
     patterns: tuple[str, ...]
+    explained: tuple[Explained, ...] = ()
 
 
 def pair_matrices(run: ShownRun) -> list[PairMatrix]:
@@ -71,30 +75,22 @@ def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
     taking_part = {host for pair in values for host in pair}
     hosts = tuple(host for host in run.judged.scenario.hosts if host in taking_part)
     shares = {pair: _folded(members, normal) for pair, members in values.items()}
-    return PairMatrix(name, hosts, shares, tuple(_patterns(shares)))
+    low = {pair: found for pair, members in values.items() if (found := _low(members, normal))}
+    causes = explained(low, run.judged.verdict.suspects, run.inventory.topology)
+    return PairMatrix(name, hosts, shares, patterns(shares, low.keys(), causes), causes)
+
+
+def _low(rows: Sequence[Row], normal: float | None) -> list[Row]:
+    """The rows of a pair that are below the median by more than noise."""
+    if not normal:
+        return []
+    return [row for row in rows if row.verdict.value_gbps is not None and row.verdict.value_gbps / normal < LOW]
 
 
 def _folded(rows: Sequence[Row], normal: float | None) -> tuple[float | None, Outcome]:
     found = [row.verdict.value_gbps for row in rows if row.verdict.value_gbps is not None]
     outcome = max((row.verdict.outcome for row in rows), key=lambda one: one.rank)
     return (min(found) / normal if found and normal else None), outcome
-
-
-def _patterns(shares: Mapping[Pair, tuple[float | None, Outcome]]) -> list[str]:
-    """Rows first: a host that is low with all of at least two partners; then the pairs that no such host explains."""
-    by_host: dict[str, list[bool]] = {}
-    for pair, (share, _) in shares.items():
-        for host in pair:
-            if share is not None:
-                by_host.setdefault(host, []).append(share < LOW)
-    rows = {host for host, low in by_host.items() if len(low) > 1 and all(low)}
-    cells = [
-        pair for pair, (share, _) in shares.items() if share is not None and share < LOW and not rows.intersection(pair)
-    ]
-    said = [f"row: {host} is low with each of its {len(by_host[host])} partners" for host in sorted(rows)]
-    said += [f"cell: {a} with {b} is low" for a, b in cells]
-    rest = len(said) - 8
-    return said if rest <= 0 else [*said[:8], f"and {rest} more"]
 
 
 def draw(matrix: PairMatrix) -> Markup:
@@ -119,7 +115,18 @@ def draw(matrix: PairMatrix) -> Markup:
             parts.append(rect(x, y, size, size, colour_class(share), f"{a} and {b}: {said}, {outcome.name}"))
             if outcome is not Outcome.PASS:
                 parts.append(mark(x + cell / 2, y + cell / 2, max(min(cell * 0.6, 9), 5), outcome.value))
+    parts += _rings(matrix, place, cell)
     return picture(_LEFT + side + _RIGHT, _TOP + side + 12, parts, f"pairs of hosts, {matrix.name}")
+
+
+def _rings(matrix: PairMatrix, place: Mapping[str, int], cell: float) -> Iterator[Markup]:
+    """Around the pairs of each suspect, on both sides of the diagonal."""
+    for one in matrix.explained:
+        said = f"over {one.component}, suspect {one.number}"
+        for a, b in one.pairs:
+            for first, second in ((a, b), (b, a)):
+                x, y = _LEFT + (place[first] + 0.5) * cell, _TOP + (place[second] + 0.5) * cell
+                yield dot(x, y, max(cell * 0.7, 6.0), "ring", f"{a} and {b}: {said}")
 
 
 def _turned(label: Markup, x: float, y: float) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
 
 from fabric.report.shown_run import Row, ShownRun
@@ -23,12 +23,31 @@ def label_of(row: Row) -> Label:
 
 
 def medians(run: ShownRun) -> Mapping[Label, float]:
-    """The median over all hosts of each measurement that one host makes alone, Gb/s; only with enough peers."""
-    found: dict[Label, list[float]] = {}
+    """The median over all hosts of each measurement that one host makes alone, Gb/s; only with enough hosts."""
+    found: dict[Label, list[tuple[str, float]]] = {}
     for row in run.rows:
-        if len(row.probe.hosts) == 1 and row.verdict.value_gbps is not None:
-            found.setdefault(label_of(row), []).append(row.verdict.value_gbps)
-    return {label: median(values) for label, values in found.items() if len(values) >= FEWEST}
+        value = row.verdict.value_gbps
+        if len(row.probe.hosts) == 1 and value is not None:
+            found.setdefault(label_of(row), []).append((row.probe.hosts[0], value))
+    usual = {label: over_hosts(values) for label, values in found.items()}
+    return {label: middle for label, middle in usual.items() if middle is not None}
+
+
+def over_hosts(values: Sequence[tuple[Hashable, float]]) -> float | None:
+    """
+    The median of the hosts' own medians, of (host, value); None with fewer than FEWEST hosts.
+
+    Over all values a bad host that is measured again and again would become what is normal.
+    """
+    hosts = len({host for host, _ in values})
+    if hosts < FEWEST:
+        return None
+    if hosts == len(values):
+        return median(value for _, value in values)
+    several: dict[Hashable, list[float]] = {}
+    for host, value in values:
+        several.setdefault(host, []).append(value)
+    return median(median(own) for own in several.values())
 
 
 def share_of(row: Row, normal: Mapping[Label, float], label: Label | None = None) -> float | None:

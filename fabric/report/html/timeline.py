@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fabric.model.probe import ProbeResult
-from fabric.model.scenario import Where
 from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
 from fabric.report.change_words import what
 from fabric.report.html import timeline_samples
+from fabric.report.html.follow_up_rounds import TargetedRounds
 from fabric.report.html.scale import Scale, x_axis, y_axis
-from fabric.report.html.svg import line, path, picture, rect, tag, text
-from fabric.report.shown_run import Row, ShownRun
+from fabric.report.html.svg import dot, line, path, picture, rect, tag, text
+from fabric.report.html.timeline_levels import Level, levels
+from fabric.report.shown_run import ShownRun
 
 _WIDTH, _LEFT, _TOP, _BAND = 1080.0, 150.0, 64.0, 14.0
 _MOST_SAMPLES = 2500
@@ -25,57 +24,6 @@ _MOST_BANDS = 14
 _LONGEST_LABEL = 34
 _LETTER = 5.2  # pixels of one letter of a tiny label
 _HOURS_FROM_S = 7200.0
-
-
-class Level(NamedTuple):
-    """
-    One probe: its share of what its own key has without a fault (median), seconds of the run's clock.
-
-    A tuple: 300,000 of them are made in a third of the time.
-    """
-
-    began_s: float
-    ended_s: float
-    share: float | None
-
-
-_Key = tuple[str, str, tuple[str, ...], Where]
-_PeerKey = tuple[str, str, Where]
-
-
-def levels(run: ShownRun) -> list[Level]:
-    """
-    Every probe that ran; share None where nothing was measured.
-
-    The reference is the median of the same probe with the same matrix values in phases without a fault, else in all
-    phases; of one that was measured once, the median of its peers on other hosts.
-    """
-    faulty = {result.change.phase for result in run.judged.verdict.changes if result.change.is_fault}
-    wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
-    good: dict[_Key, list[float]] = {}
-    every: dict[_Key, list[float]] = {}
-    peers: dict[_PeerKey, list[float]] = {}
-    ran: list[tuple[ProbeResult, _Key, _PeerKey, float | None]] = []
-    for row in run.rows:
-        probe, result = row.probe, row.result
-        if result is None or result.attempt == 0:
-            continue
-        value, where, series = _value(row), wheres.get(probe.phase, ()), row.series
-        key = (probe.kind, series, probe.hosts, where)
-        peer = (probe.kind, series if len(probe.hosts) == 1 else "", where)
-        ran.append((result, key, peer, value))
-        if value is not None and probe.phase in faulty:
-            every.setdefault(key, []).append(value)
-        elif value is not None:
-            good.setdefault(key, []).append(value)
-            peers.setdefault(peer, []).append(value)
-    usual = {peer: median(found) for peer, found in peers.items()}
-    found = []
-    for result, key, peer, value in ran:
-        own = good.get(key) or every.get(key) or ()
-        normal = median(own) if len(own) > 1 else usual.get(peer, own[0] if own else None)
-        found.append(Level(result.started_s, result.ended_s, _share(value, normal)))
-    return found
 
 
 def draw(run: ShownRun) -> Markup | None:
@@ -107,30 +55,21 @@ def draw(run: ShownRun) -> Markup | None:
 
 def caption(run: ShownRun) -> str:
     """What the picture leaves out, and what its 1 is."""
-    number = sum(1 for row in run.rows if row.result is not None and row.result.attempt > 0)
+    ran = [row.probe for row in run.rows if row.result is not None and row.result.attempt > 0]
+    rounds = TargetedRounds(run)
+    number, targeted = len(ran), sum(map(rounds.has, ran))
     said = "each line is one probe" if number <= _MOST_SAMPLES else "least, median and most of all probes that ran then"
+    if number > _MOST_SAMPLES and targeted:
+        said += f"; the median line leaves out {targeted:,} of targeted rounds, which look where something is slow"
     clock = "simulated time" if run.simulated else "the run's own clock"
     faulty = {result.change.phase for result in run.judged.verdict.changes if result.change.is_fault}
     if all(phase.name in faulty for phase in run.judged.scenario.phases):
         one = "no phase was without a fault: 1 is the median of the same probe in all phases"
     else:
-        one = "1 is the median of the same probe without a fault, or of its peers on other hosts"
+        one = (
+            "1 is what the same probe gives on other hosts or without a fault; where there is neither, what is required"
+        )
     return f"{number:,} probes, {said}; {clock}; {one}"
-
-
-def _value(row: Row) -> float | None:
-    """Of the largest size the lower number, as limits are judged."""
-    result = row.result
-    if result is None or result.outcome is not None or not result.measurements:
-        return None
-    if len(result.measurements) == 1:
-        return result.measurements[0].value
-    largest = max(m.size_bytes or 0 for m in result.measurements)
-    return min(m.value for m in result.measurements if (m.size_bytes or 0) == largest)
-
-
-def _share(value: float | None, normal: float | None) -> float | None:
-    return value / normal if value is not None and normal else None
 
 
 Band = tuple[str, float, float, bool]
@@ -213,18 +152,27 @@ def _samples(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
 
 
 def _binned(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
-    """Too many to draw each: per slice of time the least, the median and the most."""
+    """
+    Too many to draw each: per slice of time the least and the most of all, and the median of each phase.
+
+    Targeted rounds have no median: theirs falls because good hosts are no longer measured, not because they got worse.
+    """
     width = (x.high - x.low) / _BINS
-    bins: Mapping[int, list[float]] = {}
-    gathered: dict[int, list[float]] = {}
-    for _, ended_s, share in found:
-        if share is not None:
-            gathered.setdefault(int((ended_s - x.low) / width), []).append(share)
-    bins = dict(sorted(gathered.items()))
-    at = {number: x(x.low + (number + 0.5) * width) for number in bins}
-    for number, shares in bins.items():
-        yield line(at[number], y(min(shares)), at[number], y(max(shares)), "spread")
-    yield path([(at[number], y(median(shares))) for number, shares in bins.items()], "series c0")
+    every: dict[int, list[float]] = {}
+    by_phase: dict[int, dict[int, list[float]]] = {}
+    for _, ended_s, share, number in found:
+        if share is None:
+            continue
+        slot = int((ended_s - x.low) / width)
+        every.setdefault(slot, []).append(share)
+        if number >= 0:
+            by_phase.setdefault(number, {}).setdefault(slot, []).append(share)
+    for slot, shares in sorted(every.items()):
+        at = x(x.low + (slot + 0.5) * width)
+        yield line(at, y(min(shares)), at, y(max(shares)), "spread")
+    for slots in by_phase.values():
+        points = [(x(x.low + (slot + 0.5) * width), y(median(shares))) for slot, shares in sorted(slots.items())]
+        yield path(points, "series c0") if len(points) > 1 else dot(*points[0], 1.5, "point c0")
 
 
 def _seen(verdict: Verdict, x: Scale, top: float, bottom: float) -> Iterator[Markup]:

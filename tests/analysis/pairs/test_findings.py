@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from fabric.analysis.pairs.findings import suspects_of
+from fabric.analysis.pairs.findings import likelier, suspects_of
 from fabric.analysis.pairs.fitted import fit
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
 
@@ -105,3 +106,44 @@ def test_a_rival_is_named_once_whatever_its_directions():
     (found,) = suspects_of(fit(fewer), "")
     assert sorted((found.component, *found.ambiguous_with)) == ["leaf1--spine0", "leaf2--spine0"]
     assert 0.45 < found.confidence <= 0.5
+
+
+def test_a_direction_does_not_count_what_another_suspect_makes_slow():
+    """Leaf 1 sends slowly over spine 0; host 9 is slow to everybody, and some of its samples cross the same uplink."""
+
+    def slow(a, b, la, lb, s):
+        return 0.3 if 9 in (a, b) or (la == 1 and lb != 1 and s == 0) else 0.0
+
+    samples = measured(slow, one_way=True)
+    of_it = (samples.via == 0) & ((samples.leaf[samples.a] == 1) | (samples.leaf[samples.b] == 1))
+    with_9 = (samples.a == 9) | (samples.b == 9)
+    both = {found.component: found for found in suspects_of(fit(samples), "")}
+    assert set(both) == {"h9", "leaf1--spine0"}
+    link = both["leaf1--spine0"]
+    up = of_it & (samples.leaf[samples.a] == 1)
+    assert int((up & with_9).sum()) == 2
+    assert "by direction: leaf1->spine0 22 of 22 slow, spine0->leaf1 0 of 22 slow" in link.evidence
+    assert any(line.startswith("22 of 22 samples through it") for line in link.evidence)
+    assert "2 more samples through it are as slow because of other suspects" in link.evidence
+
+
+def test_what_another_suspect_takes_less_of_still_counts():
+    """Every sample of host 9 crosses a part that is slower than good, and host 9 is slower still."""
+    samples = measured(lambda a, b, la, lb, s: 0.5 if 9 in (a, b) else 0.1 * (2 in (la, lb)))
+    both = {found.component: found for found in suspects_of(fit(samples), "")}
+    assert set(both) == {"h9", "leaf2"}
+    assert any(line.startswith("15 of 15 samples through it") for line in both["h9"].evidence)
+
+
+@pytest.mark.parametrize(
+    ("margin", "said"),
+    [
+        (7.0, "about 1,100 times likelier than the next explanation (margin 7.0 nats)"),
+        (1.0, "about 3 times likelier than the next explanation (margin 1.0 nats)"),
+        (0.1, "hardly likelier than the next explanation (margin 0.1 nats)"),
+        (250.0, "more than 1,000,000 times likelier than the next explanation (margin 250.0 nats)"),
+        (-0.2, "hardly likelier than the next explanation (margin -0.2 nats)"),
+    ],
+)
+def test_a_lead_is_said_as_odds(margin, said):
+    assert likelier(margin) == said

@@ -57,6 +57,7 @@
     ["required", limitOf, function (row) { var v = limitOf(row); return v === v ? v.toLocaleString("en") + " Gb/s" : ""; }],
     ["of normal", shareOf, function (row) { var v = shareOf(row); return v === v ? Math.round(v * 100) + " %" : ""; }]
   ];
+  var VALUE = 7; // without a number its reason takes the columns from here on
   var NUMERIC = { size: 1, value: 1, required: 1, "of normal": 1 };
   var PAGE = 100, shown = new Uint32Array(0), page = 0, sorted = -1, upward = true;
 
@@ -128,10 +129,12 @@
     for (var i = page * PAGE; i < Math.min(shown.length, (page + 1) * PAGE); i++) {
       var row = shown[i], line = document.createElement("tr");
       COLUMNS.forEach(function (column, index) {
+        if (index > VALUE && !measured(row)) return;
         var text = (column[2] || column[1])(row);
         var made = cell("td", index ? text : "", NUMERIC[column[0]] && measured(row) ? "n" : "");
         if (text.length > 30) made.title = text;
         if (!index) made.appendChild(cell("span", text, "badge o-" + text.toLowerCase()));
+        if (index === VALUE && !measured(row)) made.colSpan = COLUMNS.length - VALUE;
         line.appendChild(made);
       });
       body.appendChild(line);

@@ -1,0 +1,85 @@
+"""A low uplink is one cause, not a finding for each pair that crosses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import Suspect
+from fabric.report.html import pair_patterns, pairs, timeline
+from fabric.report.html.follow_up_rounds import TargetedRounds
+from fabric.report.html.timeline_levels import levels
+from fabric.report.shown_run import ShownRun
+from tests.report.shown import run_of
+
+
+@pytest.fixture(scope="module")
+def uplink_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
+    """64 hosts, one uplink of a leaf slow."""
+    results = tmp_path_factory.mktemp("uplink")
+    faults = ("su1-leaf6--spine03:slow=0.6",)
+    return app.reopened(run_of(results, scenario="localise", hosts=None, faults=faults))
+
+
+@pytest.fixture(scope="module")
+def leaf_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
+    """64 hosts, one leaf slow: more bad probes than a suspect names."""
+    results = tmp_path_factory.mktemp("leaf")
+    return app.reopened(run_of(results, scenario="localise", hosts=None, faults=("su1-leaf6:slow=0.6",)))
+
+
+def test_low_pairs_over_a_suspected_uplink_are_one_pattern_and_ringed(uplink_run: ShownRun) -> None:
+    (matrix,) = pairs.pair_matrices(uplink_run)
+    low = [pair for pair, (share, _) in matrix.shares.items() if share is not None and share < pairs.LOW]
+    assert len(low) > 2
+    assert matrix.patterns == (f"ringed: {len(low)} low pairs have one cause, suspect 1, su1-leaf6--spine03",)
+    assert str(pairs.draw(matrix)).count('class="ring"') == 2 * len(low)
+
+
+def test_a_leaf_explains_more_pairs_than_it_names_probes(leaf_run: ShownRun) -> None:
+    (matrix,) = pairs.pair_matrices(leaf_run)
+    (one,) = matrix.explained
+    assert one.component == "su1-leaf6"
+    assert len(one.pairs) > 20
+    assert len(matrix.patterns) == 1
+
+
+def test_without_a_suspect_a_low_pair_is_a_cell_and_a_low_host_a_row() -> None:
+    shares = {
+        ("a", "b"): (0.6, Outcome.FAIL),
+        ("a", "c"): (0.6, Outcome.FAIL),
+        ("c", "d"): (0.6, Outcome.FAIL),
+        ("b", "c"): (1.0, Outcome.PASS),
+        ("d", "b"): (1.0, Outcome.PASS),
+    }
+    low = {pair for pair, (share, _) in shares.items() if share < pairs.LOW}
+    said = pair_patterns.patterns(shares, low, ())
+    assert said == ("row: a is low with each of its 2 partners", "cell: c with d is low")
+
+
+def test_a_suspect_with_a_host_of_its_own_is_no_part_of_the_network(uplink_run: ShownRun) -> None:
+    rows = [row for row in uplink_run.rows if row.verdict.outcome is Outcome.FAIL]
+    low = {(row.probe.hosts[0], row.probe.hosts[1]): [row] for row in rows}
+    ids = tuple(row.probe.probe_id for row in rows)
+    own = Suspect("gpu018/mlx5_6", "rnic", Outcome.FAIL, 0.9, (), hosts=("gpu018",), probes=ids)
+    assert pair_patterns.explained(low, (own,), uplink_run.inventory.topology) == ()
+
+
+def test_targeted_rounds_are_not_in_the_median_line(uplink_run: ShownRun) -> None:
+    """Else it falls at the end of the run, where only what is slow is measured."""
+    targeted = TargetedRounds(uplink_run)
+    followed = [row for row in uplink_run.rows if targeted.has(row.probe)]
+    assert followed
+    assert all(int(str(row.probe.params["round"])) >= 3 for row in followed)
+    tests = [row for row in uplink_run.rows if row.probe.kind == "pairwise"]
+    assert len(tests) - len(followed) == 768
+    found = levels(uplink_run)
+    assert sum(level.line < 0 for level in found) == len(followed)
+    assert f"leaves out {len(followed)} of targeted rounds" in timeline.caption(uplink_run)
+
+
+def test_each_phase_has_a_median_line_of_its_own(uplink_run: ShownRun, tmp_path: Path) -> None:
+    assert str(timeline.draw(uplink_run)).count('class="series c0"') == len(uplink_run.judged.scenario.phases)

@@ -1,0 +1,91 @@
+"""Whole runs on the mock: what is named when a part goes bad in the middle of the rounds of a soak."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fabric import app
+from fabric.model.inventory import Fault, TimedFault
+from fabric.model.judged_run import JudgedRun
+from fabric.model.outcome import Outcome
+from tests.report.shown import ROOT
+from tests.scenario.test_left_out import Acts, run
+
+SCENARIO = """\
+name: soak
+inventory: {inventory}
+hosts: gpu[001-008]
+sample: {{every: 10s}}
+judge: {{zero_growth: [link_downed]}}
+phases:
+  - name: self-check
+    probes: [loopback]
+  - name: soak
+    needs: [self-check]
+    for: {lasts_s}s
+    probes:
+      - tor_all_reduce: {{sizes: [8G]}}
+      - pairwise: {{rounds: 2, duration: 10s}}
+"""
+FOREVER_S = 1e9
+
+
+def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
+    """So many rounds on eight hosts under one leaf a rail; the faults come after a third of the time."""
+    path = folder / "soak.yaml"
+    inventory = ROOT / "inventory" / "pod-64.yaml"
+    path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
+    plan = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan
+    before_s = replace(plan, phases=plan.phases[:1]).duration_s
+    once_s = plan.duration_s - before_s
+    path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * rounds) + rounds))
+    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    begin_s = before_s + once_s * rounds / 3
+    timed = tuple(TimedFault(begin_s, FOREVER_S, fault) for fault in faults)
+    asked = replace(asked, inventory=replace(asked.inventory, mock=replace(asked.inventory.mock, timed_faults=timed)))
+    return run(folder, asked, Acts())
+
+
+ROUNDS = (5, 12)
+"""Few rounds are judged by their limits alone; from eight on parts have a course over time as well."""
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize(("kind", "factor"), [("slow", 0.6), ("broken", 1.0)])
+def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
+    tmp_path: Path, rounds: int, kind: str, factor: float
+) -> None:
+    verdict = soaked(tmp_path, rounds, Fault("su0-leaf3", kind, factor)).verdict
+    (one,) = verdict.suspects
+    assert (one.component, one.kind, one.outcome) == ("su0-leaf3", "leaf", Outcome.FAIL)
+    assert one.hosts == tuple(f"gpu00{number}" for number in range(1, 9))
+    assert any("bad from between" in line and "of 8 RNICs" in line for line in one.evidence)
+    bad = {part.component for part in verdict.components if part.outcome is Outcome.FAIL}
+    assert bad == {"su0-leaf3"}
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: Path, rounds: int) -> None:
+    (one,) = soaked(tmp_path, rounds, Fault("gpu003/pcie1", "slow", 0.6)).verdict.suspects
+    assert (one.component, one.kind, one.hosts) == ("gpu003/pcie1", "pcie_switch", ("gpu003",))
+    assert "loopback" in one.next_step
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_an_rnic_that_becomes_slow_is_listed_once_and_not_cleared_by_its_old_loopback(
+    tmp_path: Path, rounds: int
+) -> None:
+    (one,) = soaked(tmp_path, rounds, Fault("gpu003/mlx5_2", "slow", 0.5)).verdict.suspects
+    assert one.component == "gpu003/mlx5_2"
+    assert one.ambiguous_with == ("gpu003/mlx5_2:port",)
+    assert "before it became bad" in one.evidence[0]
+    assert not any("reaches 100%" in line for line in one.evidence)
+
+
+def test_a_spine_that_breaks_unseen_leaves_a_note_that_nobody_looked(tmp_path: Path) -> None:
+    verdict = soaked(tmp_path, 3, Fault("spine02", "broken")).verdict
+    assert not verdict.suspects
+    assert any("cables between switches" in line and "never looked at" in line for line in verdict.reasons)
