@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import median
 
+from fabric.analysis.host_level import levels
 from fabric.analysis.keys import floor_of
 from fabric.analysis.peers import LEAST_SPREAD, Peers, peers_of
-from fabric.analysis.sequential import Answer, Standing, above, noise_of, own_noise, standing
+from fabric.analysis.sequential import IMPORTANT, Answer, Standing, above, noise_of, own_noise, standing
 from fabric.analysis.series import MEDIAN_EFFICIENCY, Series, SeriesName
 from fabric.model.recorded import Recorded
 from fabric.model.repetition import MOST_SAMPLES, REPEATED_KINDS
@@ -59,11 +60,14 @@ class Standings:
             # Peers share their noise; a series without any has its own.
             classes.setdefault(name if one.group is None else one.group, []).append(one)
         self._peers: dict[int, Peers | None] = {}
+        self._level: dict[int, float] = {}  # of its host, of series that lie below their peers with it
         for members in classes.values():
             noise, peers = noise_of(one.values for one in members), _peers(members)
             for one in members:
                 one.noise = noise
                 self._peers[id(one)] = peers
+            if peers is not None:
+                self._level |= _levels(members, peers)
         self.names = frozenset(
             name for name, one in self.series.items() if one.noise is not None and len(one.values) > 1
         )
@@ -118,9 +122,10 @@ class Standings:
 
     def _normals(self, one: Series) -> Iterator[tuple[float, str, bool]]:
         """What is normal for a series, against what that is in words, and whether it was recorded."""
-        peers = self._peers[id(one)]
+        peers, level = self._peers[id(one)], self._level.get(id(one), 1.0)
+        less = f" less the {1 - level:.1%} that its whole host lacks" if level < 1.0 else ""
         if peers is not None:
-            yield peers.median_gbps, f"the median of {peers.n} peers", False
+            yield level * peers.median_gbps, f"the median of {peers.n} peers{less}", False
         recorded = self._record_of(one)
         if recorded is not None and known_well(recorded, floor_of(one.probe.kind)):
             yield recorded.median_gbps, f"the recorded median of {recorded.n} samples", True
@@ -133,10 +138,22 @@ def _peers(members: Sequence[Series]) -> Peers | None:
     Later ones were asked for because the first were low. Whoever was lucky at first has no others, and the median over
     all samples would be half a percent too high at a CV of 2 %.
     """
-    if members[0].group is None:
-        return None
+    return None if members[0].group is None else peers_of(_early(members))
+
+
+def _early(members: Sequence[Series]) -> list[float]:
     count = min(len(one.values) for one in members)
-    return peers_of([median(one.values[:count]) for one in members])
+    return [median(one.values[:count]) for one in members]
+
+
+def _levels(members: Sequence[Series], peers: Peers) -> dict[int, float]:
+    """By the identity of a series, of those inside one host."""
+    by_host: dict[str, list[float]] = {}
+    for one, value in zip(members, _early(members), strict=True):
+        if len(one.probe.hosts) == 1:
+            by_host.setdefault(one.probe.hosts[0], []).append(value)
+    found = levels(by_host, peers, excused=IMPORTANT * floor_of(members[0].probe.kind))
+    return {id(one): found[host] for one in members if (host := one.probe.hosts[0]) in found}
 
 
 def known_well(recorded: Recorded, loss: float) -> bool:
