@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fabric.config.wording import nearest
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
 from fabric.store.runs_index import runs_index
@@ -24,7 +26,7 @@ CREATE TEMP TABLE bad AS
   FROM (SELECT path, unnest(not_passed) AS probe FROM verdicts);
 CREATE TEMP TABLE suspected AS
   SELECT path, suspect.component AS component, suspect.kind AS kind, suspect.outcome AS outcome,
-         unnest(suspect.hosts) AS host
+         unnest(CASE WHEN len(suspect.hosts) = 0 THEN [NULL] ELSE suspect.hosts END) AS host
   FROM (SELECT path, unnest(suspects) AS suspect FROM verdicts);
 """
 
@@ -58,8 +60,9 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     """
     Every run below *results* (none older than *days*), oldest first, with the signals of each host.
 
-    *component*: a host or a part of it (``gpu003/mlx5_2``): then each run says what it found of that. Raises
-    ConfigError when there are no runs, or when no run knows the component; StoreError when a file cannot be read.
+    *component*: a host, a part of it (``gpu003/mlx5_2``), or a part of the network (``su0-leaf3--spine02``): then each
+    run says what it found of that; of a part of the network only runs that suspected it are known. Raises ConfigError
+    when there are no runs, or when no run knows the component; StoreError when a file cannot be read.
     """
     paths = _directories(results.resolve(), days)
     if not paths:
@@ -72,12 +75,12 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     try:
         with runs_index(results.resolve(), whole) as database:
             database.execute(_TABLES)
-            runs = _runs(database, component)
             signals = _signals(database)
+            if component is not None:
+                _refuse_unknown(database, component, [one.host for one in signals], results)
+            runs = _runs(database, component)
     except duckdb.Error as exc:
         raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
-    if component is not None and not any(one.host == component.partition("/")[0] for one in signals):
-        raise ConfigError([Problem(component, 0, f"no run below {results} has such a host")])
     return History(component, tuple(runs), tuple(signals), len(paths) - len(whole), len(paths))
 
 
@@ -90,14 +93,19 @@ def _directories(results: Path, days: int | None) -> list[Path]:
 
 def _runs(database: DuckDBPyConnection, component: str | None) -> list[RunLine]:
     host = component.partition("/")[0] if component else None
-    where = "WHERE EXISTS (SELECT 1 FROM taking_part t WHERE t.path = v.path AND t.host = $host)" if host else ""
+    where = (
+        """WHERE EXISTS (SELECT 1 FROM taking_part t WHERE t.path = v.path AND t.host = $host)
+        OR EXISTS (SELECT 1 FROM suspected s WHERE s.path = v.path AND s.component = $host)"""
+        if host
+        else ""
+    )
     rows = database.execute(
         f"""SELECT v.path, v.run_id, v.scenario, v.backend, v.outcome, len(v.hosts)
         FROM verdicts v {where} ORDER BY v.run_id, v.path""",
         {"host": host} if host else {},
     ).fetchall()
     failed = _by_path(database, "SELECT path, probe_id FROM bad WHERE outcome = 'fail'", host)
-    suspected = _by_path(database, "SELECT path, component FROM suspected WHERE true", host)
+    suspected = _by_path(database, "SELECT path, component FROM suspected WHERE true", host, or_named=True)
     shares = _shares(database, component) if component else {}
     part = component.partition("/")[2] if component else ""
     return [
@@ -108,32 +116,60 @@ def _runs(database: DuckDBPyConnection, component: str | None) -> list[RunLine]:
             outcome,
             hosts,
             shares.get(path),
-            sum(_names(probe, part) for probe in dict.fromkeys(failed.get(path, ()))),
+            sum(_names(probe, part.partition(":")[0]) for probe in dict.fromkeys(failed.get(path, ()))),
             tuple(name for name in dict.fromkeys(suspected.get(path, ())) if _names(name, part)),
         )
         for path, run_id, scenario, backend, outcome, hosts in rows
     ]
 
 
+def _refuse_unknown(database: DuckDBPyConnection, component: str, hosts: Sequence[str], results: Path) -> None:
+    """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
+    suspects = [row[0] for row in database.execute("SELECT DISTINCT component FROM suspected").fetchall()]
+    host, _, part = component.partition("/")
+    if component in suspects:
+        return
+    if host not in hosts:
+        hint = nearest(component, [*hosts, *suspects])
+        text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
+        raise ConfigError([Problem(component, 0, text)])
+    if not part:
+        return
+    own = {"host": host}
+    named = database.execute(
+        "SELECT DISTINCT name FROM part_share SEMI JOIN wanted USING (path) WHERE host = $host", own
+    )
+    texts = [row[0] for row in named.fetchall()] + [
+        one.partition("/")[2] for one in suspects if one.partition("/")[0] == host
+    ]
+    failed = database.execute("SELECT DISTINCT probe_id FROM bad WHERE host = $host", own).fetchall()
+    texts += [row[0].rpartition("/")[2] for row in failed]
+    if not any(_names(text, part.partition(":")[0]) for text in texts):
+        words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
+        hint = nearest(part, sorted(words))
+        raise ConfigError([Problem(component, 0, f"no run below {results} says anything of that part{hint}")])
+
+
 def _names(text: str, part: str) -> bool:
     """Whether a probe's id or a component names the part as a whole word: mlx5_1 is not in mlx5_10."""
-    import re
-
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _by_path(database: DuckDBPyConnection, query: str, host: str | None) -> dict[str, list[str]]:
+def _by_path(
+    database: DuckDBPyConnection, query: str, host: str | None, *, or_named: bool = False
+) -> dict[str, list[str]]:
+    """*or_named*: also what is called so itself, as a cable between switches is."""
     found: dict[str, list[str]] = {}
-    only = " AND host = $host" if host else ""
+    named = " OR component = $host" if or_named else ""
+    only = f" AND (host = $host{named})" if host else ""
     for path, text in database.execute(query + only, {"host": host} if host else {}).fetchall():
         found.setdefault(path, []).append(text)
     return found
 
 
 def _shares(database: DuckDBPyConnection, component: str) -> dict[str, float]:
-    import re
-
     host, _, part = component.partition("/")
+    part = part.partition(":")[0]  # the cable of an RNIC was measured by what its RNIC sent
     pattern = rf"(^|[^A-Za-z0-9_]){re.escape(part)}($|[^A-Za-z0-9_])" if part else ""
     rows: list[Any] = database.execute(_SHARES, {"host": host, "part": pattern}).fetchall()
     return dict(rows)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from fabric.config import from_resolved
-from fabric.errors import StoreError
+from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.judged_run import JudgedRun
+from fabric.model.scenario import Scenario
 from fabric.report import derived
+from fabric.report.decision import FILE as DECISION
+from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.kept_verdict import FILE, read_kept
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
+from fabric.store.durable import write_durably
 from fabric.store.run_document import read_run
 
 COMPARISON = "compare.html"
@@ -34,6 +39,26 @@ def make_reports(path: Path) -> Path:
         except OSError as exc:
             raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / "report.html"
+
+
+def scenario_of(path: Path) -> Scenario:
+    """What a run was asked, without reading what it measured. Raises as ``analyze``."""
+    return from_resolved(read_run(path)["asked"])[0]
+
+
+def keep_decision(path: Path, document: dict[str, Any]) -> None:
+    """
+    Keep the decision of a post-repair validation where it is another than before, or the first.
+
+    A page that is older than the decision is made again: it begins with it. Writes nothing where it may not: an archive
+    may be read-only, and what is shown needs no file.
+    """
+    page = path / "report.html"
+    with suppress(OSError):
+        if not same_decision(path, document):
+            write_durably(path / DECISION, decision_bytes(document))
+        if page.is_file() and page.stat().st_mtime_ns < (path / DECISION).stat().st_mtime_ns:
+            derived.write_reports(as_kept(path) or _reopened(path), path)
 
 
 def judged_run(path: Path) -> JudgedRun:
@@ -85,13 +110,19 @@ def csv(path: Path) -> Iterator[str]:
 
 
 def push(path: Path, url: str) -> None:
-    """Send a run's metrics to a push gateway; raises StoreError with the reason."""
+    """
+    Send a run's metrics to a push gateway.
+
+    Raises ConfigError for an address that is none of one, StoreError with the reason when it does not take them.
+    """
+    if not url or ("://" in url and not url.startswith(("http://", "https://"))):
+        raise ConfigError([Problem("--push", 0, f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")])
     from fabric.report.openmetrics import push as send
 
     try:
         send(as_kept(path) or _reopened(path), url)
     except (OSError, ValueError) as exc:
-        raise StoreError(f"{url}: cannot push: {exc}") from exc
+        raise StoreError(f"{url}: cannot push: {getattr(exc, 'reason', None) or exc}") from exc
 
 
 def compare(paths: Sequence[Path]) -> SideBySide:

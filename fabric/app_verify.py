@@ -19,7 +19,7 @@ from fabric.report.certificate import FORMAT, KIND, certificate_document, encode
 from fabric.report.certificate_html import certificate_html
 from fabric.report.certificate_signature import fingerprint, private_key, public_key, sign, signer
 from fabric.store.identity import read_identity
-from fabric.store.manifest import SourceFile, differences, digest, manifest
+from fabric.store.manifest import DERIVED, SourceFile, differences, digest, manifest
 from fabric.store.run_directory import write_durably
 
 NAME, HTML = "certificate.json", "certificate.html"
@@ -110,9 +110,18 @@ def verify(path: Path, *, key: Path | None) -> Verified:
     else:
         problems += _sources(directory, document)
         unchecked += _rejudged(directory, document, problems, notes)
+        notes += _not_covered(directory)
     return Verified(
         str(file), document["result"], document["run"], tuple(problems), tuple(unchecked), tuple(notes), signed_by
     )
+
+
+def _not_covered(directory: Path) -> list[str]:
+    """The files beside it that anybody may have changed: they are made from the others."""
+    beside = sorted(name for name in DERIVED - {NAME, HTML, SHA256, SIGNATURE} if (directory / name).exists())
+    if not beside:
+        return []
+    return [f"not looked at, for they are made from the other files: {', '.join(beside)}"]
 
 
 def _document(run: Path) -> tuple[dict[str, Any], Path]:
@@ -191,7 +200,7 @@ def _rejudged(directory: Path, document: Mapping[str, Any], problems: list[str],
     if document["result"] != again["result"]:
         problems.append(f"it says {document['result']}, and the run's files say {again['result']}")
         return []
-    what = f"its {', '.join(other)} are not what the run's files say"
+    what = f"not what the run's files say: its {', '.join(other)}"
     mine, theirs = _own_version(), document["versions"].get("judged with fabric-testbench")
     if mine == theirs:
         problems.append(what)

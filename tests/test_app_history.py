@@ -64,10 +64,40 @@ def test_a_component_has_its_share_in_every_run(results: Path) -> None:
     assert healthy[0] > 0.95
 
 
-def test_a_part_is_a_whole_word(results: Path) -> None:
-    found = history(results, component="gpu002/mlx5_")
-    assert {run.share for run in found.runs} == {None}
-    assert all(not run.suspected for run in found.runs)
+@pytest.mark.parametrize("part", ["mlx5_", "mlx5_33", "gpu9"])
+def test_a_part_that_no_run_knows_is_an_error_with_the_nearest_one(results: Path, part: str) -> None:
+    """A part is a whole word: mlx5_ is not in mlx5_3."""
+    with pytest.raises(ConfigError, match="says anything of that part; did you mean"):
+        history(results, component=f"gpu002/{part}")
+
+
+def test_a_mistyped_host_is_told_the_nearest_one(results: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'gpu002'"):
+        history(results, component="gpu02")
+
+
+def test_the_cable_of_an_rnic_has_what_its_rnic_sent(results: Path) -> None:
+    port, rnic = (history(results, component=f"gpu002/{part}").runs for part in ("mlx5_3:port", "mlx5_3"))
+    assert [(run.share, run.failed) for run in port] == [(run.share, run.failed) for run in rnic]
+
+
+def test_a_part_of_the_network_is_told_by_the_runs_that_suspected_it(results: Path, tmp_path: Path) -> None:
+    """It is in no host: neither it nor the line of its run may be lost."""
+    name = "su0-leaf3--spine02"
+    copy = (
+        shutil.copytree(results, tmp_path / "copy", symlinks=True) / "self-check" / "20990101-000000" / "verdict.json"
+    )
+    document = orjson.loads(copy.read_bytes())
+    suspect = {**document["suspects"][0], "component": name, "kind": "link", "hosts": []}
+    copy.write_bytes(orjson.dumps({**document, "suspects": [suspect]}))
+    assert [name in run.suspected for run in history(tmp_path / "copy").runs].count(True) == 1
+    found = history(tmp_path / "copy", component=name)
+    assert [(run.run_id, run.suspected) for run in found.runs] == [("20990101-000000", (name,))]
+    told = list(lines(found))
+    assert told[0] == f"1 of 6 runs suspected {name}"
+    assert not any("offenders" in line for line in told)
+    with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
+        history(tmp_path / "copy", component="su0-leaf3--spine2")
 
 
 def test_an_unknown_host_is_an_error_and_so_is_an_empty_folder(results: Path, tmp_path: Path) -> None:

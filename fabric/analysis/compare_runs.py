@@ -95,7 +95,7 @@ def _all_rows(groups: Mapping[Group, Sequence[Both]], seed: int) -> list[Compare
 
 def _hosts(item: tuple[Group, Sequence[Both]]) -> int:
     """Between how many ends the probes of a group are; 0 where they stay within a host."""
-    return max(len(one.way.ends) if one.way is not None else 0 for one in item[1])
+    return max(0 if one.way is None or one.way.inside else len(one.way.ends) for one in item[1])
 
 
 def _within(rows: Sequence[Compared]) -> Within:

@@ -4,7 +4,8 @@ What probes between hosts that changed from one run to another have in common.
 A median by RNIC blames the RNICs at both ends of a bad uplink, for each has but a few pairs. So the ratios of both runs
 are decoded as bandwidths are in a diagnosis (``pairs/decode.py``): the few parts that explain them, where a good pair
 through a part speaks for it. Of RNICs these are their sides, leaves, and uplinks and spines where the switches' tables
-were read, else all uplinks of a leaf together; of collectives the hosts.
+were read, else all uplinks of a leaf together; of collectives between hosts the hosts, and of those inside a host the
+host and each GPU's NVLink side, for a bad one is in half of them.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ class Way:
     """
     What a probe passes through: its *ends* are two RNICs (``gpu001/mlx5_0``), or the hosts of a collective.
 
-    *leaves* are those of the ends, *via* the spine between them; None where it is not known, or there is none.
+    *leaves* are those of the ends, *via* the spine between them; None where it is not known, or there is none. Of a
+    collective *inside* a host the ends are the host and its GPUs' NVLink sides.
     """
 
     ends: tuple[str, ...]
     leaves: tuple[str | None, str | None] = (None, None)
     via: str | None = None
+    inside: bool = False
 
     @property
     def blind(self) -> bool:
@@ -72,7 +75,7 @@ def ways_of(
         if not all(name in topology.hosts for name in probe.hosts):
             return None
         if "peer_rnic" not in probe.params:
-            return Way(probe.hosts) if len(probe.hosts) > 1 else None
+            return Way(probe.hosts) if len(probe.hosts) > 1 else _of_gpus(probe)
         hosts = [topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]]
         rnics = [
             host.platform.rnic_by_device.get(str(probe.params[end]))
@@ -88,6 +91,15 @@ def ways_of(
         return Way((f"{hosts[0].name}/{a.device}", f"{hosts[1].name}/{b.device}"), leaves, via)
 
     return way
+
+
+def _of_gpus(probe: Probe) -> Way | None:
+    """The host and the GPUs of an all-to-all; None of other probes."""
+    gpus = probe.params.get("gpus")
+    if not isinstance(gpus, tuple):
+        return None
+    host = probe.hosts[0]
+    return Way((host, *(f"{host}/gpu{index}:nvlink" for index in gpus)), inside=True)
 
 
 def culprits(ways: Sequence[Way], ratios: Sequence[Sequence[float]], *, floor: float) -> list[Culprit]:
@@ -134,7 +146,7 @@ def _leaf(host: Host, rnic: Rnic) -> str | None:
 
 def _components(ways: Sequence[Way], ratios: Floats) -> Components:
     if any("/" not in end for end in ways[0].ends):
-        return _of_hosts(ways)
+        return _of_hosts(ways)  # or of a host and its GPUs
     ends, a = _numbered(end for way in ways for end in way.ends)
     leaves, leaf = _numbered(name for way in ways for name in way.leaves)
     spines, via = _numbered(way.via for way in ways)
@@ -153,7 +165,7 @@ def _numbered(names: Iterable[str | None]) -> tuple[tuple[str, ...], Ints]:
 
 
 def _of_hosts(ways: Sequence[Way]) -> Components:
-    """Collectives: of what is between their hosts nothing is known."""
+    """Collectives: of what is between their ends nothing is known."""
     names, numbers = _numbered(end for way in ways for end in way.ends)
     paths = np.full((len(ways), max(len(way.ends) for way in ways)), UNKNOWN, dtype=np.int64)
     start = 0

@@ -12,9 +12,10 @@ alone, whose paths are the only ones fast enough). Numbers are compared within o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import median
 
 from fabric.analysis.candidates import Component
 from fabric.model.probe import Probe
@@ -59,12 +60,20 @@ def candidates_for(
     components: Callable[[Probe, ProbeVerdict], Iterator[Component]],
     *,
     enough: float = ENOUGH,
+    shares: Mapping[str, float] | None = None,
 ) -> list[Candidate]:
-    """Every component that may be the cause of some of the *bad* probes: *enough* of what tells of it is bad."""
+    """
+    Every component that may be the cause of some of the *bad* probes: *enough* of what tells of it is bad.
+
+    *shares*: what share of the normal bandwidth a probe reached, by its id, where that is known.
+    """
     tallies: dict[Component, _Tally] = {}
+    shares = shares or {}
     for probe, verdict in judged:
         for component in components(probe, verdict):
-            tallies.setdefault(component, _Tally()).take(probe.kind, verdict, is_bad=probe.probe_id in bad)
+            tallies.setdefault(component, _Tally()).take(
+                probe.kind, verdict, is_bad=probe.probe_id in bad, share=shares.get(probe.probe_id)
+            )
     found = [tally.candidate(component) for component, tally in tallies.items() if tally.bad]
     return [candidate for candidate in found if candidate.share >= enough]
 
@@ -74,13 +83,16 @@ class _Tally:
 
     def __init__(self) -> None:
         self.bad: list[tuple[str, ProbeVerdict]] = []
-        self._good: list[tuple[str, float]] = []
+        self._good: list[tuple[str, float, float | None]] = []
+        self._bad_shares: list[float] = []
 
-    def take(self, kind: str, verdict: ProbeVerdict, *, is_bad: bool) -> None:
-        if is_bad:
-            self.bad.append((kind, verdict))
-        else:
-            self._good.append((kind, verdict.value_gbps or 0.0))
+    def take(self, kind: str, verdict: ProbeVerdict, *, is_bad: bool, share: float | None) -> None:
+        if not is_bad:
+            self._good.append((kind, verdict.value_gbps or 0.0, share))
+            return
+        self.bad.append((kind, verdict))
+        if share is not None:
+            self._bad_shares.append(share)
 
     def candidate(self, component: Component) -> Candidate:
         """The component lets through, per kind, what the best of its bad probes carried."""
@@ -90,7 +102,10 @@ class _Tally:
                 best[kind] = verdict
         above = {kind: (found.value_gbps or 0.0) * (1 + _tolerance(found)) for kind, found in best.items()}
         below = {kind: (found.value_gbps or 0.0) * (1 - _tolerance(found)) for kind, found in best.items()}
-        against = sum(value > above.get(kind, -1.0) for kind, value in self._good)
+        as_low = self._as_low() if component.kind == "host" else 0.0
+        against = sum(
+            value > above.get(kind, -1.0) and (share is None or share > as_low) for kind, value, share in self._good
+        )
         return Candidate(
             component,
             bad=frozenset(verdict.probe_id for _, verdict in self.bad),
@@ -98,6 +113,12 @@ class _Tally:
             telling=len(self.bad) + against,
             passing_through=len(self.bad) + len(self._good),
         )
+
+    def _as_low(self) -> float:
+        """Up to this share of what is normal a good number is as low as the bad ones: by half their loss, or more."""
+        if not self._bad_shares:
+            return 0.0
+        return 1 - HALF_THE_LOSS * (1 - median(self._bad_shares))
 
 
 def _tolerance(verdict: ProbeVerdict) -> float:

@@ -3,13 +3,14 @@ How often hosts failed while a run looked at them again and again: what a job's 
 
 Time is cut into the rounds of a repeated phase. A host that did well in one round is watched until the end of the next;
 when it fails there, that is one failure, however many probes it ends and for however many rounds it lasts. What was bad
-from the beginning is a defect and no rate, and a host that is not well is not watched until it is well again.
+from the beginning is a defect and no rate, and a host that is not well is not watched until it is well again. A part
+that many hosts share (a leaf) and that failed is one failure of all of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabric.analysis.gave_up import gave_up
@@ -25,12 +26,20 @@ DOWNED = "link_downed"
 """The counter of links that went down."""
 
 
+_Spans = dict[str, list[tuple[float, float]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """*count* failures, and when each host was watched, as times from and until (seconds)."""
+    """
+    *count* failures, and when each host was watched, as times from and until (seconds).
+
+    *calm* are those of these times that ended without a failure of the host.
+    """
 
     count: int
     when: Mapping[str, Sequence[tuple[float, float]]]
+    calm: Mapping[str, Sequence[tuple[float, float]]]
 
     @property
     def failures(self) -> Observed:
@@ -47,8 +56,17 @@ class _Round:
     ended_s: float = 0.0
 
 
-def watched(probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases: Sequence[Phase]) -> Watched | None:
-    """From every phase that ran often enough and altered nothing; None where there is no such phase."""
+def watched(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    phases: Sequence[Phase],
+    shared: Mapping[str, Collection[str]] | None = None,
+) -> Watched | None:
+    """
+    From every phase that ran often enough and altered nothing; None where there is no such phase.
+
+    *shared*: by parts that failed the hosts behind each. Of those that fail in one round it is the part that failed.
+    """
     series: dict[tuple[str, object], dict[str, _Round]] = {}
     for phase in phases:
         series.setdefault((phase.written, phase.where), {})[phase.name] = _Round()
@@ -57,24 +75,26 @@ def watched(probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases:
     by_phase = {name: found for rounds in kept for name, found in rounds.items()}
     last_well = _fill(by_phase, probes, results)
     count = 0
-    when: dict[str, list[tuple[float, float]]] = {}
+    when: _Spans = {}
+    calm: _Spans = {}
     for rounds in kept:
-        count += _watch([one for one in rounds.values() if one.ended_s > 0], last_well, when)
-    return Watched(count, when) if when else None
+        run = [one for one in rounds.values() if one.ended_s > 0]
+        count += _watch(run, last_well, shared or {}, when, calm)
+    return Watched(count, when, calm) if when else None
 
 
 def flaps(found: Watched, samples: Samples) -> int | None:
     """
     How many links went down, and came back without a failure, on hosts that were watched then.
 
-    None where that counter was not sampled.
+    What goes down in a round in which its host failed is that failure. None where that counter was not sampled.
     """
     courses = {reading: course for reading, course in samples.courses.items() if reading.name == DOWNED}
     if not courses:
         return None
     count = 0
     for reading, course in courses.items():
-        spans = found.when.get(reading.host, ())
+        spans = found.calm.get(reading.host, ())
         for before, after, at_s in zip(course.values, course.values[1:], course.at_s[1:], strict=False):
             if before is not None and after is not None and any(start < at_s <= end for start, end in spans):
                 count += growth(DOWNED, int(before), int(after)).by
@@ -113,21 +133,33 @@ def _fill(
     return last_well
 
 
-def _watch(rounds: Sequence[_Round], last_well: Mapping[str, float], when: dict[str, list[tuple[float, float]]]) -> int:
+def _watch(
+    rounds: Sequence[_Round],
+    last_well: Mapping[str, float],
+    shared: Mapping[str, Collection[str]],
+    when: _Spans,
+    calm: _Spans,
+) -> int:
     """Add the times that hosts were watched; how many failures these rounds saw."""
     count = 0
     well_since: dict[str, float] = {}
     for one in rounds:
         failed = _failed(one.bad, last_well)
-        for host in one.well | failed:
-            if host in well_since:
-                if host not in failed:
-                    when.setdefault(host, []).append((well_since[host], one.ended_s))
-                else:
-                    failed_s = [result.started_s for probe, result in one.bad if host in probe.hosts]
-                    until_s = max(min(failed_s, default=one.ended_s), well_since[host])
-                    when.setdefault(host, []).append((well_since[host], until_s))
-                    count += 1
+        parts = {host: part for part, hosts in shared.items() if not failed.isdisjoint(hosts) for host in hosts}
+        failed |= parts.keys()
+        began: set[str] = set()
+        for host in (one.well | failed) & well_since.keys():
+            if host not in failed:
+                for spans in (when, calm):
+                    spans.setdefault(host, []).append((well_since[host], one.ended_s))
+                continue
+            part = parts.get(host, host)
+            mine = set(shared[part]) if host in parts else {host}
+            failed_s = [result.started_s for probe, result in one.bad if not mine.isdisjoint(probe.hosts)]
+            until_s = max(min(failed_s, default=one.ended_s), well_since[host])
+            when.setdefault(host, []).append((well_since[host], until_s))
+            began.add(part)
+        count += len(began)
         well_since = dict.fromkeys(one.well - failed, one.ended_s)
     return count
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fabric.analysis.fleet_failures import downs, flaps, watched
 from fabric.analysis.training import Job, Observed, training_impact
+from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
@@ -30,11 +31,16 @@ def with_training(
     if not gpus:
         return verdict
     job = Job(gpus, gpus_per_host=gpus / len(hosts))
-    seen = watched(probes, results, phases)
+    seen = watched(probes, results, phases, _shared(verdict))
     impact = training_impact(job, seen.failures if seen else None, retained=_retained(verdict))
     if seen is not None and impact.mttf_s is not None:
         impact = _with_flaps(impact, job, seen.failures, flaps(seen, samples), downs(samples))
     return replace(verdict, training=impact)
+
+
+def _shared(verdict: Verdict) -> dict[str, tuple[str, ...]]:
+    """The leaves that FAIL, with the hosts that showed it."""
+    return {one.component: one.hosts for one in verdict.suspects if one.kind == "leaf" and one.outcome is Outcome.FAIL}
 
 
 def _retained(verdict: Verdict) -> float | None:

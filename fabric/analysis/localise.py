@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fabric.analysis.candidates import Component, components_of, named_components_of, probes_about
 from fabric.analysis.cover import Candidate, candidates_for, greedy, rivals_of
 from fabric.analysis.evidence import evidence_lines
+from fabric.analysis.inside_as_a_whole import inside_as_a_whole
 from fabric.analysis.next_steps import next_step
+from fabric.analysis.peer_share import by_class, peer_shares
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
@@ -57,14 +59,27 @@ def suspects(
     )
     rest = [pair for pair in judged if pair[0].probe_id not in named]
     bad = {probe.probe_id for probe, verdict in rest if verdict.outcome is outcome}
-    return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome)
+    shares: dict[str, float] = {}
+    if bad and outcome is Outcome.FAIL:
+        classes = by_class(probes, verdicts, topology)
+        whole = inside_as_a_whole(classes, topology, bad)
+        found += whole.suspects
+        bad -= whole.explains
+        shares = peer_shares(classes, bad_hosts)
+    return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome, shares)
 
 
-def _cover(judged: Sequence[_Judged], bad: set[str], components: _Components, outcome: Outcome) -> list[Suspect]:
+def _cover(
+    judged: Sequence[_Judged],
+    bad: set[str],
+    components: _Components,
+    outcome: Outcome,
+    shares: Mapping[str, float] | None = None,
+) -> list[Suspect]:
     """Suspects until every *bad* probe is explained."""
     if not bad:
         return []
-    candidates = candidates_for(judged, bad, components)
+    candidates = candidates_for(judged, bad, components, shares=shares)
     by_id = {probe.probe_id: (probe, verdict) for probe, verdict in judged}
     chosen = greedy(candidates, bad)
     rivals = rivals_of(chosen, candidates, bad)

@@ -35,8 +35,17 @@ _NAMED = {
     ("host", "absent"): "none of its RNICs is there: check the driver (lsmod, dmesg) and lspci on the host",
 }
 
+_MISSING_GPU = (
+    "we could not measure it: see whether the host has this GPU at all (nvidia-smi -L; dmesg for Xid), then run the "
+    "command of raw/ by hand"
+)
+
 _RECOVER = {
     "host": "we could not measure it: check power, SSH and dmesg of the host, then run it again",
+    "gpu": _MISSING_GPU,
+    "gpu_pcie": _MISSING_GPU,
+    "nvlink": "we could not measure it: check nvidia-smi nvlink -s, the fabric manager and dmesg (Xid), then run the "
+    "command of raw/ by hand",
     "inventory": "correct the inventory, then run it again",
 }
 

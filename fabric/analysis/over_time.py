@@ -16,6 +16,7 @@ from fabric.analysis import over_time_shapes as shapes
 from fabric.analysis.over_time_gather import Finding, gathered
 from fabric.analysis.over_time_place import placed
 from fabric.analysis.over_time_ports import down_together
+from fabric.analysis.over_time_rates import Rates, few_dips
 from fabric.analysis.over_time_together import shared_in_tracks, without
 from fabric.analysis.over_time_tracks import Point, Track, Tracks, failed_midway, tracks
 from fabric.analysis.over_time_uplinks import behind_uplinks
@@ -26,9 +27,6 @@ from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
 __all__ = ["ALPHA", "over_time", "with_over_time"]
-
-_MOSTLY_WELL = 0.1
-"""A part that is low more often is slow: it does not say how often healthy ones dip (a choice)."""
 
 _MOST_PASSES = 4
 """After so many nothing new is looked for (a choice: the second finds what slow ones hid)."""
@@ -45,7 +43,7 @@ def over_time(
     samples: Samples,
 ) -> list[Finding]:
     """
-    Everybody whose course is bad, what many share first, then the most telling.
+    Everybody whose course is bad, what many share first, then the most telling; last who dips too seldom to be sure.
 
     Nothing but what ports counted together for a run without a phase of many rounds.
     """
@@ -61,6 +59,7 @@ def over_time(
     through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
     named += _named(found.hosts, modules, explained=through)
     wanted = {point.probe_id for one in named for point in _of(one, found)}
+    few = few_dips(found, (one.component for one in named), wanted, ALPHA)
     by_id = {probe.probe_id: probe for probe in probes if probe.probe_id in wanted}
     named = [
         replace(
@@ -71,7 +70,7 @@ def over_time(
         for one in named
     ]
     each = placed(gathered(behind_uplinks(named, found, by_id, topology), found, topology), found, topology)
-    return [*down, *together, *each]
+    return [*down, *together, *each, *few]
 
 
 def _of(finding: Finding, found: Tracks) -> list[Point]:
@@ -112,7 +111,7 @@ def _named(tracks_: Mapping[str, Track], modules: Modules, *, explained: set[str
 def _pass(tracks_: Mapping[str, Track], modules: Modules, explained: set[str]) -> list[Finding]:
     """Who lost most first (a partner shares only some of it); each takes its probes (into *explained*) with it."""
     alpha = ALPHA / max(1, len(tracks_))
-    rates = _Rates(tracks_.values(), explained)
+    rates = Rates(tracks_.values(), explained)
 
     def looked(names: Iterable[str]) -> dict[str, Finding]:
         found = {name: _look(tracks_[name], explained, modules, rates, alpha) for name in names}
@@ -169,32 +168,12 @@ def _failed(track: Track, explained: set[str]) -> set[str]:
     return {point.probe_id for point in track.points if point.share == 0.0 and point.probe_id not in explained}
 
 
-class _Rates:
-    """How often points dip, of what is not explained yet, over all tracks that are well most of the time."""
-
-    def __init__(self, tracks_: Iterable[Track], explained: set[str]) -> None:
-        counts = {track.component: _count(track, explained) for track in tracks_}
-        self._counts = {name: count for name, count in counts.items() if count[0] <= _MOSTLY_WELL * count[1]}
-        self._dips = sum(dipped for dipped, _ in self._counts.values())
-        self._points = sum(count for _, count in self._counts.values())
-
-    def of_others(self, track: Track) -> float:
-        """The rate among all but *track*, with half a dip for what was not seen."""
-        dipped, count = self._counts.get(track.component, (0, 0))
-        return (self._dips - dipped + 0.5) / (self._points - count + 1.0)
-
-
-def _count(track: Track, explained: set[str]) -> tuple[int, int]:
-    points = [point.share for point in track.points if point.probe_id not in explained]
-    return sum(shapes.is_low(share, floor=track.floor, sigma=track.sigma) for share in points), len(points)
-
-
 def _may_be_bad(track: Track) -> bool:
     """What no rule can name is not looked at more closely: no point of it is below the floor."""
     return min(point.share for point in track.points) < 1.0 - track.floor
 
 
-def _look(track: Track, explained: set[str], modules: Modules, rates: _Rates, alpha: float) -> Finding | None:
+def _look(track: Track, explained: set[str], modules: Modules, rates: Rates, alpha: float) -> Finding | None:
     """What the course of a track is; None when all is well."""
     points = [point for point in track.points if point.probe_id not in explained]
     if len(points) < shapes.LEAST_POINTS:
@@ -256,7 +235,7 @@ def _trending(track: Track, points: Sequence[Point], alpha: float) -> Finding | 
     return Finding(track.component, found.kind, text, found.chance, _lost(track, points), _ids(points))
 
 
-def _dipping(track: Track, points: Sequence[Point], rates: _Rates, alpha: float) -> Finding | None:
+def _dipping(track: Track, points: Sequence[Point], rates: Rates, alpha: float) -> Finding | None:
     import numpy as np
 
     shares = np.array([point.share for point in points])

@@ -13,10 +13,11 @@ _PORT = ":port"
 _GOOD = (Outcome.PASS, Outcome.MARGINAL)
 _MOST_LINES, _MOST_PROBES = 8, 20  # as for suspects of pairs, and ``model.verdict.Suspect``
 _Then = tuple[float, bool, Outcome]  # when a probe began, whether the RNIC sent, what became of it
-_NEXT = (
+NEXT_AT_RNIC = (
     "run loopback on {device} now: if it is slow, it is the RNIC or its PCIe link; if it is as fast as others, it is "
     "the port, the cable or the leaf port: then swap the cable first"
 )
+"""What to do where an RNIC cannot be told from its port; *device* is the RNIC's."""
 
 
 def not_cleared_by_older(
@@ -89,7 +90,7 @@ def _unsure(one: Suspect, end: str) -> Suspect:
         confidence=round(one.confidence / 2, 2),
         evidence=(text, *one.evidence[1:]),
         ambiguous_with=(f"{end}{_PORT}", *one.ambiguous_with),
-        next_step=_NEXT.format(device=device),
+        next_step=NEXT_AT_RNIC.format(device=device),
     )
 
 

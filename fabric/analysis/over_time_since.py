@@ -2,7 +2,8 @@
 Hosts that were good in earlier rounds of a phase, and whose own probes FAIL or have errors from some round on.
 
 Over a whole run most of their probes are good, so that ``localise.py`` names nobody. What a probe inside one host says
-accuses that host alone, and is looked at from the first bad one on.
+accuses that host alone, and is looked at from the first bad one on; then what hosts did together
+(``over_time_partners.py``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fabric.analysis.cover import ENOUGH
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.localise import suspects
 from fabric.analysis.next_steps import next_step
+from fabric.analysis.over_time_partners import since_with_partners
 from fabric.analysis.together import names
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -42,10 +44,10 @@ def since_some_round(
     named: Sequence[Suspect],
 ) -> list[Suspect]:
     """
-    Suspects for the bad probes inside one host that *named* does not explain, of phases that ran more than once.
+    Suspects for the bad probes that *named* does not explain, of phases that ran more than once.
 
-    A number below its limit counts when nearly all since then are (``cover.ENOUGH``): now and then is for
-    ``over_time.py``. What a tool itself called bad, or could not measure, stands, however rare it is.
+    Of what was run inside one host a number below its limit counts when nearly all since then are (``cover.ENOUGH``):
+    now and then is for ``over_time.py``. What a tool itself called bad, or could not measure, stands, however rare.
     """
     found: list[Suspect] = []
     for host, own in _own(probes, verdicts, results, phases).items():
@@ -55,7 +57,8 @@ def since_some_round(
                 continue
             since = [pair for pair in own[first:] if pair[1].outcome in (outcome, *_GOOD)]
             found += _suspects(host, since, outcome, topology, was_good=any(v.outcome in _GOOD for _, v in own[:first]))
-    return found
+    known = (*named, *found)
+    return found + since_with_partners(probes, verdicts, results, phases, topology=topology, named=known)
 
 
 def _is_known(host: str, own: Sequence[_Judged], outcome: Outcome, known: Sequence[Suspect]) -> bool:

@@ -209,6 +209,15 @@ def _parts(probe: Probe, rnics: dict[str, Track], hosts: dict[str, Track]) -> It
 
 
 def failed_midway(points: Sequence[Point]) -> bool:
-    """Whether the transport gave up and a later probe went well again: failed, and came back."""
-    bad = [place for place, point in enumerate(points) if point.share == 0.0]
-    return bool(bad) and any(point.share > 0.0 for point in points[bad[0] :])
+    """
+    Whether the transport gave up and a later probe of that kind went well again: failed, and came back.
+
+    One of another kind says nothing: an all-to-all stays in its host, and is well where no cable is.
+    """
+    failed: set[str] = set()
+    for point in points:
+        if point.share == 0.0:
+            failed.add(point.kind)
+        elif point.kind in failed:
+            return True
+    return False

@@ -14,6 +14,11 @@ from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdic
 ALPHA = 1e-3
 """The chance that a healthy fleet has anybody named by one rule in one run (a choice)."""
 
+NOTE = "few_dips"
+"""The kind of a finding that is told and accuses nobody."""
+
+_MOST_NOTES = 3
+_ACCUSED = (Outcome.FAIL, Outcome.ERROR)
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _MOST_LINES = 8
 _MORE = re.compile(r"and (\d+) more ports, in verdict.json")  # as ``windows.py`` says it
@@ -26,7 +31,7 @@ _NEXT = {
     "came_back": "change the cable and the module: what fails and comes back fails again",
     "uplinks": "read the counters of all uplinks of the leaf and of the spines behind them; do not touch the RNICs",
 }
-_NEXT_IN_HOST = {
+NEXT_IN_HOST = {
     "nvlink": "no cable has a part in it: check nvidia-smi nvlink -s and -e, the fabric manager, and the GPUs' clocks "
     "and Xid errors (nvidia-smi -q, dmesg); replace GPU or baseboard if errors rise",
     "gpus": "its RNICs are well one by one, so leave the cables: check the GPUs' clocks, PCIe width and speed "
@@ -39,8 +44,11 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """
     The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already.
 
-    Who was suspected for probes that these explain is a suspect no more.
+    Who was suspected for probes that these explain is a suspect no more. Nor does one speak that came back, where each
+    of its failures was shared with a host that is suspected already: that one need not come back.
     """
+    verdict = _with_notes(verdict, findings)
+    findings = [one for one in findings if one.kind != NOTE and not _is_of_partners(one, verdict.suspects)]
     if not findings:
         return verdict
     verdict = _without_ports(_without_explained(verdict, findings), findings)
@@ -74,6 +82,28 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     )
 
 
+def _with_notes(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """With a line for each part that is not suspected and dipped too seldom to be sure of it; no outcome changes."""
+    accused = {host for one in verdict.suspects for host in (one.component, one.component.partition("/")[0])}
+    few = [one for one in findings if one.kind == NOTE and one.component.partition("/")[0] not in accused]
+    lines = [
+        f"note: {one.component}: {one.text}: more often than its peers, and too few to tell from chance; more rounds do"
+        for one in few[:_MOST_NOTES]
+    ]
+    if len(few) > _MOST_NOTES:
+        lines.append(f"note: and {len(few) - _MOST_NOTES} more such parts")
+    return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
+
+
+def _is_of_partners(finding: Finding, suspects: Sequence[Suspect]) -> bool:
+    """Whether it failed only together with hosts that are suspected, or parts of which are."""
+    if finding.kind != "came_back":
+        return False
+    accused = {one.component.partition("/")[0].partition(":")[0] for one in suspects if one.outcome in _ACCUSED}
+    others = accused.difference(finding.hosts)
+    return all(not others.isdisjoint(finding.explains.get(name, ())) for name in finding.probes)
+
+
 def _known(component: str, place: Mapping[str, int], suspects: Sequence[Suspect]) -> int | None:
     """Where it is suspected already: itself, or its port, when that is not only for what it counted."""
     port = place.get(f"{component}:port")
@@ -100,7 +130,7 @@ def _suspect(finding: Finding, evidence: str) -> Suspect:
 def _next(finding: Finding) -> str:
     if finding.part:
         return NEXT_OF_SHARED[finding.part]
-    return _NEXT_IN_HOST.get(finding.place, _NEXT.get(finding.kind, ""))
+    return NEXT_IN_HOST.get(finding.place, _NEXT.get(finding.kind, ""))
 
 
 def _kind(finding: Finding, part: str) -> str:

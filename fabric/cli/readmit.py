@@ -16,6 +16,7 @@ from fabric.cli.options import json_option, print_json
 def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     """
     Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on.
+    Where no phase is left, what was measured before stands, and the verdict says so.
 
     HOST is a name or a set of names, gpu[003,011]; all: every host that is out of the run.
     """
@@ -30,6 +31,6 @@ def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         print_json({**asdict(found), "exit_code": 0})
         return 0
-    when = "from its next phase on" if found.at_work else f"when it goes on: fabric resume {found.run}"
+    when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: fabric resume {found.run}"
     say(visible(f"{found.run}: {fold(found.hosts)} will take part again {when}"))
     return 0

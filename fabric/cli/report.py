@@ -106,12 +106,15 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
+    from fabric import app_report
     from fabric.app_post_repair import decide
     from fabric.report.acceptance_text import EXIT_CODES, acceptance_document, acceptance_lines
     from fabric.report.output import say
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
-    found = decide(Path(judged.path), write=True)
+    path = Path(judged.path)
+    found = decide(path)
+    app_report.keep_decision(path, acceptance_document(found))
     code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
     if as_json:
         print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
@@ -149,8 +152,12 @@ def _push(run: Path, url: str) -> int:
 
 def _make(run: Path, *, open_it: bool) -> int:
     from fabric import app_report
+    from fabric.app_post_repair import decide, is_post_repair
+    from fabric.report.acceptance_text import acceptance_document
     from fabric.report.output import say
 
+    if is_post_repair(app_report.scenario_of(run)):  # its page begins with the decision
+        app_report.keep_decision(run, acceptance_document(decide(run)))
     path = app_report.make_reports(run)
     say(str(path))
     return _show_in_browser(path) if open_it else 0

@@ -104,11 +104,14 @@ class LeftOut:
             f"the last time {what}"
         )
 
-    def let_in(self, health: HostHealth, failed: Iterable[MutableMapping[str, str]]) -> None:
+    def let_in(
+        self, health: HostHealth, failed: Iterable[MutableMapping[str, str]], *, at_the_end: bool = False
+    ) -> None:
         """
         Before a phase: hosts that somebody wants back take part again, whatever kept them out.
 
-        *health* knows those that stopped answering, *failed* those that did not pass an earlier phase.
+        *health* knows those that stopped answering, *failed* those that did not pass an earlier phase. *at_the_end* of
+        the run it is only written down: no phase is left that could measure them, and the verdict says so.
         """
         hosts = asked(self._directory.path)
         for host in hosts:
@@ -119,7 +122,8 @@ class LeftOut:
             if why is not None:
                 now_s = self.readmitted[host] = self._clock()
                 self._on_trial.add(host)
-                self._observer.back_in_run(host, why)
+                if not at_the_end:
+                    self._observer.back_in_run(host, why)
                 self._directory.events.append("readmitted", now_s, {"component": host, "reason": why})
         if hosts:
             self._directory.flush()

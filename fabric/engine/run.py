@@ -101,6 +101,7 @@ def run_plan(
             results.extend(phase_results)
             if phase.name in needed:
                 failed[phase.name] = dict(gate(phase_plan, phase_results))
+        left_out.let_in(health, failed.values(), at_the_end=True)
     return results
 
 

@@ -188,8 +188,9 @@ class Phase:
     is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. With
     *localise* further rounds of its pairwise probes find the bad part. Until its rounds are planned *for_s* (seconds)
     or *share* (of the whole run) says how long it is repeated; None: once. *stop_host_on* ``fail``: a host whose own
-    probes FAIL in two rounds one after the other is left out of later ones. A *drill* is run only where drills are
-    allowed. A round of a repeated phase *fills* a time with others: none is begun after it.
+    probes FAIL, or end in an ERROR where other hosts do the same well, in two rounds one after the other is left out of
+    later ones. A *drill* is run only where drills are allowed. A round of a repeated phase *fills* a time with others:
+    none is begun after it.
     """
 
     name: str

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from fabric.model.names import fold
-from fabric.model.scenario import AgainSpec
+from fabric.model.repair import Because, Decision
+from fabric.model.scenario import AgainSpec, Scenario
+from fabric.report.acceptance_text import EXIT_CODES
 from fabric.report.shown_run import ShownRun
+from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
 
 FILE = "acceptance.json"
 _MOST_REASONS = 3
@@ -18,29 +22,62 @@ _LONGEST_REASON = 240
 
 @dataclass(frozen=True, slots=True)
 class ShownDecision:
-    """*line*: "REJECT gpu003", or that nothing is decided yet and what tells; *reasons*: the weightiest first."""
+    """
+    *line*: "REJECT gpu003", or that nothing is decided yet and what tells; *reasons*: the weightiest first.
+
+    *decision* is None where nothing is decided yet.
+    """
 
     line: str
     reasons: tuple[str, ...] = ()
+    decision: Decision | None = None
 
 
 def decision_of(run: ShownRun) -> ShownDecision | None:
     """None for a run that is no post-repair validation. What cannot be read is no decision, and is said."""
-    specs = (spec for phase in run.judged.scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
-    because = next((spec.because for spec in specs if spec.because is not None), None)
+    because = _because(run.judged.scenario)
     if because is None:
         return None
     hosts = fold(list(because.hosts))
     untold = ShownDecision(f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}")
     try:
         found = orjson.loads((Path(run.judged.path) / FILE).read_bytes())
-        decision, reasons = found["decision"], found["reasons"]
+        decision, reasons = Decision(found["decision"]), found["reasons"]
     except (OSError, ValueError, TypeError, KeyError):
         return untold
-    if not isinstance(decision, str) or not isinstance(reasons, list):
+    if not isinstance(reasons, list):
         return untold
     shown = tuple(_cut(str(reason)) for reason in reasons[:_MOST_REASONS])
-    return ShownDecision(f"{decision} {hosts}, which was measured after its repair", shown)
+    quick = "; quick: bit errors are not covered" if because.quick else ""
+    line = f"{decision.value} {hosts}, which was measured after its repair{quick}"
+    return ShownDecision(line, shown, decision)
+
+
+def run_exit_code(run: ShownRun) -> int:
+    """What the end of a run is to the shell: of a post-repair validation its decision, once that is made."""
+    code = exit_code(run.judged.verdict)
+    found = decision_of(run)
+    if code == MAY_BE_LIVE or found is None or found.decision is None:
+        return code
+    return EXIT_CODES[found.decision]
+
+
+def same_decision(directory: Path, document: dict[str, Any]) -> bool:
+    """Whether acceptance.json says just this already."""
+    try:
+        return (directory / FILE).read_bytes() == decision_bytes(document)
+    except OSError:
+        return False
+
+
+def decision_bytes(document: dict[str, Any]) -> bytes:
+    """What is in acceptance.json."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _because(scenario: Scenario) -> Because | None:
+    specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
+    return next((spec.because for spec in specs if spec.because is not None), None)
 
 
 def _cut(reason: str) -> str:

@@ -82,8 +82,11 @@ def spark(shares: Sequence[float | None]) -> str:
 
 def lines(found: History) -> Iterator[str]:
     """For a terminal; the newest run last."""
-    about = found.component or "all hosts"
-    yield f"{found.total:,} runs, {about}"
+    if found.component is None:
+        yield f"{found.total:,} runs, all hosts"
+    else:
+        known = any(one.host == found.component.partition("/")[0] for one in found.signals)
+        yield f"{len(found.runs):,} of {found.total:,} runs {'had' if known else 'suspected'} {found.component}"
     if found.unreadable:
         yield f"  {found.unreadable} without a readable verdict.json: fabric analyze RUN makes it again"
     shown = found.runs[-_MOST_RUNS:]
@@ -108,6 +111,8 @@ def _run_line(run: RunLine, width: int) -> str:
 
 def _offenders(found: History) -> Iterator[str]:
     host = (found.component or "").partition("/")[0]
+    if host and not any(one.host == host for one in found.signals):
+        return  # a part of the network: the signals are those of hosts
     about = [one for one in found.signals if not host or one.host == host]
     lemons = [one for one in about if one.lemon]
     troubled = [one for one in about if one.troubled]

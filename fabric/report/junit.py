@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.repair import Decision
+from fabric.report.decision import decision_of
 from fabric.report.shown_run import Row, ShownRun
 from fabric.report.visible import visible
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from junitparser.junitparser import FinalResult
 
 _MOST_REASONS = 10
+_DECIDED = {
+    Decision.ACCEPT: Outcome.PASS,
+    Decision.REJECT: Outcome.FAIL,
+    Decision.INCONCLUSIVE: Outcome.INCONCLUSIVE,
+}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -33,8 +40,8 @@ def junit_xml(run: ShownRun) -> str:
     A suite a phase; a case a host and kind of probe (a set of hosts where several measure together).
 
     FAIL is ``failure`` (the fabric is bad), ERROR and INCONCLUSIVE are ``error`` (we could not tell), SKIPPED is
-    ``skipped``. MARGINAL and PASS passed. Expectations and changes have suites of their own; a suspect is in the text
-    of the cases that it was found by.
+    ``skipped``. MARGINAL and PASS passed. Expectations, changes and the decision after a repair have suites of their
+    own; a suspect is in the text of the cases that it was found by.
     """
     from junitparser import JUnitXml, TestCase, TestSuite
 
@@ -61,6 +68,10 @@ def _suites(run: ShownRun) -> Iterator[tuple[str, list[tuple[str, str, _Case]]]]
         _take(cases.setdefault((_who(row), row.probe.kind), _Case()), row)
     for phase, cases in phases.items():
         yield phase, [(f"{who} {kind}", kind, case) for (who, kind), case in cases.items()]
+    decided = decision_of(run)
+    if decided is not None and decided.decision is not None:
+        reasons = [f"{decided.line}: {'; '.join(decided.reasons)}"]
+        yield "decision", [(decided.line, "acceptance", _Case(_DECIDED[decided.decision], 0.0, reasons))]
     verdict = run.judged.verdict
     if verdict.expectations:
         yield (

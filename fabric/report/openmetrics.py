@@ -7,8 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from fabric.model.outcome import Outcome
+from fabric.report.decision import run_exit_code
 from fabric.report.shown_run import ShownRun
-from fabric.report.verdict_json import exit_code
 from fabric.report.visible import visible
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def registry(run: ShownRun) -> CollectorRegistry:
     outcome = gauge("fabric_run_outcome", "1 for the outcome of the last run, 0 for the others", "outcome")
     for one in Outcome:
         outcome.labels(scenario, one.value).set(float(one is verdict.outcome))
-    gauge("fabric_run_exit_code", "Exit code of the last run").labels(scenario).set(exit_code(verdict))
+    gauge("fabric_run_exit_code", "Exit code of the last run").labels(scenario).set(run_exit_code(run))
     gauge("fabric_run_duration_seconds", "How long it took by its own clock").labels(scenario).set(run.judged.elapsed_s)
     complete = gauge("fabric_run_complete", "0 when the run was interrupted")
     complete.labels(scenario).set(float(run.complete))

@@ -109,7 +109,7 @@ def _notes(runs: Sequence[ShownRun], suspects: int) -> Iterator[str]:
             ("limits", ", ".join(first.judged.judged_by), ", ".join(run.judged.judged_by)),
         ):
             if a != b:
-                yield f"{run.judged.run_id} has another {what}: {b}, not {a}"
+                yield f"{run.judged.run_id} has {'other' if what == 'limits' else 'another'} {what}: {b}, not {a}"
         if first.judged.scenario.hosts != run.judged.scenario.hosts:
             common = len(set(first.judged.scenario.hosts) & set(run.judged.scenario.hosts))
             yield f"{run.judged.run_id} ran on other hosts: {common} of {len(run.judged.scenario.hosts)} are the same"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fabric.model.names import fold
 from fabric.model.units import duration_text
 from fabric.report.changes_text import change_lines, number
+from fabric.report.decision import decision_of
 from fabric.report.meaning import commands
 from fabric.report.shown_run import ShownRun
 from fabric.report.training_text import impact_line
@@ -29,6 +30,12 @@ def _lines(run: ShownRun) -> Iterator[str]:
     yield ""
     if run.simulated:
         yield "**Simulated**: no real fabric was measured."
+        yield ""
+    decision = decision_of(run)
+    if decision is not None:
+        yield f"**{plain(decision.line)}**"
+        yield ""
+        yield from (f"- {plain(reason)}" for reason in decision.reasons)
         yield ""
     tally = ", ".join(f"{many} {name}" for name, many in counts(verdict).items())
     yield f"- run {plain(judged.run_id)}, {run.began or 'time unknown'}, {duration_text(judged.elapsed_s)}"

@@ -26,7 +26,11 @@ def result(name: str, round_: int, outcome: Outcome | None = None, reason: str =
     return ProbeResult(name, 1, measured, outcome, reason, round_ * HOUR, round_ * HOUR + 600.0, **more)  # type: ignore[arg-type]
 
 
-def seen(bad: dict[tuple[int, str], tuple[Outcome, dict[str, object]]], rounds: int = ROUNDS) -> Watched | None:
+def seen(
+    bad: dict[tuple[int, str], tuple[Outcome, dict[str, object]]],
+    rounds: int = ROUNDS,
+    shared: dict[str, tuple[str, ...]] | None = None,
+) -> Watched | None:
     """Rounds of an hour in which a+b, c+d and each host alone are measured; *bad* says which went badly, and how."""
     phases, probes, results = [], [], {}
     for number in range(rounds):
@@ -36,7 +40,7 @@ def seen(bad: dict[tuple[int, str], tuple[Outcome, dict[str, object]]], rounds: 
             probes.append(Probe(name, "pairwise", phases[-1].name, tuple(who.split("+")), (), 600.0, {}))
             outcome, more = bad.get((number, who), (None, {}))
             results[name] = result(name, number, outcome, **more)  # type: ignore[arg-type]
-    return watched(probes, results, phases)
+    return watched(probes, results, phases, shared)
 
 
 def fail(reason: str = GAVE_UP, **more: object) -> tuple[Outcome, dict[str, object]]:
@@ -75,6 +79,20 @@ def test_a_failure_that_comes_back_counts_again() -> None:
     assert count(seen({(n, "a+b"): fail() for n in (3, 7)})) == 2
 
 
+def test_a_leaf_that_fails_is_one_failure_of_all_its_hosts() -> None:
+    """Other hosts of it show it in each round: none of that is a failure of its own."""
+    down = {
+        (n, who): fail(named=NamedPart(f"{who}/mlx5_3", "down")) for n in range(4, ROUNDS) for who in "abcd"[n % 3 :]
+    }
+    assert count(seen(down)) > 1
+    assert count(seen(down, shared={"leaf3": ("a", "b", "c", "d")})) == 1
+
+
+def test_beside_a_leaf_a_host_may_fail_by_itself() -> None:
+    down = {(4, who): fail(named=NamedPart(f"{who}/mlx5_3", "down")) for who in "abc"}
+    assert count(seen(down, shared={"leaf3": ("a", "b")})) == 2
+
+
 def test_what_was_bad_from_the_beginning_is_no_failure() -> None:
     assert count(seen({(n, who): fail() for n in range(ROUNDS) for who in ("a", "a+b")})) == 0
 
@@ -107,6 +125,13 @@ def test_flaps_count_while_their_host_is_watched() -> None:
     course = Course([0.0, 100.0, 5 * HOUR, 100 * HOUR], [0, 1, 3, 9], 100 * HOUR)
     assert flaps(found, Samples(60.0, {Reading("a", "mlx5_0", "link_downed"): course})) == 2
     assert flaps(found, Samples(60.0, {Reading("elsewhere", "mlx5_0", "link_downed"): course})) == 0
+
+
+def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> None:
+    found = seen({(4, "a+b"): fail()})
+    assert found is not None
+    course = Course([0.0, 3.5 * HOUR], [0, 1], 100 * HOUR)
+    assert flaps(found, Samples(60.0, {Reading("a", "mlx5_0", "link_downed"): course})) == 0
 
 
 def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:

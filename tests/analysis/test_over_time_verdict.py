@@ -97,3 +97,12 @@ def test_a_host_with_bad_nvlink_fails_because_of_it() -> None:
         "gpu003": Outcome.FAIL,
         "gpu003/nvlink": Outcome.FAIL,
     }
+
+
+def test_who_failed_only_with_a_suspected_host_did_not_come_back() -> None:
+    back = Finding("gpu004", "came_back", "failed in 1 of 44", 0.0, 1.0, ("p1",), failures=1)
+    back = replace(back, hosts=("gpu004",), explains={"p1": ("gpu009", "gpu004"), "p2": ("gpu004", "gpu005")})
+    known = Verdict(Outcome.FAIL, (), (suspect("gpu009/mlx5_2", "p1", kind="rnic"),), (), (SLOW,))
+    assert [one.component for one in with_over_time(known, [back]).suspects] == ["gpu009/mlx5_2"]
+    alone = replace(back, probes=("p1", "p2"))
+    assert "gpu004" in [one.component for one in with_over_time(known, [alone]).suspects]

@@ -22,6 +22,7 @@ HOSTILE = (
     "<!-- <script ",
     "javascript:window.owned=1",
     "{{ 7*7 }}",
+    "=cmd|' /C calc'!A0",
     "\x1b[31mred\x1b[0m\u202egnp\x00",
 )
 

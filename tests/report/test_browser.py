@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,43 @@ def test_a_suspect_leads_to_its_measurements(browser: Chromium, bad_page: str) -
     browser.value("document.querySelector('button.deep').click()")
     browser.until("words.value === '=gpu002 =mlx5_3'")
     assert clean(browser)
+
+
+def test_of_one_host_shares_are_of_what_is_required(browser: Chromium, tmp_path: Path) -> None:
+    """And a number above what is required that failed says why."""
+    run = app.reopened(run_of(tmp_path, hosts="gpu001", faults=("gpu001/mlx5_2:slow=0.6",)))
+    path = tmp_path / "one.html"
+    path.write_text(page(run))
+    browser.open(path.as_uri())
+    heads = browser.value("[...document.querySelectorAll('#table th')].map(head => head.textContent)")
+    assert heads[-1] == "of required"
+    said = (
+        "[...document.querySelectorAll('#table tbody tr')].map(row => [row.cells[9].textContent, row.cells[0].title])"
+    )
+    above = [title for share, title in browser.value(said) if share and int(share.split()[0]) >= 100]
+    assert "peers" in above[0]
+    assert clean(browser)
+
+
+def test_a_word_without_an_end_pushes_nothing_off_the_page(
+    browser: Chromium, bad_run: ShownRun, tmp_path: Path
+) -> None:
+    verdict = bad_run.judged.verdict
+    endless = replace(verdict.suspects[0], component="gpu002/" + "A" * 500, ambiguous_with=("B" * 500,))
+    run = replace(bad_run, judged=replace(bad_run.judged, verdict=replace(verdict, suspects=(endless,))))
+    path = tmp_path / "endless.html"
+    path.write_text(page(run))
+    browser.open(path.as_uri())
+    browser.ask("Emulation.setDeviceMetricsOverride", width=1250, height=900, deviceScaleFactor=1, mobile=False)
+    assert browser.value("document.querySelector('#suspects table').getBoundingClientRect().right <= innerWidth")
+
+
+def test_on_paper_a_suspect_begins_where_the_page_has_room(browser: Chromium, bad_page: str) -> None:
+    """Else the first page of the print is empty below the table."""
+    browser.open(bad_page)
+    browser.ask("Emulation.setEmulatedMedia", media="print")
+    assert browser.value("getComputedStyle(document.querySelector('article')).breakInside") == "auto"
+    assert browser.value("getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
 
 
 def test_injected_text_does_not_run(browser: Chromium, bad_run: ShownRun, tmp_path: Path) -> None:

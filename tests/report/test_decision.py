@@ -7,12 +7,16 @@ from pathlib import Path
 
 import orjson
 import pytest
+from junitparser import JUnitXml
 
-from fabric.model.repair import Because
+from fabric.model.repair import Because, Decision
 from fabric.model.scenario import AgainSpec
-from fabric.report.decision import FILE, decision_of
+from fabric.report.decision import FILE, decision_of, run_exit_code
 from fabric.report.html.page import page
+from fabric.report.junit import junit_xml
+from fabric.report.openmetrics import metrics_text
 from fabric.report.shown_run import ShownRun
+from fabric.report.summary_md import summary
 
 
 @pytest.fixture
@@ -53,3 +57,59 @@ def test_what_cannot_be_read_is_no_decision(repaired_run: ShownRun, tmp_path: Pa
 
 def test_any_other_run_has_no_decision(bad_run: ShownRun) -> None:
     assert decision_of(bad_run) is None
+
+
+def decide(folder: Path, decision: Decision) -> None:
+    """What a validation left beside its run."""
+    (folder / FILE).write_bytes(orjson.dumps({"decision": decision.value, "reasons": ["why"]}))
+
+
+def test_the_ticket_begins_with_the_decision(repaired_run: ShownRun, tmp_path: Path) -> None:
+    decide(tmp_path, Decision.REJECT)
+    lines = [line for line in summary(repaired_run).splitlines() if line]
+    assert lines[2:4] == ["**REJECT gpu002, which was measured after its repair**", "- why"]
+
+
+@pytest.mark.parametrize(("decision", "code"), [(Decision.ACCEPT, 0), (Decision.REJECT, 1), (Decision.INCONCLUSIVE, 3)])
+def test_the_exit_code_is_that_of_the_decision(
+    repaired_run: ShownRun, tmp_path: Path, decision: Decision, code: int
+) -> None:
+    """The run itself FAILs, which would be 1."""
+    decide(tmp_path, decision)
+    assert run_exit_code(repaired_run) == code
+    assert f"<th>exit code</th><td>{code}</td>" in page(repaired_run, decision_of(repaired_run))
+    assert f'fabric_run_exit_code{{scenario="self-check"}} {code}.0' in metrics_text(repaired_run)
+
+
+def test_an_acceptance_does_not_look_like_a_warning(repaired_run: ShownRun, tmp_path: Path) -> None:
+    for decision, looks in ((Decision.ACCEPT, True), (Decision.REJECT, False), (Decision.INCONCLUSIVE, False)):
+        decide(tmp_path, decision)
+        assert ('class="warn good-news"' in page(repaired_run, decision_of(repaired_run))) is looks
+
+
+def test_a_quick_validation_says_what_it_does_not_cover(repaired_run: ShownRun, tmp_path: Path) -> None:
+    first, *rest = repaired_run.judged.scenario.phases
+    again = first.probes[0]
+    assert isinstance(again, AgainSpec)
+    assert again.because is not None
+    quick = replace(first, probes=(replace(again, because=replace(again.because, quick=True)), *first.probes[1:]))
+    scenario = replace(repaired_run.judged.scenario, phases=(quick, *rest))
+    decide(tmp_path, Decision.ACCEPT)
+    found = decision_of(replace(repaired_run, judged=replace(repaired_run.judged, scenario=scenario)))
+    assert found is not None
+    assert found.line.endswith("quick: bit errors are not covered")
+
+
+@pytest.mark.parametrize(("decision", "failures"), [(Decision.ACCEPT, 0), (Decision.REJECT, 1)])
+def test_a_pipeline_sees_the_decision(
+    repaired_run: ShownRun, tmp_path: Path, decision: Decision, failures: int
+) -> None:
+    """A host that is slower than its own past is refused with every probe above its limit."""
+    decide(tmp_path, decision)
+    suite = next(suite for suite in JUnitXml.fromstring(junit_xml(repaired_run).encode()) if suite.name == "decision")
+    assert (suite.tests, suite.failures) == (1, failures)
+
+
+def test_the_window_is_called_by_the_decision(repaired_run: ShownRun, tmp_path: Path) -> None:
+    decide(tmp_path, Decision.INCONCLUSIVE)
+    assert "<title>INCONCLUSIVE self-check" in page(repaired_run, decision_of(repaired_run))

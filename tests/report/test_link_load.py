@@ -9,7 +9,7 @@ import pytest
 
 from fabric import app
 from fabric.report.html import load_map
-from fabric.report.html.link_load import FULL, LinkLoads, link_loads
+from fabric.report.html.link_load import FULL, LinkLoads, folded, link_loads
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import run_of
 
@@ -63,3 +63,25 @@ def test_full_cells_have_a_dot() -> None:
     assert len([one for one in drawn.iter() if one.get("class") == "full"]) == 1
     titles = {one.text for one in drawn.iter() if one.tag.endswith("title")}
     assert {"leaf0--spine0: 95% of line rate", "leaf1--spine0: 60% of line rate"} <= titles
+
+
+def test_configurations_that_were_alike_are_one_picture() -> None:
+    """A sweep over bit error rates has a healthy phase for each: four times the same."""
+    busy = {("leaf0", "spine0"): 0.95, ("leaf0", "spine1"): 0.2}
+    noisy = {pair: share - 0.01 for pair, share in busy.items()}
+    other = {**busy, ("leaf0", "spine1"): 0.3}
+    names = [
+        one.name
+        for one in folded(
+            [
+                LinkLoads(name, 1, shares)
+                for name, shares in (("rate=1", busy), ("rate=2", noisy), ("rate=3", other), ("rate=4", busy))
+            ]
+        )
+    ]
+    assert names == ["rate=1; rate=2; rate=4", "rate=3"]
+
+
+def test_other_numbers_of_rings_are_other_pictures() -> None:
+    shares = {("leaf0", "spine0"): 0.5}
+    assert len(folded([LinkLoads("a", 1, shares), LinkLoads("b", 2, shares)])) == 2

@@ -49,3 +49,11 @@ def test_a_bad_path_to_memory_ends_at_the_side_of_its_box(bad_run: ShownRun) -> 
     x, y, _, height = map(float, box.groups())
     assert abs(end_x - x) < 0.1
     assert y < end_y < y + height
+
+
+def test_probes_that_were_not_reached_are_not_counted(bad_run: ShownRun) -> None:
+    """Of a run that was killed: 0 of 8 passed would look like a bad part."""
+    kept = {name: result for name, result in bad_run.results.items() if not name.endswith("numa0")}
+    killed = replace(bad_run, results=kept)
+    assert "numa0" in pcie_tree.tallies(HOST, bad_run)
+    assert "numa0" not in pcie_tree.tallies(HOST, killed)

@@ -8,7 +8,9 @@ from dataclasses import replace
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
 from fabric.report.html import fabric_map, heat, pairs, timeline
+from fabric.report.html.scale import Scale
 from fabric.report.html.shares import medians
+from fabric.report.html.timeline_levels import Level
 from fabric.report.shown_run import ShownRun
 
 
@@ -78,3 +80,16 @@ def test_hours_are_hours(bad_run: ShownRun) -> None:
         for name, one in bad_run.results.items()
     }
     assert ">hours<" in str(timeline.draw(replace(bad_run, results=stretched)))
+
+
+def test_a_cable_does_not_run_over_the_name_of_a_tier(bad_run: ShownRun) -> None:
+    drawn = str(fabric_map.draw(bad_run))
+    assert drawn.index('class="suspected b-fail"') < drawn.index(">hosts: 4<")
+
+
+def test_a_probe_that_takes_long_leaves_no_hole() -> None:
+    """Half an hour of a burn-in is one probe a pair: it ran all that time, not at its end."""
+    x, y = Scale(0.0, 240.0, 0.0, 240.0), Scale(0.0, 1.1, 100.0, 0.0)
+    long, short = Level(0.0, 100.5, 1.0), Level(200.0, 200.5, 1.0)
+    spreads = [str(part) for part in timeline._binned([long, short], x, y) if 'class="spread"' in part]
+    assert len(spreads) == 102

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric import app
+from fabric.report.html.page import compared_page
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import lines, side_by_side
 from tests.report.shown import run_of
@@ -84,3 +85,12 @@ def test_lines_name_runs_outcomes_and_components(bad_run: ShownRun, good_run: Sh
     text = "\n".join(lines(side_by_side([bad_run, good_run])))
     for part in (bad_run.judged.run_id, "FAIL", "PASS", "gpu002/mlx5_3", "mended"):
         assert part in text
+
+
+def test_what_differs_is_one_box_and_not_a_wall(bad_run: ShownRun, other_hosts: ShownRun) -> None:
+    """Suspects must be in sight: seven boxes of notes are a screen."""
+    judged = replace(bad_run.judged, judged_by=("elsewhere",), scenario=replace(bad_run.judged.scenario, name="other"))
+    text = compared_page(side_by_side([bad_run, other_hosts, replace(bad_run, judged=judged)]))
+    assert text.count('class="warn"') == 1
+    assert text.count("<li>") >= 3
+    assert "has other limits: elsewhere" in text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.report.html.timeline_samples import MOST_POINTS, bounded
+from fabric.report.html.timeline_samples import MOST_POINTS, bounded, held
 
 POINT = st.tuples(st.floats(0, 1e6), st.floats(0, 1e6))
 
@@ -25,3 +25,13 @@ def test_few_points_are_left_as_they_are(count: int) -> None:
     """Nothing is brought together."""
     points = [(float(number), 1.0) for number in range(count)]
     assert list(bounded(points)) == points
+
+
+def test_what_stood_still_and_then_rose_is_level_until_it_rose() -> None:
+    """A course keeps only what changed: between 0 and 3600 s every sample was 50."""
+    assert held([(0.0, 50.0), (3600.0, 60.0), (3900.0, 61.0)], 300.0) == [
+        (0.0, 50.0),
+        (3300.0, 50.0),
+        (3600.0, 60.0),
+        (3900.0, 61.0),
+    ]

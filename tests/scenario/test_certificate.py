@@ -154,6 +154,14 @@ def test_what_is_derived_may_be_made_again(signed: tuple[Path, Path]) -> None:
     assert verify(run, key=public).exit_code == 0
 
 
+def test_what_is_not_looked_at_is_said(signed: tuple[Path, Path]) -> None:
+    run, _ = signed
+    (run / "verdict.json").write_bytes(b"{}")
+    (line,) = (text for text in verify(run, key=None).notes if text.startswith("not looked at"))
+    assert "verdict.json" in line
+    assert "certificate" not in line
+
+
 def test_an_interrupted_run_has_not_passed(tmp_path: Path) -> None:
     run = checked(tmp_path)
     lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)

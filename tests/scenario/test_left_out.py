@@ -154,6 +154,14 @@ def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: P
     assert app.analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
 
 
+def test_a_host_that_is_readmitted_in_the_last_round_is_said_not_to_be_measured_again(tmp_path: Path) -> None:
+    faults = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
+    judged = run(tmp_path, faults, Acts(f"soak-r{ROUNDS}", lambda: _readmit(tmp_path)))
+    (line,) = (reason for reason in judged.verdict.reasons if "readmitted after" in reason)
+    assert "was not measured since: what was measured before stands" in line
+    assert judged.verdict.outcome is Outcome.FAIL
+
+
 def test_a_host_that_is_still_bad_is_left_out_again(tmp_path: Path) -> None:
     watcher = Acts("soak-r3", lambda: _readmit(tmp_path))
     judged = run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), watcher)

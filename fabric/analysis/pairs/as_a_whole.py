@@ -1,4 +1,9 @@
-"""Planes in which nobody stands out and (nearly) every pair is below its limit: one suspect, not every leaf."""
+"""
+Planes in which nobody stands out and (nearly) every pair is below its limit: one suspect, not every host.
+
+It is the group of all hosts; but where they share one leaf switch on that rail, and are not slow as a whole on another
+rail, it is that leaf, for nothing else is theirs alone.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ import numpy as np
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
 _NEARLY_ALL = 0.9
@@ -21,15 +27,30 @@ _PROBES_MOST, _PLANES_MOST = 20, 8
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A plane that is below its limit as a whole: its name in brackets, hosts, and the verdicts of its slow pairs."""
+    """
+    A plane that is below its limit as a whole: its name in brackets, hosts, and the verdicts of its slow pairs.
+
+    *leaf* is the switch that all of them share, None where they have several or it is not known.
+    """
 
     where: str
     hosts: tuple[str, ...]
     slow: tuple[ProbeVerdict, ...]
+    leaf: str | None = None
+
+
+def only_leaf(hosts: Sequence[str], rail: int, topology: Topology) -> str | None:
+    """The leaf switch that all *hosts* share on a rail; None where there is more than one, or it is not known."""
+    found = {next(iter(topology.hosts[host].leaves[rail : rail + 1]), None) for host in hosts}
+    return found.pop() if len(found) == 1 else None
 
 
 def below_as_a_whole(
-    fitted: Fitted, where: str, probe_ids: Sequence[str], verdicts: Mapping[str, ProbeVerdict]
+    fitted: Fitted,
+    where: str,
+    probe_ids: Sequence[str],
+    verdicts: Mapping[str, ProbeVerdict],
+    leaf: str | None = None,
 ) -> Whole | None:
     """The plane, when (nearly) all pairs that no bad part explains missed their limit; None else."""
     open_ = np.flatnonzero(fitted.decoded.explained == 0).tolist()
@@ -37,20 +58,55 @@ def below_as_a_whole(
     slow = [one for one in judged if one.outcome is Outcome.FAIL and one.limit_gbps is not None and not one.against]
     if not slow or len(slow) < _NEARLY_ALL * len(judged):
         return None
-    return Whole(where, fitted.samples.hosts, tuple(slow))
+    return Whole(where, fitted.samples.hosts, tuple(slow), leaf)
 
 
-def whole_suspects(found: Sequence[Whole]) -> list[Suspect]:
-    """One suspect for the same hosts on all their planes."""
+def whole_suspects(found: Sequence[Whole], others: Sequence[Sequence[str]] = ()) -> list[Suspect]:
+    """
+    One suspect for the same hosts on all their planes, or one for each leaf.
+
+    *others* are the hosts of each plane that is not slow as a whole.
+    """
     by_hosts: dict[tuple[str, ...], list[Whole]] = {}
+    by_leaf: dict[str, list[Whole]] = {}
     for one in found:
-        by_hosts.setdefault(one.hosts, []).append(one)
-    return [_suspect(hosts, planes) for hosts, planes in by_hosts.items()]
+        if one.leaf is not None and any(_nearly_all_in(one.hosts, hosts) for hosts in others):
+            by_leaf.setdefault(one.leaf, []).append(one)
+        else:
+            by_hosts.setdefault(one.hosts, []).append(one)
+    suspects = [_leaf_suspect(leaf, planes) for leaf, planes in by_leaf.items()]
+    return suspects + [_suspect(hosts, planes) for hosts, planes in by_hosts.items()]
+
+
+def _nearly_all_in(hosts: Sequence[str], others: Sequence[str]) -> bool:
+    return len(set(hosts) & set(others)) >= _NEARLY_ALL * len(hosts)
+
+
+def _leaf_suspect(leaf: str, planes: Sequence[Whole]) -> Suspect:
+    worst = _worst_first(planes)
+    return Suspect(
+        component=leaf,
+        kind="leaf",
+        outcome=Outcome.FAIL,
+        # Laplace: k of k pairs slow; never more than the rest of the model allows.
+        confidence=min(0.99, round((len(worst) + 1) / (len(worst) + 2), 2)),
+        evidence=(
+            "the leaf switch: every pair under it is below the limit, and on another rail the same hosts are not",
+            *(_said(plane) for plane in planes[:_PLANES_MOST]),
+        ),
+        next_step="look at the leaf switch first: its ports, configuration and firmware; then at what all RNICs of "
+        "this rail share",
+        probes=tuple(one.probe_id for one in worst[:_PROBES_MOST]),
+    )
+
+
+def _worst_first(planes: Sequence[Whole]) -> list[ProbeVerdict]:
+    slow = [verdict for plane in planes for verdict in plane.slow]
+    return sorted(slow, key=lambda one: (one.value_gbps or 0.0, one.probe_id))
 
 
 def _suspect(hosts: tuple[str, ...], planes: Sequence[Whole]) -> Suspect:
-    slow = [verdict for plane in planes for verdict in plane.slow]
-    worst = sorted(slow, key=lambda one: (one.value_gbps or 0.0, one.probe_id))
+    worst = _worst_first(planes)
     more = [f"and {len(planes) - _PLANES_MOST} more"] if len(planes) > _PLANES_MOST else []
     return Suspect(
         component=fold(hosts),

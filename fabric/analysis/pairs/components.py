@@ -4,7 +4,8 @@ Which components every sample passes through.
 Between two hosts: both host sides (PCIe path, RNIC, cable and leaf port are one component to a pair test; loopback and
 port counters tell them apart), their leaves, and when they are on different leaves either the two uplinks and the
 spine (the path is known), or all uplinks of each leaf together (adaptive routing, ECMP: the path is not known). With a
-wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed.
+wrongly assumed path precision falls to 0.83-0.87 (simulated, 150 runs), so an unknown path is never guessed. Where the
+leaves are not known and the spines are, the spine alone is on the way.
 
 A cable has two directions, which can fail apart: where samples say which end sent, a host side and an uplink are there
 three times, as a whole and once for each direction. Those are one part to whoever repairs it, so they are never rivals.
@@ -102,6 +103,8 @@ def components_of(samples: PairSamples) -> Components:
         columns += [sends[samples.a], receives[samples.b]]
     if samples.leaves:
         columns += _switches(samples, made)
+    elif len(samples.spines) > 1:  # one spine over everything cannot be told from the fleet
+        columns.append(_spines(samples, made)[samples.via])
     paths = np.stack(columns, axis=1)
     _, kinds, hosts, leaf, spine, part = zip(*made.rows, strict=True)
     return Components(
@@ -131,8 +134,14 @@ def _switches(samples: PairSamples, made: _Made) -> list[Ints]:
     return columns
 
 
+def _spines(samples: PairSamples, made: _Made) -> Ints:
+    """The component of each spine; the last is of samples whose spine is not known."""
+    names = [made.add(name, "spine", spine=n) for n, name in enumerate(samples.spines)]
+    return np.array([*names, UNKNOWN], dtype=np.int64)
+
+
 def _known_paths(samples: PairSamples, made: _Made) -> list[Ints]:
-    spine = np.array([*(made.add(name, "spine", spine=n) for n, name in enumerate(samples.spines)), UNKNOWN])
+    spine = _spines(samples, made)
     link = np.array(
         [
             [made.add(f"{leaf}--{name}", "link", leaf=number, spine=other) for other, name in enumerate(samples.spines)]

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fabric.analysis.pairs.against_limit import PairsBelow, below_limit, pairs_below, said_once
+from fabric.analysis.pairs.decode import CERTAIN
 from fabric.analysis.pairs.failed import Failed, failed_tests
 from fabric.analysis.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
 from fabric.analysis.pairs.matrix import matrix_of
 from fabric.analysis.pairs.merge import merged
+from fabric.analysis.pairs.mixed_units import mixed_units
 from fabric.analysis.pairs.planes import natural, planes_of
+from fabric.analysis.pairs.rails_compared import slow_rails
 from fabric.analysis.pairs.samples import UNKNOWN, Bools, PairSamples
 from fabric.analysis.pairs.settle import to_settle
 from fabric.analysis.pairs.shared_part import shared_parts
@@ -80,6 +83,8 @@ def diagnosis_of(
         suspects += mine
         judged += open_
         next_tests += _next_tests(fitted, below, len(planes))
+    if limit_gbps is None:  # with one, each rail is judged by it
+        judged += slow_rails([one for one in planes if len(one[1].samples.hosts) >= LEAST_HOSTS], topology)
     found = merged([*suspects, *failed.suspects], rails_of(planes))
     said = dict(failed.said)
     judged += [(s.outcome, said[s.component]) if s.component in said else _reason(s) for s in found]
@@ -169,7 +174,11 @@ def doubts(
     """
     samples, found = fitted.samples, list[tuple[Outcome, str]]()
     slow = unexplained(fitted) & ~of_paths(fitted)
+    bad = _certain(fitted)
     for shared in shared_parts(fitted, slow, planes):
+        if shared.name in bad:  # said already: they are slower still
+            slow[shared.samples] = False
+            continue
         text = (
             f"{len(shared.samples)} slow samples{where} share {shared.name} ({shared.through} samples pass through it)"
         )
@@ -201,6 +210,13 @@ def doubts(
     return found
 
 
+def _certain(fitted: Fitted) -> set[str]:
+    """Names of the parts that are bad for certain, each with the part that it is a direction of."""
+    components = fitted.components
+    blamed = [one.component for one in fitted.decoded.blamed if one.gain >= CERTAIN]
+    return {components.names[c] for one in blamed for c in (one, int(components.part[one]))}
+
+
 def _host_of(fitted: Fitted, component: int) -> list[str]:
     host = int(fitted.components.hosts[component])
     return [fitted.samples.hosts[host]] if host >= 0 else []
@@ -218,9 +234,12 @@ def _next_tests(fitted: Fitted, below: PairsBelow | None, planes: int) -> list[P
     samples, paths = fitted.samples, of_paths(fitted)
     single = unexplained(fitted) & ~paths
     again: list[tuple[int, str]] = []
+    bad = _certain(fitted)
     for shared in shared_parts(fitted, single, planes):
-        again += [(sample, f"tells about {shared.name}: slow samples share it") for sample in shared.samples.tolist()]
         single[shared.samples] = False
+        if shared.name in bad:
+            continue
+        again += [(sample, f"tells about {shared.name}: slow samples share it") for sample in shared.samples.tolist()]
     none = np.zeros(len(single), dtype=np.bool_)
     low, once = (none, none) if below is None else (below.low & ~single & ~paths, below.once)
     again += [(sample, "slow every time, and nothing else explains it") for sample in np.flatnonzero(paths).tolist()]
@@ -264,9 +283,12 @@ def rails_of(planes: Sequence[tuple[str, Fitted]]) -> dict[str, int]:
 
 
 def _notes(planes: Sequence[tuple[str, Fitted]], topology: Topology | None) -> tuple[str, ...]:
-    notes = []
+    notes = mixed_units(planes)
     if topology is None:
-        notes.append("without an inventory leaves, uplinks and spines are not known: only hosts and pairs can be named")
+        spines = any(len(fitted.samples.spines) for _, fitted in planes)
+        said = "leaves and uplinks are not known: only hosts, pairs and spines" if spines else ""
+        said = said or "leaves, uplinks and spines are not known: only hosts and pairs"
+        notes.append(f"without an inventory {said} can be named")
     elif any(fitted.samples.leaves and not len(fitted.samples.spines) for _, fitted in planes):
         known = "which uplink and spine a test crossed is not known (adaptive routing or ECMP)"
         notes.append(f"{known}: they are not in the model, only all uplinks of a leaf together")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fabric.analysis.pairs.as_a_whole import below_as_a_whole, whole_suspects
+from fabric.analysis.pairs.as_a_whole import Whole, below_as_a_whole, only_leaf, whole_suspects
 from fabric.analysis.pairs.classes_said import classes_said
 from fabric.analysis.pairs.components import LINKS
 from fabric.analysis.pairs.diagnose import LEAST_HOSTS, doubts, rails_of, where_text
@@ -89,9 +89,10 @@ def pair_findings(
         for suspect in _with_whole_hosts(found, enough, ids)
         if suspect.outcome is Outcome.FAIL and not within.explains(suspect)
     ]
-    wholes = [below_as_a_whole(one.fitted, wheres[id(one)], one.run.probe_ids, verdicts) for one in enough]
+    wholes = [_whole(one, wheres[id(one)], verdicts, topology) for one in enough]
     below = [whole for whole in wholes if whole is not None]
-    suspects += whole_suspects(below)
+    better = [one.fitted.samples.hosts for one, whole in zip(enough, wholes, strict=True) if whole is None]
+    suspects += whole_suspects(below, better)
     unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
     open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
     for one in enough:
@@ -111,6 +112,11 @@ def pair_findings(
             *(() if dead else unused([one.run for one in enough], topology)),
         ),
     )
+
+
+def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> Whole | None:
+    leaf = only_leaf(one.fitted.samples.hosts, one.run.plane.rail, topology)
+    return below_as_a_whole(one.fitted, where, one.run.probe_ids, verdicts, leaf)
 
 
 def _not_crossed(one: _Decoded, where: str) -> list[tuple[Outcome, str]]:

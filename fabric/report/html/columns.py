@@ -10,6 +10,7 @@ from typing import Any
 
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import ProbeVerdict
 from fabric.report.html.shares import Label
 from fabric.report.shown_run import Row, ShownRun
 from fabric.report.visible import visible
@@ -90,14 +91,23 @@ def _name(row: Row) -> str:
 
 
 def _reason(row: Row, reasons: _Numbered) -> int:
-    """A measured value below its limit says so by its numbers; only words are kept."""
-    if row.verdict.value_gbps is not None or not row.verdict.reason:
+    """A measured value below its limit says so by its numbers; of others that did not pass the words are kept."""
+    verdict = row.verdict
+    if not verdict.reason or (verdict.value_gbps is not None and _said_by_numbers(verdict)):
         return 0
     if len(reasons.numbers) >= _MOST_REASONS:
         return (
             reasons.of("and more reasons: see verdict.json") if len(reasons.numbers) == _MOST_REASONS else _MOST_REASONS
         )
     return reasons.of(visible(row.verdict.reason)[:_REASON])
+
+
+def _said_by_numbers(verdict: ProbeVerdict) -> bool:
+    """Whether it passed, or is below what is required: the row shows both numbers."""
+    below = (
+        verdict.value_gbps is not None and verdict.limit_gbps is not None and verdict.value_gbps < verdict.limit_gbps
+    )
+    return verdict.outcome is Outcome.PASS or below
 
 
 def _participants(numbers: Mapping[tuple[str, ...], int], hosts: tuple[str, ...]) -> list[Any]:

@@ -41,10 +41,11 @@ def draw(run: ShownRun) -> Markup | None:
     parts = list(_cables(topology, hosts, places))
     for tier in tiers:
         size = min(max(sizes[tier.name] - 1.5, 1.0), 16.0)
-        parts.append(text(6, tier.y - 14, f"{tier.name}: {len(tier.names):,}", cls="tick"))
         parts += [rect(x - size / 2, y - size / 2, size, size, "switch", name) for name, (x, y) in tier.places.items()]
     parts += _changed(run.judged.verdict.changes, places, topology)
     parts += _suspected(run.judged.verdict.suspects, places, topology)
+    # After the cables, which may run through them.
+    parts += [text(6, tier.y - 14, f"{tier.name}: {len(tier.names):,}", cls="halo") for tier in tiers]
     height = max(tier.y for tier in tiers) + 62
     parts += _legend(height)
     return picture(_WIDTH, height, parts, "topology with suspects and changes marked")

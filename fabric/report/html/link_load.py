@@ -33,13 +33,19 @@ _MOST_CONFIGURATIONS = 4
 _ON_TOP = 1.05
 """More than this of the line rate is impossible: the rings ran otherwise than is thought here, and nothing is shown."""
 
+_ALIKE = 0.02
+"""Configurations of which no cable differs by more than this share of its line rate have one picture (a choice)."""
+
 _RINGS = ("group_all_reduce", "concurrent_rings")
 _ADAPTIVE = "adaptive_routing"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLoads:
-    """Of one configuration: load over line rate of the busier direction, by pair of switches, the lower first."""
+    """
+    Of one configuration, or of several that were alike: load over line rate of the busier direction, by pair of
+    switches, the lower first.
+    """
 
     name: str
     rings: int
@@ -59,14 +65,35 @@ class LinkLoads:
 
 
 def link_loads(run: ShownRun) -> list[LinkLoads]:
-    """One for each configuration without a fault made on purpose; none where the simulation does not know."""
+    """
+    One for each configuration without a fault made on purpose, those that were alike as one; none where the simulation
+    does not know.
+    """
     topology, mock = run.inventory.topology, run.inventory.mock
     lively = mock.timed_faults or mock.failures_per_host_day or any(one.kind in LIVELY for one in mock.faults)
     pairs = sum(len(uplinks.lower) * len(uplinks.upper) for uplinks in topology.uplinks)
     if not run.simulated or lively or not 0 < pairs <= MOST_CABLES:
         return []
     found = [_loads(run, where, rows) for where, rows in _together(run)]
-    return [one for one in found if one is not None and max(one.shares.values(), default=0.0) <= _ON_TOP]
+    return folded([one for one in found if one is not None and max(one.shares.values(), default=0.0) <= _ON_TOP])
+
+
+def folded(found: Sequence[LinkLoads]) -> list[LinkLoads]:
+    """Configurations with like cables as one, under all names: a sweep has the same healthy phase often."""
+    kept: list[LinkLoads] = []
+    for one in found:
+        place = next((number for number, other in enumerate(kept) if _alike(one, other)), None)
+        if place is None:
+            kept.append(one)
+        else:
+            kept[place] = replace(kept[place], name="; ".join(dict.fromkeys((kept[place].name, one.name))))
+    return kept
+
+
+def _alike(one: LinkLoads, other: LinkLoads) -> bool:
+    return one.rings == other.rings and all(
+        abs(share - other.shares.get(pair, 2.0)) <= _ALIKE for pair, share in one.shares.items()
+    )
 
 
 def _together(run: ShownRun) -> Iterator[tuple[Where, list[Row]]]:

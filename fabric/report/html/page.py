@@ -17,7 +17,7 @@ from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, number
-from fabric.report.decision import ShownDecision
+from fabric.report.decision import ShownDecision, run_exit_code
 from fabric.report.html import (
     configurations,
     fabric_map,
@@ -36,11 +36,10 @@ from fabric.report.html import (
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.meaning import meaning
-from fabric.report.rounds_run import rounds_not_run
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
 from fabric.report.training_text import impact_line, is_known
-from fabric.report.verdict_json import counts, exit_code
+from fabric.report.verdict_json import counts
 from fabric.report.visible import visible
 
 MOST_SUSPECTS = 20
@@ -48,6 +47,7 @@ _MOST_TREES = 6
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
 _NAMED = 2
+_GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
 _NOTE = "note: "
 """With this a reason begins that made nothing fail."""
 
@@ -59,6 +59,7 @@ def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
     content = {
         **_words(run),
         "decision": decision,
+        "title": _title(run, decision),
         "suspects": _suspects(run, found),
         "trees": _trees(run),
         "heat": _heat(run, found),
@@ -119,7 +120,6 @@ def _file(name: str) -> str:
 def _words(run: ShownRun) -> dict[str, Any]:
     judged, verdict = run.judged, run.judged.verdict
     return {
-        "title": f"{verdict.outcome.name} {judged.scenario.name} {judged.run_id}",
         "outcome": verdict.outcome,
         "meaning": meaning(judged),
         "headline": _headline(verdict),
@@ -132,8 +132,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "probes": f"{len(verdict.probes):,}",
         "reasons": [one for one in verdict.reasons if not one.startswith(_NOTE)],
         "notes": [one.removeprefix(_NOTE) for one in verdict.reasons if one.startswith(_NOTE)],
-        "rounds_not_run": rounds_not_run(run),
-        "exit_code": exit_code(verdict),
+        "exit_code": run_exit_code(run),
         "training": impact_line(verdict.training) if verdict.training else "",
         "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
         "judged": judged,
@@ -149,6 +148,13 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "inventory": run.inventory,
         "seed": run.document.get("seed", "") if run.simulated else "",
     }
+
+
+def _title(run: ShownRun, decision: ShownDecision | None) -> str:
+    """Of the window: the decision where there is one, else the outcome."""
+    judged = run.judged
+    word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
+    return f"{word} {judged.scenario.name} {judged.run_id}"
 
 
 def _headline(verdict: Verdict) -> str:
@@ -181,7 +187,10 @@ def _suspects(run: ShownRun, found: heat.HeatMap) -> list[tuple[Suspect, Markup 
     rows = [row for one in shown for probe in one.probes if (row := run.row_of.get(probe)) is not None]
     measured = strip.elsewhere(rows, run) if rows else {}
     evidence = [(one, strip.evidence(one, run, measured)) for one in shown]
-    return [(one, picture, "") if picture else (one, *_map_of(one, found)) for one, picture in evidence]
+    return [
+        (one, picture, _GOOD_ALONE if strip.good_alone(one, run) else "") if picture else (one, *_map_of(one, found))
+        for one, picture in evidence
+    ]
 
 
 def _map_of(suspect: Suspect, found: heat.HeatMap) -> tuple[Markup | None, str]:

@@ -30,10 +30,10 @@ class Tally:
 
 
 def tallies(host: str, run: ShownRun) -> Mapping[str, Tally]:
-    """By part of *host* (``mlx5_0``, ``gpu3``, ``numa1``), over the probes that only this host makes."""
+    """By part of *host* (``mlx5_0``, ``gpu3``, ``numa1``), over the probes of this host alone that were reached."""
     found: dict[str, Tally] = {}
     for row in run.rows:
-        if row.probe.hosts != (host,) or not row.verdict.ran:
+        if row.probe.hosts != (host,) or not row.verdict.ran or row.result is None:
             continue
         good = row.verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)
         for part in _parts(row.probe.params):

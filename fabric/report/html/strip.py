@@ -60,17 +60,31 @@ def evidence(suspect: Suspect, run: ShownRun, measured: Elsewhere) -> Markup | N
     highest = max(_highest(row, peers) for row in known) * 1.05
     scale = Scale(0.0, highest, _LEFT, _WIDTH - 40)
     bottom = _TOP + _ROW * len(known)
-    parts = x_axis(scale, _TOP - 6, bottom, "Gb/s")
+    parts, named = x_axis(scale, _TOP - 6, bottom, "Gb/s"), names(known)
     for number, row in enumerate(known):
-        parts += _line(row, _TOP + _ROW * number + _ROW / 2, scale, peers.get(peer_label(row)))
-    parts += _legend()
+        parts += _line(row, named[number], _TOP + _ROW * number + _ROW / 2, scale, peers.get(peer_label(row)))
+    parts += _legend(with_peers=bool(peers))
     said = f"{suspect.component}: {len(known)} bad measurements against their peers and limits"
     return picture(_WIDTH, bottom + 34, parts, said)
 
 
-def _line(row: Row, y: float, scale: Scale, peers: Peers | None) -> list[Markup]:
+def good_alone(suspect: Suspect, run: ShownRun) -> bool:
+    """Whether every number against it meets what is required: then the evidence is something else, such as counters."""
+    rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
+    known = [row.verdict for row in rows if row.verdict.value_gbps is not None]
+    return bool(known) and all(
+        one.limit_gbps is not None and one.value_gbps is not None and one.value_gbps >= one.limit_gbps for one in known
+    )
+
+
+def names(rows: Sequence[Row]) -> list[str]:
+    """Of each probe its id without the phase; with it where two would be called alike."""
+    short = [row.probe.probe_id.partition("/")[2] for row in rows]
+    return [row.probe.probe_id if short.count(name) > 1 else name for row, name in zip(rows, short, strict=True)]
+
+
+def _line(row: Row, name: str, y: float, scale: Scale, peers: Peers | None) -> list[Markup]:
     value, limit = row.verdict.value_gbps or 0.0, row.verdict.limit_gbps
-    name = row.probe.probe_id.partition("/")[2]
     parts = [text(_LEFT - 10, y + 4, name, anchor="end", cls="tick", most=38)]
     if peers is not None:
         parts.append(rect(scale(peers.low), y - 5, scale(peers.high) - scale(peers.low), 10, "peers"))
@@ -78,16 +92,19 @@ def _line(row: Row, y: float, scale: Scale, peers: Peers | None) -> list[Markup]
     if limit is not None:
         parts.append(line(scale(limit), y - 8, scale(limit), y + 8, "limit"))
     parts.append(mark(scale(value), y, 9, row.verdict.outcome.value, f"{row.probe.probe_id}: {value:.1f} Gb/s"))
-    parts.append(text(scale(value) - 9, y + 4, f"{value:.0f}", anchor="end", cls="value"))
+    parts.append(text(scale(value) - 9, y + 4, f"{value:.0f}", anchor="end", cls="value halo"))
     return parts
 
 
-def _legend() -> list[Markup]:
+def _legend(*, with_peers: bool) -> list[Markup]:
+    peers = [
+        rect(_LEFT + 90, 4, 26, 10, "peers"),
+        text(_LEFT + 122, 13, "the same on other hosts (middle 90 %)", cls="tick"),
+    ]
     return [
         mark(_LEFT + 5, 9, 8, "fail"),
         text(_LEFT + 14, 13, "measured", cls="tick"),
-        rect(_LEFT + 90, 4, 26, 10, "peers"),
-        text(_LEFT + 122, 13, "the same on other hosts (middle 90 %)", cls="tick"),
+        *(peers if with_peers else []),
         line(_LEFT + 350, 2, _LEFT + 350, 16, "limit"),
         text(_LEFT + 357, 13, "at least required", cls="tick"),
     ]

@@ -20,6 +20,8 @@ from fabric.report.shown_run import ShownRun
 _WIDTH, _LEFT, _TOP, _BAND = 1080.0, 150.0, 64.0, 14.0
 _MOST_SAMPLES = 2500
 _BINS = 240
+_LONG = 8
+"""A probe over so many slices of time is in all of them: else there would be a hole while it runs (a choice)."""
 _MOST_BANDS = 14
 _LONGEST_LABEL = 34
 _LETTER = 5.2  # pixels of one letter of a tiny label
@@ -160,13 +162,15 @@ def _binned(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
     width = (x.high - x.low) / _BINS
     every: dict[int, list[float]] = {}
     by_phase: dict[int, dict[int, list[float]]] = {}
-    for _, ended_s, share, number in found:
+    for began_s, ended_s, share, number in found:
         if share is None:
             continue
-        slot = int((ended_s - x.low) / width)
-        every.setdefault(slot, []).append(share)
-        if number >= 0:
-            by_phase.setdefault(number, {}).setdefault(slot, []).append(share)
+        last = int((ended_s - x.low) / width)
+        first = int((began_s - x.low) / width)
+        for slot in range(first, last + 1) if last - first >= _LONG else (last,):
+            every.setdefault(slot, []).append(share)
+            if number >= 0:
+                by_phase.setdefault(number, {}).setdefault(slot, []).append(share)
     for slot, shares in sorted(every.items()):
         at = x(x.low + (slot + 0.5) * width)
         yield line(at, y(min(shares)), at, y(max(shares)), "spread")

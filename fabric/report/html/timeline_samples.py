@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from markupsafe import Markup
@@ -20,6 +21,9 @@ from fabric.store.samples import read_samples
 MOST_POINTS = 500
 """Of one series; more are brought together, the highest of them is drawn."""
 
+_LATE = 1.5
+"""Samples come a little late; one that came so many times its distance later had others in between, all alike."""
+
 _MOST_LANES = 8
 _MOST_HOSTS = 4
 _LANE, _GAP = 34.0, 12.0
@@ -32,13 +36,14 @@ class Lane:
     """
     One series: its name, its points (seconds, value), and what is said of it.
 
-    *rate*: the points are growth a second from the time before; otherwise they are levels.
+    *rate*: the points are growth a second from the time before, *total* all of it; otherwise they are levels.
     """
 
     name: str
     points: tuple[tuple[float, float], ...]
     said: str
     rate: bool
+    total: int = 0
 
 
 def lanes(run: ShownRun) -> list[Lane]:
@@ -55,12 +60,13 @@ def lanes(run: ShownRun) -> list[Lane]:
             _per_second(rates[one], counted.every_s),
             f"{one.name} on {one.host}/{one.part}: +{grew[one]:,}",
             rate=True,
+            total=grew[one],
         )
         for one in order[:_MOST_LANES]
     ]
     warm = read_samples(folder, lambda reading: reading.host in hosts and reading.name in _WARM)
     for host in hosts:
-        found += _hottest(host, warm.courses)
+        found += _hottest(host, warm.courses, warm.every_s)
     return found
 
 
@@ -121,7 +127,21 @@ def bounded(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float],
     return tuple(highest.values())
 
 
-def _hottest(host: str, courses: Mapping[Reading, Course]) -> Iterator[Lane]:
+def held(points: Sequence[tuple[float, float]], every_s: float) -> list[tuple[float, float]]:
+    """
+    The same points, and one more before each that came late: a course keeps only what changed.
+
+    What stood still for an hour and then rose was not rising for an hour.
+    """
+    found = list(points[:1])
+    for (before_s, before), (at_s, value) in pairwise(points):
+        if at_s - before_s > _LATE * every_s:
+            found.append((at_s - every_s, before))
+        found.append((at_s, value))
+    return found
+
+
+def _hottest(host: str, courses: Mapping[Reading, Course], every_s: float) -> Iterator[Lane]:
     """Of each kind of sensor the one that became hottest."""
     found: dict[str, tuple[float, Reading, Course]] = {}
     for reading, course in courses.items():
@@ -133,6 +153,7 @@ def _hottest(host: str, courses: Mapping[Reading, Course]) -> Iterator[Lane]:
             most_c, reading, course = found[name]
             points = [(at_s, float(value)) for at_s, value in zip(course.at_s, course.values, strict=True) if value]
             points.append((max(course.until_s, points[-1][0]), points[-1][1]))
+            points = held(points, every_s)
             said = f"hottest {name.removesuffix('_c')} of {host}: {reading.part}, up to {most_c:.0f} C"
             yield Lane(f"{host}/{reading.part} {name.removesuffix('_c')} C", bounded(points), said, rate=False)
 
@@ -145,7 +166,9 @@ def _lane(lane: Lane, x: Scale, top: float, bottom: float) -> Iterator[Markup]:
         y = Scale(0.0, most or 1.0, bottom, top)
         for at_s, value in lane.points:
             yield rect(x(at_s) - 1, y(value), 2.0, bottom - y(value), "counted", f"{lane.said}, {value:.3g}/s")
-        yield text(x.end - 2, top + 8, f"at most {most:.3g}/s", anchor="end", cls="tiny")
+        yield text(
+            x.end - 2, top + 8, f"+{lane.total:,} in all, at most {most:.3g}/s", anchor="end", cls="tiny over-lines"
+        )
         return
     least = min(value for _, value in lane.points)
     y = Scale(min(least, 20.0), max(most, HOT_C + 5.0), bottom, top)
@@ -153,4 +176,4 @@ def _lane(lane: Lane, x: Scale, top: float, bottom: float) -> Iterator[Markup]:
     steps = [(x(at_s), y(value)) for at_s, value in lane.points]
     yield path(steps, "series c1")
     said = f"{lane.said}; line: {HOT_C:.0f} C"  # below the curve: the line is above it
-    yield text(x.end - 2, bottom - 3, said, anchor="end", cls="tiny")
+    yield text(x.end - 2, bottom - 3, said, anchor="end", cls="tiny over-lines")

@@ -1,10 +1,11 @@
 """Nobody stands out, and all of it is below the limit: one suspect."""
 
-from fabric.analysis.pairs.as_a_whole import below_as_a_whole, whole_suspects
+from fabric.analysis.pairs.as_a_whole import below_as_a_whole, only_leaf, whole_suspects
 from fabric.analysis.pairs.fitted import fit
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ProbeVerdict
 from tests.analysis.pairs.test_findings import measured
+from tests.conftest import rack_topology
 
 SAMPLES = measured(lambda a, b, la, lb, s: 0.0)
 IDS = tuple(f"p{number}" for number in range(len(SAMPLES.a)))
@@ -53,3 +54,33 @@ def test_what_a_bad_part_explains_says_nothing_of_the_others():
 def test_pairs_that_are_slow_against_others_alone_are_not_below_a_limit():
     met = {name: ProbeVerdict(name, Outcome.FAIL, "", 390.0, 380.0, against="peers") for name in IDS}
     assert below_as_a_whole(fit(SAMPLES), "", IDS, met) is None
+
+
+def whole(leaf):
+    return below_as_a_whole(fit(SAMPLES), f" ({leaf})", IDS, judged(410.0), leaf)
+
+
+def test_the_one_leaf_of_a_slow_rail_is_named_where_the_same_hosts_are_good_on_another_rail():
+    """Healthy hosts are not blamed for a switch that they share on this rail alone."""
+    found = whole_suspects([whole("leaf3"), whole("leaf4")], [SAMPLES.hosts])
+    assert [(one.component, one.kind, one.hosts) for one in found] == [("leaf3", "leaf", ()), ("leaf4", "leaf", ())]
+    assert "120 pairs (leaf3)" in found[0].evidence[1]
+    assert found[0].confidence == 0.99
+
+
+def test_hosts_that_are_slow_on_all_their_rails_are_a_group_and_no_leaf():
+    assert [one.kind for one in whole_suspects([whole("leaf3"), whole("leaf4")])] == ["group"]
+    assert [one.kind for one in whole_suspects([whole("leaf3")], [("somebody", "else")])] == ["group"]
+
+
+def test_hosts_of_two_leaves_are_a_group():
+    assert [one.kind for one in whole_suspects([whole(None)], [SAMPLES.hosts])] == ["group"]
+
+
+def test_the_leaf_of_hosts_is_known_only_when_all_have_the_same():
+    rack = rack_topology(2)
+    assert only_leaf(("gpu001", "gpu002"), 3, rack) == "leaf3"
+    object.__setattr__(rack.hosts["gpu002"], "leaves", ("other",) * 8)
+    assert only_leaf(("gpu001", "gpu002"), 3, rack) is None
+    object.__setattr__(rack.hosts["gpu002"], "leaves", ())
+    assert only_leaf(("gpu002",), 3, rack) is None

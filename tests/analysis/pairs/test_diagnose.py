@@ -1,5 +1,7 @@
 """What pair results say, from rows to the verdict."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -146,3 +148,32 @@ def test_only_the_largest_size_of_a_test_counts():
     found = diagnose([*small, *large])
     assert found.outcome is Outcome.PASS
     assert sum(one.samples for one in found.classes) == len(large)
+
+
+def test_a_slow_spine_is_named_where_only_the_file_says_what_was_crossed():
+    """Without an inventory: a column ``via`` is enough for spines, and the note says so."""
+    rows = [
+        replace(each, via=f"spine{number % 4}", gbps=each.gbps * (0.6 if number % 4 == 2 else 1.0))
+        for number, each in enumerate(all_pairs(hosts(12)))
+    ]
+    found = diagnose(rows)
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["spine2"])
+    assert "hosts, pairs and spines can be named" in found.notes[0]
+
+
+def test_a_single_spine_under_everything_is_never_named():
+    rows = [replace(each, via="spine0") for each in all_pairs(hosts(8), {"gpu003": 0.3})]
+    assert named(diagnose(rows)) == ["gpu003"]
+
+
+def test_a_host_that_is_bad_is_not_called_uncertain_as_well():
+    """In two classes of links it is slower than its one loss says; that is no second trouble."""
+    near = hosts(16)[:8]
+
+    def level(a, b):
+        return 1.0 if (a in near) == (b in near) else 0.7
+
+    found = diagnose(all_pairs(hosts(16), {"gpu012": 0.4}, level=level))
+    assert named(found) == ["gpu012"]
+    assert found.reasons == ("gpu012 is bad",)
+    assert found.next_tests == ()

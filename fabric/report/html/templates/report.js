@@ -42,6 +42,8 @@
     var reference = normal || data.limits[limit[probe]];
     return reference && v === v ? v / reference : NaN;
   }
+  // Of fewer than three hosts there is no normal, and the share is of what is required.
+  var OF_NORMAL = data.normal.some(function (one) { return one; }) ? "of normal" : "of required";
   var COLUMNS = [
     ["outcome", function (row) { return outcome[rowProbe[row]]; }, function (row) { return data.outcomes[outcome[rowProbe[row]]].toUpperCase(); }],
     ["phase", function (row) { return data.what[what[rowProbe[row]]][0]; }],
@@ -55,10 +57,10 @@
       return m ? v.toLocaleString("en", { maximumFractionDigits: v < 10 ? 3 : 1 }) + " " + m[2] : data.reasons[reason[rowProbe[row]]];
     }],
     ["required", limitOf, function (row) { var v = limitOf(row); return v === v ? v.toLocaleString("en") + " Gb/s" : ""; }],
-    ["of normal", shareOf, function (row) { var v = shareOf(row); return v === v ? Math.round(v * 100) + " %" : ""; }]
+    [OF_NORMAL, shareOf, function (row) { var v = shareOf(row); return v === v ? Math.round(v * 100) + " %" : ""; }]
   ];
   var VALUE = 7; // without a number its reason takes the columns from here on
-  var NUMERIC = { size: 1, value: 1, required: 1, "of normal": 1 };
+  var NUMERIC = { size: 1, value: 1, required: 1, "of normal": 1, "of required": 1 };
   var PAGE = 100, shown = new Uint32Array(0), page = 0, sorted = -1, upward = true;
 
   function tokens(text) { return text.split(/[^A-Za-z0-9_-]+/); }
@@ -133,6 +135,7 @@
         var text = (column[2] || column[1])(row);
         var made = cell("td", index ? text : "", NUMERIC[column[0]] && measured(row) ? "n" : "");
         if (text.length > 30) made.title = text;
+        if (!index && measured(row)) made.title = data.reasons[reason[rowProbe[row]]];
         if (!index) made.appendChild(cell("span", text, "badge o-" + text.toLowerCase()));
         if (index === VALUE && !measured(row)) made.colSpan = COLUMNS.length - VALUE;
         line.appendChild(made);

@@ -1,0 +1,31 @@
+"""What to do next about a change that was not made as asked."""
+
+from __future__ import annotations
+
+from fabric.model.change import Change, ChangeResult, When
+from fabric.report.change_steps import after_change
+
+FLAP = Change("drill/flap", "port_flap", "drill", "gpu001/mlx5_0", "port", When(20.0, None), {}, ("gpu001",))
+
+
+def step(state: str, reason: str) -> str:
+    """What is advised."""
+    return after_change(ChangeResult(FLAP, state, reason), "results/r")
+
+
+def test_a_drill_that_was_cut_short_is_resumed_and_not_mended() -> None:
+    said = step("failed", "nothing was altered: the phase ended before its time came")
+    assert "fabric resume results/r" in said
+    assert "mend it" not in said
+
+
+def test_a_flap_that_was_cut_off_is_resumed() -> None:
+    assert "fabric resume results/r" in step("reverted", "cut off after 0 of 1 cycles")
+
+
+def test_what_went_wrong_is_to_be_mended() -> None:
+    assert "mend it" in step("failed", "gpu001: mlxreg: permission denied")
+
+
+def test_a_change_that_was_taken_back_in_order_needs_nothing() -> None:
+    assert step("reverted", "") == ""

@@ -1,0 +1,48 @@
+"""The numbers against a suspect: each told apart, and none that looks like evidence where it is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import Suspect
+from fabric.report.html import strip
+from fabric.report.html.page import page
+from fabric.report.shown_run import ShownRun
+
+GOOD_ALONE = "the evidence is in the lines above, not in the bandwidth"
+
+
+def suspect_of(run: ShownRun, outcome: Outcome) -> Suspect:
+    """A port that is accused by probes of one outcome."""
+    probes = [row.probe.probe_id for row in run.rows if row.verdict.outcome is outcome and row.probe.kind == "loopback"]
+    return Suspect(
+        "gpu002/mlx5_3:port", "link", Outcome.FAIL, 0.8, ("4 times down",), (), "", ("gpu002",), (*probes[:3],)
+    )
+
+
+def accused(run: ShownRun, suspect: Suspect) -> ShownRun:
+    """The same run with this suspect alone."""
+    return replace(run, judged=replace(run.judged, verdict=replace(run.judged.verdict, suspects=(suspect,))))
+
+
+def test_good_numbers_of_a_suspect_are_said_to_be_no_evidence(bad_run: ShownRun) -> None:
+    """A port that went down: what failed with it has its full bandwidth."""
+    assert GOOD_ALONE in page(accused(bad_run, suspect_of(bad_run, Outcome.PASS)))
+    assert GOOD_ALONE not in page(accused(bad_run, suspect_of(bad_run, Outcome.FAIL)))
+
+
+def test_probes_of_two_rounds_are_told_apart(bad_run: ShownRun) -> None:
+    first, second, _ = suspect_of(bad_run, Outcome.FAIL).probes
+    row = bad_run.row_of[first]
+    again = replace(row.probe, probe_id=f"soak-r2/{first.partition('/')[2]}", phase="soak-r2")
+    rows = [row, row._replace(probe=again), bad_run.row_of[second]]
+    assert strip.names(rows) == [first, again.probe_id, second.partition("/")[2]]
+
+
+def test_without_peers_the_legend_has_none(bad_run: ShownRun) -> None:
+    suspect = suspect_of(bad_run, Outcome.FAIL)
+    rows = [bad_run.row_of[probe] for probe in suspect.probes]
+    beside = "the same on other hosts"
+    assert beside in str(strip.evidence(suspect, bad_run, strip.elsewhere(rows, bad_run)))
+    assert beside not in str(strip.evidence(suspect, bad_run, {}))
