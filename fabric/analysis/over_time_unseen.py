@@ -54,7 +54,8 @@ def unseen_uplinks(
 
 def _crosses(probe: Probe, topology: Topology) -> bool:
     """Whether its bytes leave the leaf; one of which that is not known does not count."""
-    return probe.kind in NETWORK_KINDS and link_class(probe, topology) not in (SAME_LEAF, None)
+    between = probe.kind in NETWORK_KINDS or len(probe.hosts) > 1
+    return between and link_class(probe, topology) not in (SAME_LEAF, None)
 
 
 def _hours(at_s: float) -> str:

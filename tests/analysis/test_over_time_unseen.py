@@ -13,14 +13,16 @@ from tests.analysis.test_over_time_shared import hall
 UPLINKS = Uplinks(("su0-leaf0",), ("spine0", "spine1"), 2, 400.0)
 
 
-def said(*, uplinks: bool = True, rounds: int = 3, read: tuple[int, ...] = (), units: int = 1) -> list[str]:
+def said(
+    *, uplinks: bool = True, rounds: int = 3, read: tuple[int, ...] = (), units: int = 1, kind: str = "pairwise"
+) -> list[str]:
     """Of a run with so many rounds of an hour, with switch tables read in some, gpu001 with gpu008 in each."""
     topology = replace(hall(units), uplinks=(UPLINKS,) if uplinks else ())
     phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(rounds)]
     probes, results = [], {}
     for number, phase in enumerate(phases):
-        params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0"}
-        mine = [Probe(f"{phase.name}/pair", "pairwise", phase.name, ("gpu001", "gpu008"), (), 1.0, params)]
+        params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0"} if kind == "pairwise" else {}
+        mine = [Probe(f"{phase.name}/pair", kind, phase.name, ("gpu001", "gpu008"), (), 1.0, params)]
         if number in read:
             mine.append(Probe(f"{phase.name}/routes", "routes", phase.name, ("gpu001",), (), 1.0, {}))
         probes += mine
@@ -37,6 +39,12 @@ def test_a_run_of_rounds_says_that_no_cable_between_switches_was_looked_at() -> 
 
 def test_pairs_across_leaves_are_told_and_do_not_count_as_a_look() -> None:
     (line,) = said(units=2)
+    assert "the last that crossed them ended at 3.0 h" in line
+
+
+def test_a_ring_over_several_leaves_crosses_them_too() -> None:
+    """Any probe of hosts under different leaves does."""
+    (line,) = said(units=2, kind="group_all_reduce")
     assert "the last that crossed them ended at 3.0 h" in line
 
 
