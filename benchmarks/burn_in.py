@@ -14,10 +14,11 @@ There are two units of leaves at least; the rack that becomes slow is the last e
 2,048 hosts are for 12 rounds of four hours (`2048 48 12`): more make more probes than two GiB of memory hold. An RNIC
 then has 48 pair tests (4 a round), a host 12 all-to-alls and 24 all-reduces, and two kinds are not decided with so few.
 A part that dips once in 50 probes is named from two dips on (``over_time_shapes.LEAST_DIPS``), and 48 probes have two
-or more in one fleet of four; 200 have in nine of ten. A loss that comes at once and stays, as the rack's, is a step
-from some 40 probes of a kind on (``burn_in_faults.least_for_step``); before that the rack is named for dips. Both are
-counted in what was measured: "too few dips" and "named as dips" say so; else it reads MISSED or "named as something
-else".
+or more in one fleet of four; 200 have in nine of ten. So one dip that nothing explains is followed by further tests of
+its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips"). A loss that
+comes at once and stays, as the rack's, is a step from some 40 probes of a kind on (``burn_in_faults.least_for_step``);
+before that the rack is named for dips, which is counted, too ("named as dips"). "measured again, and not named" is the
+word of the verdict. Else it reads MISSED or "named as something else".
 
 Long rounds call collectives of 64 GiB, because a scenario may ask for 10,000 calls at most. The mock has memory for
 that; nccl-tests on GPUs of 80 GB would cut the size to a third of theirs.

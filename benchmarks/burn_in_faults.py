@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ UNIT = 32  # hosts of a unit of the hall
 LONG_S = 1e9  # what has come stays
 STEP = "at once"  # what the verdict says of a loss that came and stayed
 DIPS = ("dips to",)  # what the verdict says of such a part
+AGAIN = re.compile(r"again in|more: too few")  # what its notes say of a part that was measured again
 DIPPED = 0.75  # of the median of all pair tests: a dip is to half, noise is a percent
 
 
@@ -92,12 +94,15 @@ def said_of(judged: JudgedRun, one: Planted) -> list[str]:
 
 def missed(judged: JudgedRun, one: Planted, faults: list[Planted], inventory: Inventory) -> str:
     """
-    MISSED, or that it dipped too seldom for the rule to name it.
+    MISSED, or what its further tests said, or that it dipped too seldom for the rule to name it and for a follow-up.
 
     What others planted may have caused is not counted: pair tests with their hosts, and with those under their leaves.
     """
     if one.words != DIPS:
         return "MISSED"
+    followed = [line for line in judged.verdict.reasons if line.startswith(f"note: {one.components[0]}: ")]
+    if any(AGAIN.search(line) for line in followed):
+        return f"measured again, and not named: {followed[0].partition(': ')[2]}"
     table = pq.read_table(Path(judged.path) / "measurements.parquet", columns=["probe_id", "value"])
     table = table.filter(pc.match_substring(table["probe_id"], "/pairwise."))
     host, _, device = one.components[0].partition("/")

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fabric.analysis.conclude import failed_hosts
+from fabric.analysis.dipped_again import dips_lines
+from fabric.analysis.follow_ups import follow_ups
+from fabric.analysis.gate import out_after
 from fabric.analysis.judge import Judge
-from fabric.analysis.localising import localising
-from fabric.analysis.more_samples import sampling
 from fabric.analysis.own_fails import own_fails
 from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
 from fabric.changes.blast_radius import blast_problems
@@ -113,7 +113,7 @@ def prepare(
     notes = baseline_notes(scenario, inventory, baselines)
     scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
     plan = plan_scenario(scenario, inventory)
-    longer = longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)
+    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
     if too_much := _too_much(scenario_path, scenario, plan, inventory):
         raise ConfigError(too_much)
     given = {
@@ -124,7 +124,7 @@ def prepare(
         "faults": list(faults),
         "lasts_s": lasts_s,
     }
-    return Asked(scenario, inventory, baselines, plan, (*notes, *lines, *filter(None, [longer])), given)
+    return Asked(scenario, inventory, baselines, plan, (*notes, *lines, *dips_lines(plan), *longer), given)
 
 
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
@@ -248,7 +248,7 @@ def _measure(
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
         added = [probe for probe in directory.added if probe.phase == phase_plan.phase.name]
-        return failed_hosts([*probes_of(phase_plan), *added], by_id, judge=judge)
+        return out_after(phase_plan.phase, [*probes_of(phase_plan), *added], by_id, judge=judge)
 
     started_s = executor.now()
     if not so_far.begun:
@@ -261,7 +261,7 @@ def _measure(
         observer=observer,
         gate=gate,
         changing=changing,
-        follow_ups=(*sampling(judge), *localising(asked.scenario, asked.inventory)),
+        follow_ups=follow_ups(asked.scenario, asked.inventory, judge),
         so_far=so_far,
         judge_own=lambda plan, done: own_fails(probes_of(plan), {one.probe_id: one for one in done}, judge=judge),
     )

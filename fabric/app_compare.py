@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.analysis.compare_runs import compare_runs
+from fabric.analysis.same_hosts import not_the_same
 from fabric.errors import ConfigError, Problem
 from fabric.model.comparison import Comparison
+from fabric.store.identity import read_identity
 from fabric.store.past_run import PastRun, read_past_run
 
 SETTINGS = ("queue_pairs", "iterations", "duration_s")
@@ -83,6 +85,12 @@ def _notes(a: PastRun, b: PastRun) -> Iterator[str]:
             f"the second run ran on other hosts: {len(a.scenario.hosts):,}, then {len(b.scenario.hosts):,}, "
             f"{common:,} of them in both"
         )
+    yield from not_the_same(
+        [name for name in a.scenario.hosts if name in set(b.scenario.hosts)],
+        (a.inventory.topology, b.inventory.topology),
+        (read_identity(a.path), read_identity(b.path)),
+        files=(a.inventory.source, b.inventory.source),
+    )
     yield from _nothing_in_common(a, b)
     for run in (a, b):
         if not run.ended:

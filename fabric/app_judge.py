@@ -38,7 +38,7 @@ from fabric.store.left_open import settled
 from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
 from fabric.store.readmissions import read_readmissions
-from fabric.store.results import from_events, replanned
+from fabric.store.results import history_of, replanned
 from fabric.store.run_document import baselines_from, read_run
 from fabric.store.samples import read_samples
 from fabric.store.samples_table import write_samples
@@ -70,16 +70,16 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         other = load_baseline(baseline_path)
         refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
         baselines = {name: other for name in baselines}
-    history = path / EVENTS
-    events = list(read_events(history))
-    plan = reached(plan_scenario(scenario, inventory), not_begun(events))
-    if events and events[0].get("run_id") != document["run_id"]:
-        raise StoreError(f"{history}: the history of another run ({events[0].get('run_id')})")
-    by_id = from_events(events)
-    probes = [*all_probes(plan), *replanned(events)]
+    file = path / EVENTS
+    history = history_of(read_events(file))
+    first, by_id = history.first, history.results
+    plan = reached(plan_scenario(scenario, inventory), not_begun(history.others))
+    if first is not None and first.get("run_id") != document["run_id"]:
+        raise StoreError(f"{file}: the history of another run ({first.get('run_id')})")
+    probes = [*all_probes(plan), *replanned(history.others)]
     judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
-    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
-    complete = any(event["event"] == "run_ended" for event in events)
+    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=file)
+    complete = any(event["event"] == "run_ended" for event in history.others)
     if not complete:
         verdict = replace(
             verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
@@ -90,7 +90,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         verdict=verdict,
         path=str(path),
         run_id=document["run_id"],
-        elapsed_s=events[-1]["at_s"] - events[0]["at_s"] if events else 0.0,
+        elapsed_s=0.0 if first is None else history.at_s - first["at_s"],
         backend=document["backend"],
         judged_by=named(baselines),
         again=again,

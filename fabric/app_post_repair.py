@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic_core import PydanticCustomError
 
 from fabric import app
@@ -37,10 +35,8 @@ from fabric.model.scenario import (
 )
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, plan_scenario
-from fabric.report.acceptance_text import acceptance_document
 from fabric.report.shown_run import ShownRun
 from fabric.store.identity import read_identity
-from fabric.store.run_directory import write_durably
 from fabric.store.samples import read_samples
 
 NEIGHBOURS = 3
@@ -60,9 +56,6 @@ WINDOW_S = 126 * 60.0
 
 LONGEST_S = 3600
 """Of one pair, as in a scenario file."""
-
-FILE = "acceptance.json"
-"""The decision, derived from the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +115,9 @@ def because_of(scenario: Scenario) -> Because | None:
     return next((one for one in found if one is not None), None)
 
 
-def decide(path: Path, *, write: bool = False) -> Acceptance:
-    """The decision of a run, from its directory alone; with *write* acceptance.json is made, too."""
-    run = reopened(path)
-    found = decided(run)
-    if write:
-        data = orjson.dumps(acceptance_document(found), option=orjson.OPT_INDENT_2) + b"\n"
-        with suppress(OSError):  # an archive may be read-only; what is shown needs no file
-            write_durably(Path(run.judged.path) / FILE, data)
-    return found
+def decide(path: Path) -> Acceptance:
+    """The decision of a run, from its directory alone; ``app_report.keep_decision`` keeps it beside the run."""
+    return decided(reopened(path))
 
 
 def decided(run: ShownRun) -> Acceptance:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fabric.analysis.same_hosts import not_the_same
 from fabric.config import from_resolved
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.judged_run import JudgedRun
@@ -19,6 +21,7 @@ from fabric.report.kept_verdict import FILE, read_kept
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.store.durable import write_durably
+from fabric.store.identity import read_identity
 from fabric.store.run_document import read_run
 
 COMPARISON = "compare.html"
@@ -126,8 +129,24 @@ def push(path: Path, url: str) -> None:
 
 
 def compare(paths: Sequence[Path]) -> SideBySide:
-    """Several runs, in the order they are named."""
-    return side_by_side([as_kept(path) or _reopened(path) for path in paths])
+    """Several runs, in the order they are named; the notes say where one name means two hosts, or another part."""
+    found = side_by_side([as_kept(path) or _reopened(path) for path in paths])
+    return replace(found, notes=(*found.notes, *_not_the_same(found.runs)))
+
+
+def _not_the_same(runs: Sequence[ShownRun]) -> Iterator[str]:
+    """The first run and each other one."""
+    first, *others = runs
+    before = read_identity(Path(first.judged.path))
+    for run in others:
+        names = set(run.judged.scenario.hosts)
+        notes = not_the_same(
+            [name for name in first.judged.scenario.hosts if name in names],
+            (first.inventory.topology, run.inventory.topology),
+            (before, read_identity(Path(run.judged.path))),
+            files=(first.inventory.source, run.inventory.source),
+        )
+        yield from (f"{run.judged.run_id}: {note}" for note in notes)
 
 
 def write_comparison(found: SideBySide) -> Path:

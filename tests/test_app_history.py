@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fabric.app_history import history
@@ -170,3 +172,28 @@ def test_a_damaged_file_is_made_again(results: Path, tmp_path: Path) -> None:
     file.write_bytes(b"no database")
     assert history(tmp_path / "copy") == first
     assert file.read_bytes() != b"no database"
+
+
+def test_a_bad_host_that_is_measured_again_and_again_is_not_its_own_normal(tmp_path: Path) -> None:
+    """After a repair the evidence is repeated on the host alone, beside one round of its peers."""
+    run = run_of(tmp_path, faults=("gpu002/mlx5_3:slow=0.6",))
+    file = run / "measurements.parquet"
+    table = pq.read_table(file)
+    rows = [row for row in table.to_pylist() if "/gpu002/" in row["probe_id"] and "mlx5_3" in row["probe_id"]]
+    again = [
+        {**row, "probe_id": f"evidence/gpu002/{row['probe_id'].rpartition('/')[2]}.r{number}"}
+        for row in rows
+        for number in range(1, 6)
+    ]
+    pq.write_table(pa.concat_tables([table, pa.Table.from_pylist(again, schema=table.schema)]), file)
+    (found,) = history(tmp_path, component="gpu002").runs
+    assert found.share is not None
+    assert found.share < 0.7
+
+
+def test_a_host_alone_has_its_share_of_its_limit(tmp_path: Path) -> None:
+    """Without peers its own numbers would be what is normal."""
+    run_of(tmp_path, hosts="gpu002", faults=("gpu002:slow=0.5",))
+    (found,) = history(tmp_path, component="gpu002").runs
+    assert found.share is not None
+    assert found.share < 0.7

@@ -59,6 +59,7 @@ def test_first_command_prints_what_the_readme_prints(checkout: Path, fabric: str
     assert settled(done.stdout) == settled(blocks("text")[0])
 
 
+@pytest.mark.slow
 def test_every_other_run_line_works(checkout: Path, fabric: str) -> None:
     """Each further `fabric run` line ends with a verdict: exit code 1, because it plants a fault."""
     lines = [line.removeprefix("$ ") for block in blocks("console")[1:] for line in block.splitlines()]

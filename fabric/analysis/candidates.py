@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from fabric.analysis.bad_gpus import GPUS
 from fabric.model.names import fold
 from fabric.model.probe import Probe
 from fabric.model.topology import Platform, Topology
@@ -24,15 +25,17 @@ class Component:
     text: str  # what it is, in words
 
 
-def probes_about(probes: Sequence[Probe], hosts: AbstractSet[str], topology: Topology) -> list[Probe]:
-    """Every probe of these hosts, and what their neighbours under the same leaves sent over the network."""
+def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], bool]:
+    """Whether a probe is one of these hosts, or was sent over the network by their neighbours under the same leaves."""
     leaves = {topology.hosts[host].leaves for host in hosts} - {()}
     neighbours = {host.name for host in topology.hosts.values() if host.leaves in leaves}
-    return [
-        probe
-        for probe in probes
-        if not hosts.isdisjoint(probe.hosts) or (probe.kind in NETWORK_KINDS and neighbours.intersection(probe.hosts))
-    ]
+
+    def about(probe: Probe) -> bool:
+        if not hosts.isdisjoint(probe.hosts):
+            return True
+        return probe.kind in NETWORK_KINDS and not neighbours.isdisjoint(probe.hosts)
+
+    return about
 
 
 def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
@@ -64,6 +67,11 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
         return
     if verdict.named is not None and verdict.named.condition == "garbled":
         yield Component(verdict.named.component, "host", "what the host's tools print cannot be read")
+        return
+    if verdict.named is not None and verdict.named.component == f"{probe.hosts[0]}/{GPUS}":
+        count = len(topology.hosts[probe.hosts[0]].platform.gpus)
+        text = f"not all of the {count} GPUs are there; which is gone is not told: CUDA numbers the others anew"
+        yield Component(verdict.named.component, "gpu", text)
         return
     if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise", "link_burn"):
         return

@@ -11,10 +11,7 @@ from statistics import median
 from fabric.analysis.compare_shared import Culprit, Way, culprits
 from fabric.analysis.keys import floor_of
 from fabric.analysis.run_ratio import change_of, intervals
-from fabric.model.comparison import Change, Compared
-
-WHOLE = "everything"
-"""The component that every probe passes through."""
+from fabric.model.comparison import WHOLE, Change, Compared
 
 FAR_OUT = 5.0
 """A single probe that lies so many spreads from no change is worth a row of its own (a choice: of 300,000 healthy ones
@@ -166,6 +163,10 @@ def _culprit_row(
         tally.add(one)
     row = next(_rows(group, {name: tally}, spread, seed))
     said = [row.note] if tally.lost or tally.regained else []
+    # What is certain for the decoder may be two dips: no part changed whose own interval does not leave the floor.
+    if not said and row.low is not None and row.change is not change:
+        text = "no further from no change than noise goes: measure it again"
+        return replace(row, change=Change.INCONCLUSIVE, note="; ".join(each for each in (note, text) if each))
     if not culprit.certain:
         return replace(
             row, change=Change.INCONCLUSIVE, note="; ".join([*said, note, "seen once: measure it again"][-2:])

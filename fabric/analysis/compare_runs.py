@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import log
 
-from fabric.analysis.compare_rows import WHOLE, Both, Group, Within, far_out, rows_of
+from fabric.analysis.compare_rows import Both, Group, Within, far_out, rows_of
 from fabric.analysis.compare_shared import Way, ways_of
 from fabric.analysis.run_ratio import spread_of
 from fabric.analysis.samples import Key, Sample, name_of, samples
-from fabric.model.comparison import Change, Compared, Comparison
+from fabric.model.comparison import WHOLE, Change, Compared, Comparison
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult

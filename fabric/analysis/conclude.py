@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from fabric.analysis.altered import alterations, as_altered, unblamed
 from fabric.analysis.as_asked import said
+from fabric.analysis.bad_gpus import with_bad_gpus
 from fabric.analysis.common_reasons import common_reasons
 from fabric.analysis.effects import windows_report
 from fabric.analysis.expectations import covered, judge_expectations
@@ -58,6 +59,7 @@ def conclude(
     still be live, is an ERROR of the whole.
     """
     verdicts = without_mistakes(probes, _judged(probes, results, judge), topology)
+    verdicts = with_bad_gpus(probes, verdicts, topology)
     altered = alterations(changes)
     untold = unblamed(probes, verdicts, altered)
     telling = [probe for probe in probes if probe.probe_id not in untold]
@@ -226,11 +228,17 @@ def _components(
     was measured well is INCONCLUSIVE.
     """
     blamed = {name: suspect for suspect in named for name in names(suspect)}
-    tally: dict[str, dict[str, set[Outcome]]] = {}
+    tally: dict[str, dict[str, list[Outcome]]] = {}
     for probe in probes:
-        outcome = verdicts[probe.probe_id].outcome
+        outcome, phase = verdicts[probe.probe_id].outcome, probe.phase
         for part in _parts(probe):
-            tally.setdefault(part, {}).setdefault(probe.phase, set()).add(outcome)
+            by_phase = tally.get(part)
+            if by_phase is None:
+                tally[part] = {phase: [outcome]}
+            elif phase not in by_phase:
+                by_phase[phase] = [outcome]
+            elif outcome not in by_phase[phase]:
+                by_phase[phase].append(outcome)
     found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
     for part, by_phase in tally.items():
         if part not in blamed:
@@ -238,25 +246,26 @@ def _components(
     return found
 
 
-def _component(part: str, by_phase: Mapping[str, set[Outcome]], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
-    own = [s for name, s in blamed.items() if name.startswith((f"{part}/", f"{part}-", f"{part}:"))]
+def _component(part: str, by_phase: Mapping[str, Sequence[Outcome]], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
+    """The verdict of a part by what it took part in, different outcomes by phase."""
+    inside = (f"{part}/", f"{part}-", f"{part}:")
+    own = [suspect for name, suspect in blamed.items() if name.startswith(inside)]
     if own:
         worst = Outcome.worst(suspect.outcome for suspect in own)
         return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")
-    left_out = [phase for phase, outcomes in by_phase.items() if outcomes == {Outcome.SKIPPED}]
+    left_out = [phase for phase, outcomes in by_phase.items() if list(outcomes) == [Outcome.SKIPPED]]
     if left_out:
         return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")
-    good = frozenset().union(*by_phase.values()) & {Outcome.PASS, Outcome.MARGINAL}
+    good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome in _GOOD]
     if good:
         return ComponentVerdict(part, Outcome.worst(good), "")
     return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
 
 
-def _parts(probe: Probe) -> Iterable[str]:
-    yield from probe.hosts
+def _parts(probe: Probe) -> tuple[str, ...]:
+    hosts, params = probe.hosts, probe.params
     if probe.kind == "loopback":
-        yield f"{probe.hosts[0]}/{probe.params['rnic']}"
-        yield f"{probe.hosts[0]}/{probe.params['endpoint']}"
-    elif probe.kind in ("rnic_to_rnic", pairwise.KIND, link_burn.KIND):
-        yield f"{probe.hosts[0]}/{probe.params['rnic']}"
-        yield f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"
+        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[0]}/{params['endpoint']}")
+    if probe.kind in ("rnic_to_rnic", pairwise.KIND, link_burn.KIND):
+        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[-1]}/{params['peer_rnic']}")
+    return hosts

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from fabric.analysis.candidates import Component, components_of, probes_about
+from fabric.analysis.candidates import Component, are_about, components_of
 from fabric.analysis.cover import candidates_for
 from fabric.analysis.samples import name_of
 from fabric.model.outcome import Outcome
@@ -45,10 +45,14 @@ def confirmed(
 
     The repetitions of one probe confirm each other, but for those *tested_again*: there the later ones decide.
     """
+    if not slow:
+        return set()
     hosts = {host for probe in probes if probe.probe_id in slow for host in probe.hosts}
-    by_id = {verdict.probe_id: verdict for verdict in verdicts if verdict.value_gbps is not None}
+    about = are_about(hosts, topology)
     judged = [
-        (probe, by_id[probe.probe_id]) for probe in probes_about(probes, hosts, topology) if probe.probe_id in by_id
+        (probe, verdict)
+        for probe, verdict in zip(probes, verdicts, strict=True)
+        if about(probe) and verdict.value_gbps is not None
     ]
 
     def components(probe: Probe, _: ProbeVerdict) -> Iterator[Component]:

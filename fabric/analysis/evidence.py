@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fabric.model.units import change_text
 from fabric.model.verdict import ProbeVerdict
 
 _LINES = 5
@@ -32,7 +33,7 @@ def _range(kind: str, required_gbps: float, against: str, group: Iterable[ProbeV
     values = sorted((verdict.value_gbps or 0.0, verdict.probe_id) for verdict in group)
     (least, worst), most = values[0], values[-1][0]
     numbers = f"{least:.1f}" if least == most else f"{least:.1f} to {most:.1f}"
-    share = f"{least / required_gbps - 1:+.0%}"
+    share = change_text(least / required_gbps)
     what = f"{against} is {required_gbps:.1f}" if against else f"at least {required_gbps:g} required"
     return f"{len(values)} {kind}: {numbers} Gb/s, {what}; worst {share}: {worst}"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from fabric.analysis.bad_gpus import GPUS
 from fabric.model.identity import HostIdentity, PartIdentity
 from fabric.model.verdict import Suspect
 
@@ -93,7 +94,12 @@ def repaired(
     lines = [str(change) for change in found]
     lines += [f"{host}: not read: {text}" for host in hosts for text in after[host].unread]
     swapped = {f"{change.host}/{change.part}" for change in found if change.replaced}
-    named = {suspect.component: parts_of(suspect, hosts) for suspect in suspects if set(suspect.hosts) & set(hosts)}
+    known = [f"{host}/{one.part}" for host in hosts for one in (*before[host].parts, *after[host].parts)]
+    named = {
+        suspect.component: _any_gpu(parts_of(suspect, hosts), known)
+        for suspect in suspects
+        if set(suspect.hosts) & set(hosts)
+    }
     what, said = _judged(named, swapped, before, after)
     return Repaired(what, (said, *lines), tuple(found))
 
@@ -133,17 +139,25 @@ def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _any_gpu(parts: frozenset[str], known: Iterable[str]) -> frozenset[str]:
+    """Where one of a host's GPUs was missing and nobody knew which: each GPU that it had or has."""
+    lacking = tuple(name.removesuffix(GPUS) for name in parts if name.endswith(f"/{GPUS}"))
+    return parts.union(name for name in known if lacking and name.startswith(tuple(f"{one}gpu" for one in lacking)))
+
+
 def _judged(
     named: Mapping[str, frozenset[str]],
     swapped: set[str],
     before: Mapping[str, HostIdentity],
     after: Mapping[str, HostIdentity],
 ) -> tuple[Repair, str]:
-    known = {f"{host}/{one.part}" for host, found in before.items() for one in found.parts}
+    known = {f"{host}/{one.part}" for seen in (before, after) for host, found in seen.items() for one in found.parts}
     with_serial = {name: parts & known for name, parts in named.items() if parts & known}
     others = f"; replaced was {', '.join(sorted(swapped))}" if swapped else ""
     if not swapped:
-        return Repair.NOTHING, f"{Repair.NOTHING.value}: every serial number is as it was"
+        seen = [found[host] for found in (before, after) for host in before if host in found]
+        which = " that was read" if any(one.unread for one in seen) else ""
+        return Repair.NOTHING, f"{Repair.NOTHING.value}: every serial number{which} is as it was"
     if not with_serial:
         text = f"{Repair.UNKNOWN.value}: no serial number is read of {', '.join(named) or 'what was named'}{others}"
         return Repair.UNKNOWN, text

@@ -14,6 +14,7 @@ from statistics import median
 
 from fabric.analysis.cover import TOLERANCE
 from fabric.analysis.evidence import evidence_lines
+from fabric.analysis.low_hosts import low_hosts
 from fabric.analysis.peer_share import Classes
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
@@ -44,7 +45,11 @@ class Whole:
 
 
 def inside_as_a_whole(classes: Classes, topology: Topology, bad: set[str]) -> Whole:
-    """The classes of which nearly all are *bad*: below their limit, or below what good runs recorded."""
+    """
+    The classes of which nearly all are *bad*: below their limit, or below what good runs recorded.
+
+    Then hosts that are a little low as a whole beside a part that is worse (``low_hosts.py``).
+    """
     found: dict[tuple[str, ...], list[_Judged]] = {}
     for members in classes.values():
         alike = _alike(members, bad, topology)
@@ -52,7 +57,11 @@ def inside_as_a_whole(classes: Classes, topology: Topology, bad: set[str]) -> Wh
             hosts = tuple(dict.fromkeys(probe.hosts[0] for probe, _ in members))
             found.setdefault(hosts, []).extend(alike)
     explained = frozenset(probe.probe_id for alike in found.values() for probe, _ in alike)
-    return Whole(explained, tuple(_suspect(hosts, alike) for hosts, alike in found.items()))
+    suspects = [_suspect(hosts, alike) for hosts, alike in found.items()]
+    for suspect, explains in low_hosts(classes, bad - explained):
+        suspects.append(suspect)
+        explained |= explains
+    return Whole(explained, tuple(suspects))
 
 
 def _alike(members: Sequence[_Judged], bad: set[str], topology: Topology) -> list[_Judged]:

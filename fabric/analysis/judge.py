@@ -25,9 +25,9 @@ from fabric.analysis.by_samples import by_nearness, by_standing
 from fabric.analysis.confirm import confirmed
 from fabric.analysis.counters import grown
 from fabric.analysis.keys import floor_of, key_of
-from fabric.analysis.limits import key_text, most_specific, required
+from fabric.analysis.limits import Limits, key_text
 from fabric.analysis.peers import Peers, Slow
-from fabric.analysis.series import Series, SeriesName, representative, series_of, slow_series
+from fabric.analysis.series import Series, representative, series_of, slow_series
 from fabric.analysis.slower import failed, slower, with_spread
 from fabric.analysis.standings import Standings
 from fabric.model.outcome import Outcome
@@ -36,14 +36,13 @@ from fabric.model.recorded import Key, Recorded
 from fabric.model.repetition import AUTO, REPEATED_KINDS
 from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Topology
-from fabric.model.verdict import Baseline, Limit, ProbeVerdict
-
-_LimitKey = tuple[str, str, object, object, object, object]
+from fabric.model.units import change_text
+from fabric.model.verdict import Baseline, ProbeVerdict
 
 
 class Judge:
     """
-    Judges probes of one run; remembers which limit belongs to which key.
+    Judges probes of one run.
 
     *sequential*: each probe has as many samples as it takes to tell, and is judged by all of them.
     """
@@ -57,12 +56,13 @@ class Judge:
         override: str | None = None,
         sequential: bool = False,
     ) -> None:
-        self._baselines, self._topology, self._marginal, self._override = baselines, topology, marginal, override
+        self._baselines, self._topology, self._marginal = baselines, topology, marginal
         self.sequential = sequential
-        self._limits: dict[_LimitKey, Limit | None] = {}
+        self._limits = Limits(baselines, topology, override)
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
+        self._has_records = any(self._recorded.values())
 
     @staticmethod
     def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
@@ -78,33 +78,35 @@ class Judge:
     def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
         """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
         listed = list(pairs)
-        by_name, names = series_of(listed, self._topology)
-        slow = slow_series(by_name)
-        standings = Standings(by_name if self.sequential else {}, self._recorded_for)
-        slow = slow.without(standings.names)
+        series, belongs = series_of(listed, self._topology)
+        slow = slow_series(series)
+        standings = Standings(series if self.sequential else (), self._recorded_for)
+        slow = slow.without(standings.known)
         judged = {
-            name: self._by_samples(one, name, standings)
-            if name in standings.names
-            else self._series(one, slow.sure.get(name), slow.low.get(name))
-            for name, one in by_name.items()
+            one: self._by_samples(one, standings)
+            if one in standings.known
+            else self._series(one, slow.sure.get(one), slow.low.get(one))
+            for one in series
         }
         verdicts = [
-            _unmeasured(probe, result) if name is None else _with_counters(_of_probe(judged[name], probe), result)
-            for (probe, result), name in zip(listed, names, strict=True)
+            _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
+            for (probe, result), one in zip(listed, belongs, strict=True)
         ]
         if not any(verdict.against for verdict in judged.values()):
             return verdicts
-        return self._confirmed(listed, verdicts, names, slow)
+        return self._confirmed(listed, verdicts, belongs, slow)
 
     def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
         """The first probe of each series that another sample may settle; none when the judge is not sequential."""
-        by_name, _ = series_of(list(pairs), self._topology)
-        slow_series(by_name)  # which tells each series its peers
-        standings = Standings(by_name if self.sequential else {}, self._recorded_for)
+        if not self.sequential:
+            return []
+        series, _ = series_of(list(pairs), self._topology)
+        slow_series(series)  # which tells each series its peers
+        standings = Standings(series, self._recorded_for)
         return [
             one.probe
-            for name, one in standings.series.items()
-            if standings.wants_more(name, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
+            for one in standings.asked
+            if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
         ]
 
     def _series(self, one: Series, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
@@ -115,15 +117,17 @@ class Judge:
             return _below_limit(verdict, one, normal.median_gbps if normal else None)
         if slow is not None:
             return slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
-        verdict = self._against_record(verdict, one)
-        if verdict.against:
-            return verdict
-        verdict = _unsteady(verdict, one)
+        if self._has_records:
+            verdict = self._against_record(verdict, one)
+            if verdict.against:
+                return verdict
+        if len(one.values) > 1:
+            verdict = _unsteady(verdict, one)
         return verdict if low is None else replace(verdict, expected_gbps=low.median_gbps)
 
-    def _by_samples(self, one: Series, name: SeriesName, standings: Standings) -> ProbeVerdict:
+    def _by_samples(self, one: Series, standings: Standings) -> ProbeVerdict:
         """One series of as many repetitions as it took to tell."""
-        verdict, found = self._absolute(one), standings.of(name)
+        verdict, found = self._absolute(one), standings.of(one)
         if verdict.outcome is Outcome.FAIL:
             return _below_limit(verdict, one, found.normal_gbps if found else None)
         if found is None or not found.by_record:  # there is none, or none that is known well enough for a test
@@ -133,7 +137,7 @@ class Judge:
         if verdict.against:
             return verdict
         if verdict.limit_gbps is not None:
-            verdict = by_nearness(verdict, one, standings.above(name, verdict.limit_gbps))
+            verdict = by_nearness(verdict, one, standings.above(one, verdict.limit_gbps))
         return _unsteady(verdict, one)
 
     def _against_record(self, verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
@@ -149,13 +153,13 @@ class Judge:
     def _absolute(self, one: Series) -> ProbeVerdict:
         """Against the limit alone."""
         probe, value = one.probe, one.value
-        least, unfit = self._required(one)
+        least, unfit = self._limits.required(probe, one.size_bytes)
         if least is None:
             why = f": {unfit}" if unfit else ""
             reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
             return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
         if value < least:
-            reason = f"{value:.1f} Gb/s, at least {least:g} required ({value / least - 1:+.0%})"
+            reason = f"{value:.1f} Gb/s, at least {least:g} required ({change_text(value / least)})"
             return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
         if value < least * (1 + self._marginal):
             reason = f"{value:.1f} Gb/s, just above the {least:g} required"
@@ -164,53 +168,38 @@ class Judge:
 
     def _least_gbps(self, one: Series) -> float | None:
         """The limit of a series, for its host; None where there is none that can judge it."""
-        return self._required(one)[0]
-
-    def _required(self, one: Series) -> tuple[float | None, str]:
-        """The limit of a series, for its host, or None and why the one that there is cannot judge it."""
-        limit = self.limit_for(one.probe, one.size_bytes)
-        return (None, "") if limit is None else required(limit, one.probe, self._topology)
-
-    def limit_for(self, probe: Probe, size_bytes: int | None) -> Limit | None:
-        """The most specific limit that matches, from the baseline of the probe's platform (or the override)."""
-        params = probe.params
-        name = self._baseline_of(probe)
-        key = (name, probe.kind, params.get("link_class"), size_bytes, params.get("ranks"), params.get("algorithm"))
-        if key not in self._limits:
-            self._limits[key] = most_specific(self._baselines[name].limits, probe.kind, *key[2:])
-        return self._limits[key]
+        return self._limits.required(one.probe, one.size_bytes)[0]
 
     def _recorded_for(self, one: Series) -> Recorded | None:
-        known = self._recorded[self._baseline_of(one.probe)]
+        known = self._recorded[self._limits.baseline_of(one.probe)]
         return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
-
-    def _baseline_of(self, probe: Probe) -> str:
-        return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
 
     def _confirmed(
         self,
         listed: Sequence[tuple[Probe, ProbeResult]],
         verdicts: Sequence[ProbeVerdict],
-        names: Sequence[SeriesName | None],
+        belongs: Sequence[Series | None],
         found: Slow,
     ) -> list[ProbeVerdict]:
         """Those that are slower than what is normal become FAIL where others, or a repetition, say the same."""
         slow: set[str] = set()
         low: set[str] = set()
-        for (probe, result), verdict, name in zip(listed, verdicts, names, strict=True):
-            if not verdict.against and name not in found.low:
+        for (probe, result), verdict, one in zip(listed, verdicts, belongs, strict=True):
+            if not verdict.against and one not in found.low:
                 continue
             # A repetition that was not slow itself is no witness.
             if representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind)):
                 (slow if verdict.against else low).add(probe.probe_id)
         probes = [probe for probe, _ in listed]
-        again = {probe.probe_id for probe in probes if self.sequential and probe.kind in REPEATED_KINDS}
+        again = {probe.probe_id for probe in probes if probe.kind in REPEATED_KINDS} if self.sequential else frozenset()
         sure = confirmed(probes, verdicts, self._topology, slow=slow, low=low, tested_again=again)
+        if not sure:
+            return list(verdicts)
         # Repetitions of one series have one verdict, so one that is confirmed speaks for the others.
-        told = {name for probe, name in zip(probes, names, strict=True) if probe.probe_id in sure}
+        told = {one for probe, one in zip(probes, belongs, strict=True) if probe.probe_id in sure}
         return [
-            failed(verdict, found.low.get(name)) if name in told else verdict
-            for verdict, name in zip(verdicts, names, strict=True)
+            failed(verdict, None if one is None else found.low.get(one)) if one in told else verdict
+            for verdict, one in zip(verdicts, belongs, strict=True)
         ]
 
 
@@ -220,9 +209,10 @@ def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
     return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
 
 
-def _of_probe(verdict: ProbeVerdict, probe: Probe) -> ProbeVerdict:
-    """The verdict of its series."""
-    return verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
+def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
+    """The verdict of its series, with what its own counters say."""
+    mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
+    return mine if len(result.measurements) == 1 else _with_counters(mine, result)
 
 
 def _below_limit(verdict: ProbeVerdict, one: Series, normal_gbps: float | None) -> ProbeVerdict:

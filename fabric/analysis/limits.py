@@ -2,14 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 
 from fabric.analysis.keys import line_rate_gbps
 from fabric.model.line_reach import ONE_LINE, bound_by_lines, least_gbps, out_of_reach
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.units import size_text
-from fabric.model.verdict import Limit
+from fabric.model.verdict import Baseline, Limit
+
+_LimitKey = tuple[str, str, object, object, object, object]
+_MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
+
+
+class Limits:
+    """
+    The limits of one run; what each asks of a probe is worked out once for all hosts of a make.
+
+    *override*: the name of the baseline for all hosts, instead of that of each host's platform.
+    """
+
+    def __init__(self, baselines: Mapping[str, Baseline], topology: Topology, override: str | None) -> None:
+        self._baselines, self._topology, self._override = baselines, topology, override
+        self._limits: dict[_LimitKey, Limit | None] = {}
+        self._required: dict[Hashable, tuple[float | None, str]] = {}
+
+    def required(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
+        """What a probe must reach at this size, Gb/s; None, and why, where no limit can judge it."""
+        hosts, get = self._topology.hosts, probe.params.get
+        if len(probe.hosts) > _MOST_HOSTS:
+            return self._worked_out(probe, size_bytes)
+        # All that a limit, and what the lines carry, depend on.
+        key = (
+            probe.kind,
+            tuple([id(hosts[name].platform) for name in probe.hosts]),
+            size_bytes,
+            get("link_class"),
+            get("rnic"),
+            get("peer_rnic"),
+            get("ranks"),
+            get("algorithm"),
+        )
+        known = self._required.get(key)
+        if known is None:
+            known = self._required[key] = self._worked_out(probe, size_bytes)
+        return known
+
+    def _worked_out(self, probe: Probe, size_bytes: int | None) -> tuple[float | None, str]:
+        limit = self._limit_for(probe, size_bytes)
+        return (None, "") if limit is None else required(limit, probe, self._topology)
+
+    def _limit_for(self, probe: Probe, size_bytes: int | None) -> Limit | None:
+        """The most specific limit that matches, from the probe's baseline."""
+        params, name = probe.params, self.baseline_of(probe)
+        key = (name, probe.kind, params.get("link_class"), size_bytes, params.get("ranks"), params.get("algorithm"))
+        if key not in self._limits:
+            self._limits[key] = most_specific(self._baselines[name].limits, probe.kind, *key[2:])
+        return self._limits[key]
+
+    def baseline_of(self, probe: Probe) -> str:
+        """The name of the baseline that judges a probe: that of its first host's platform, or the override."""
+        return self._override or self._topology.hosts[probe.hosts[0]].platform.baseline
 
 
 def most_specific(

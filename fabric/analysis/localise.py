@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from fabric.analysis.candidates import Component, components_of, named_components_of, probes_about
+from fabric.analysis.candidates import Component, are_about, components_of, named_components_of
 from fabric.analysis.cover import Candidate, candidates_for, greedy, rivals_of
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.inside_as_a_whole import inside_as_a_whole
 from fabric.analysis.next_steps import next_step
 from fabric.analysis.peer_share import by_class, peer_shares
+from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
@@ -40,20 +41,22 @@ def suspects(
 
     Probes that were skipped, or that ended in the other kind of trouble, count neither for nor against. *well* are
     further probes that went well: they clear what they passed through where a tool named a part as absent or down (a
-    leaf is not, if hosts passed through it), and say nothing of how fast a part is.
+    leaf is not, if hosts passed through it), and say nothing of how fast a part is. What was run because one part had
+    dipped is for ``over_time_again.py``: most of it goes through that part, and each pair is measured a few times.
     """
+    probes = [probe for probe in probes if AGAIN not in probe.params]
     bad_hosts = {host for probe in probes if verdicts[probe.probe_id].outcome is outcome for host in probe.hosts}
     if not bad_hosts:
         return []
     uncounted = {Outcome.SKIPPED, Outcome.INCONCLUSIVE, Outcome.ERROR, Outcome.FAIL} - {outcome}
+    about = are_about(bad_hosts, topology)
     judged = [
-        (probe, verdicts[probe.probe_id])
-        for probe in probes_about(probes, bad_hosts, topology)
-        if verdicts[probe.probe_id].outcome not in uncounted
+        (probe, verdict)
+        for probe in probes
+        if about(probe) and (verdict := verdicts[probe.probe_id]).outcome not in uncounted and verdict.ran
     ]
-    judged = [(probe, verdict) for probe, verdict in judged if verdict.ran]
     named = {probe.probe_id for probe, verdict in judged if verdict.outcome is outcome and verdict.named}
-    cleared = [(probe, verdicts[probe.probe_id]) for probe in probes_about(well, bad_hosts, topology)] if named else []
+    cleared = [(probe, verdicts[probe.probe_id]) for probe in well if about(probe)] if named else []
     found = _cover(
         [*judged, *cleared], named, lambda probe, verdict: named_components_of(probe, verdict, topology), outcome
     )

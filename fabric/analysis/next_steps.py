@@ -32,6 +32,11 @@ _NAMED = {
     ): "check both ends of the cable (mlxlink on the host, the switch port's state); swap the cable first",
     ("host", "down"): "no port of the host is up: check its cables, and whether the subnet manager or switch sees it",
     ("rnic", "absent"): "check the name in the inventory (ibv_devices on the host), then lspci; reseat or replace it",
+    (
+        "gpu",
+        "absent",
+    ): "count the GPUs (nvidia-smi -L; lspci -d 10de:; dmesg for Xid 79): the bus address or serial number "
+    "that is missing is the one to reseat or replace",
     ("host", "absent"): "none of its RNICs is there: check the driver (lsmod, dmesg) and lspci on the host",
 }
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from fabric.analysis import over_time_shapes as shapes
+from fabric.analysis.over_time_again import dipped_again, too_many_at_once
 from fabric.analysis.over_time_gather import Finding, gathered
 from fabric.analysis.over_time_place import placed
 from fabric.analysis.over_time_ports import down_together
@@ -58,19 +59,30 @@ def over_time(
     guilty = {finding.component.partition("/")[0] for finding in named}
     through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
     named += _named(found.hosts, modules, explained=through)
-    wanted = {point.probe_id for one in named for point in _of(one, found)}
-    few = few_dips(found, (one.component for one in named), wanted, ALPHA)
+    further = tracks(probes, results, phases, topology, again=True)
+    notes: list[Finding] = []
+    for _ in range(_MOST_PASSES):  # who is named takes its partners' dips with it
+        wanted = {point.probe_id for one in named for point in (*_of(one, found), *_further(one, further))}
+        again = dipped_again(found, further, probes, [one.component for one in named], wanted, ALPHA)
+        notes = [one for one in again if one.kind != "dips"]
+        if len(notes) == len(again):
+            break
+        named += [one for one in again if one.kind == "dips"]
+    few = few_dips(found, (one.component for one in named), wanted, ALPHA, told={one.component for one in notes})
     by_id = {probe.probe_id: probe for probe in probes if probe.probe_id in wanted}
     named = [
         replace(
             one,
             hosts=(one.component.partition("/")[0],),
-            explains={point.probe_id: by_id[point.probe_id].hosts for point in _of(one, found)},
+            explains={
+                point.probe_id: by_id[point.probe_id].hosts for point in (*_of(one, found), *_further(one, further))
+            },
         )
         for one in named
     ]
     each = placed(gathered(behind_uplinks(named, found, by_id, topology), found, topology), found, topology)
-    return [*down, *together, *each, *few]
+    many = too_many_at_once(found, probes, wanted)
+    return [*down, *together, *each, *notes, *few, *many]
 
 
 def _of(finding: Finding, found: Tracks) -> list[Point]:
@@ -80,6 +92,11 @@ def _of(finding: Finding, found: Tracks) -> list[Point]:
         own = [track.points for name, track in found.rnics.items() if name.partition("/")[0] == host]
         return [point for points in (found.hosts[host].points, *own) for point in points]
     return [*found.rnics[finding.component].points, *_over_rnics(found.hosts.get(host))]
+
+
+def _further(finding: Finding, further: Tracks) -> Sequence[Point]:
+    """What was measured again because of an RNIC, or with it."""
+    return further.rnics[finding.component].points if finding.component in further.rnics else ()
 
 
 def _over_rnics(track: Track | None) -> list[Point]:

@@ -21,7 +21,7 @@ class Finding:
     """
     A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; ``uplinks`` of a leaf; or
     of what many RNICs share ``shared`` (its probes went bad) or ``went_down`` (their ports did). ``few_dips`` accuses
-    nobody and is a note.
+    nobody and is a note, as are those of ``over_time_again.py``.
 
     *text* says it in words. *chance*: of such a course without a fault. *weight*: how much was lost in all, and who
     lost most is named first. *rivals* were measured by the very same probes, or took part in all that failed. *hosts*:

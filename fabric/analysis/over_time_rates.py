@@ -44,17 +44,25 @@ class Rates:
         return (self._dips - dips + 0.5) / (self._points - points + 1.0)
 
 
-def few_dips(found: Tracks, named: Iterable[str], explained: AbstractSet[str], alpha: float) -> list[Finding]:
+def few_dips(
+    found: Tracks,
+    named: Iterable[str],
+    explained: AbstractSet[str],
+    alpha: float,
+    *,
+    told: AbstractSet[str] = frozenset(),
+) -> list[Finding]:
     """
     Parts that dipped more often than their peers, and too seldom for a fleet of this size: findings ``few_dips``.
 
     The chance of it is below *alpha* for one part alone, and not for the most unlucky one of all. *named* are named
-    already, by the *explained* probes. A host whose RNIC is found is not told besides.
+    already, by the *explained* probes; of those *told* more is said, by what was measured again. A host whose RNIC is
+    found is not told besides.
     """
     known = set(named)
     some: list[Finding] = []
     for tracks in (found.rnics, found.hosts):
-        some += _few(tracks, known, explained, alpha)
+        some += [one for one in _few(tracks, known, explained, alpha) if one.component not in told]
         known = {name.partition("/")[0] for name in (*known, *(one.component for one in some))}
     return some
 

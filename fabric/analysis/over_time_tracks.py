@@ -18,6 +18,7 @@ from fabric.analysis.keys import floor_of, line_rate_gbps, link_class
 from fabric.analysis.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
 from fabric.analysis.samples import name_of
 from fabric.analysis.series import representative
+from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
@@ -64,9 +65,18 @@ class Tracks:
 
 
 def tracks(
-    probes: Sequence[Probe], results: Mapping[str, ProbeResult], phases: Sequence[Phase], topology: Topology
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    phases: Sequence[Phase],
+    topology: Topology,
+    *,
+    again: bool = False,
 ) -> Tracks:
-    """From the phases that ran often enough and altered nothing."""
+    """
+    From the phases that ran often enough and altered nothing.
+
+    Of what was planned; with *again* of what was measured once more because a part had dipped, and of nothing else.
+    """
     rounds = Counter((phase.written, phase.where) for phase in phases if not phase.changes)
     repeated = {
         phase.name: (phase.written, phase.where)
@@ -76,12 +86,12 @@ def tracks(
     groups: dict[Hashable, list[tuple[Probe, ProbeResult, float | None]]] = {}
     for probe in probes:
         result = results.get(probe.probe_id)
-        if probe.phase not in repeated or result is None or result.attempt == 0:
+        if probe.phase not in repeated or result is None or result.attempt == 0 or (AGAIN in probe.params) is not again:
             continue
-        measured = _measured(result)
+        measured = measured_gbps(result)
         if measured is None and not gave_up(result):
             continue
-        key = (probe.phase, probe.kind, name_of(probe), _class(probe, topology))
+        key = (probe.phase, probe.kind, name_of(probe), link_kind(probe, topology))
         groups.setdefault(key, []).append((probe, result, measured))
     rnics: dict[str, Track] = {}
     hosts: dict[str, Track] = {}
@@ -111,14 +121,16 @@ def _is_bad_by_itself(own: Sequence[ProbeResult], then: ProbeResult) -> bool:
     return any(one.outcome in _BAD for one in own[max(0, place - 1) : place + 1])
 
 
-def _measured(result: ProbeResult) -> float | None:
+def measured_gbps(result: ProbeResult) -> float | None:
+    """What a probe measured; None where it measured nothing."""
     if result.outcome is not None or not result.measurements:
         return None
     value = representative(result)[0]
     return value if value > 0.0 else None
 
 
-def _class(probe: Probe, topology: Topology) -> Hashable:
+def link_kind(probe: Probe, topology: Topology) -> Hashable:
+    """What two probes of one name must share besides, to be as fast as each other."""
     platform = topology.hosts[probe.hosts[0]].platform.name
     return platform, link_class(probe, topology), line_rate_gbps(probe, topology), probe.params.get("ranks")
 
@@ -147,7 +159,7 @@ def _add(
     hosts: dict[str, Track],
     own: Mapping[str, Sequence[ProbeResult]],
 ) -> None:
-    found = _normal(members, own_level)
+    found = normal_of(members, own_level)
     if found is None:
         return
     normal, sigma = found
@@ -164,8 +176,8 @@ def _add(
             track.sigma = max(track.sigma, sigma)
 
 
-def _normal(
-    members: Sequence[tuple[Probe, ProbeResult, float | None]], own_level: float | None
+def normal_of(
+    members: Sequence[tuple[Probe, ProbeResult, float | None]], own_level: float | None = None
 ) -> tuple[float, float] | None:
     """
     What a good one of them reaches, and its spread as a share; None where nothing tells.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fabric.analysis.over_time_again import CLEARED, OPEN, TOO_MANY
 from fabric.analysis.over_time_gather import Finding
 from fabric.analysis.over_time_together import NEXT as NEXT_OF_SHARED
 from fabric.model.outcome import Outcome
@@ -14,9 +15,11 @@ from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdic
 ALPHA = 1e-3
 """The chance that a healthy fleet has anybody named by one rule in one run (a choice)."""
 
-NOTE = "few_dips"
-"""The kind of a finding that is told and accuses nobody."""
+_FEW = "few_dips"
+NOTES = frozenset({_FEW, OPEN, CLEARED, TOO_MANY})
+"""The kinds of findings that are told and accuse nobody."""
 
+_FURTHER = {_FEW: ": more often than its peers, and too few to tell from chance; more rounds do"}
 _MOST_NOTES = 3
 _ACCUSED = (Outcome.FAIL, Outcome.ERROR)
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
@@ -48,7 +51,7 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     of its failures was shared with a host that is suspected already: that one need not come back.
     """
     verdict = _with_notes(verdict, findings)
-    findings = [one for one in findings if one.kind != NOTE and not _is_of_partners(one, verdict.suspects)]
+    findings = [one for one in findings if one.kind not in NOTES and not _is_of_partners(one, verdict.suspects)]
     if not findings:
         return verdict
     verdict = _without_ports(_without_explained(verdict, findings), findings)
@@ -83,15 +86,15 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 
 
 def _with_notes(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """With a line for each part that is not suspected and dipped too seldom to be sure of it; no outcome changes."""
+    """With a line for each part that is not suspected, and dipped now and then or is cleared; no outcome changes."""
     accused = {host for one in verdict.suspects for host in (one.component, one.component.partition("/")[0])}
-    few = [one for one in findings if one.kind == NOTE and one.component.partition("/")[0] not in accused]
-    lines = [
-        f"note: {one.component}: {one.text}: more often than its peers, and too few to tell from chance; more rounds do"
-        for one in few[:_MOST_NOTES]
-    ]
-    if len(few) > _MOST_NOTES:
-        lines.append(f"note: and {len(few) - _MOST_NOTES} more such parts")
+    told = [one for one in findings if one.kind in NOTES and one.component.partition("/")[0] not in accused]
+    lines = []
+    for kind in (OPEN, _FEW, CLEARED, TOO_MANY):
+        alike = [one for one in told if one.kind == kind]
+        lines += [f"note: {one.component}: {one.text}{_FURTHER.get(kind, '')}" for one in alike[:_MOST_NOTES]]
+        if len(alike) > _MOST_NOTES:
+            lines.append(f"note: and {len(alike) - _MOST_NOTES} more such {'rounds' if kind == TOO_MANY else 'parts'}")
     return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
 
 

@@ -40,16 +40,20 @@ def class_of(probe: Probe, topology: Topology) -> Hashable:
 def by_class(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> Classes:
     """The probes inside hosts that measured a number, by class."""
     groups: dict[Hashable, list[tuple[Probe, ProbeVerdict]]] = {}
-    known: dict[Hashable, Hashable] = {}
+    known: dict[Hashable, list[tuple[Probe, ProbeVerdict]]] = {}
     for probe in probes:
-        if probe.kind not in INSIDE_KINDS or verdicts[probe.probe_id].value_gbps is None:
+        if probe.kind not in INSIDE_KINDS:
+            continue
+        verdict = verdicts[probe.probe_id]
+        if verdict.value_gbps is None:
             continue
         host = topology.hosts[probe.hosts[0]]
         # Hosts of a layout share the parameters; those live as long as their probes, so their identity is theirs.
         layout = (id(probe.params), probe.phase, host.platform.name, host.leaves)
-        if layout not in known:
-            known[layout] = class_of(probe, topology)
-        groups.setdefault(known[layout], []).append((probe, verdicts[probe.probe_id]))
+        members = known.get(layout)
+        if members is None:
+            members = known[layout] = groups.setdefault(class_of(probe, topology), [])
+        members.append((probe, verdict))
     return groups
 
 

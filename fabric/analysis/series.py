@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from math import sqrt
 from statistics import median
 
-from fabric.analysis.counters import bandwidths
+from fabric.analysis.counters import BANDWIDTH_UNIT, bandwidths
 from fabric.analysis.keys import floor_of, line_rate_gbps, link_class
 from fabric.analysis.peers import Group, Peers, Slow, peers_of, slow_among
 from fabric.analysis.samples import name_of
@@ -25,69 +25,83 @@ USUAL_CV = 0.01
 MEDIAN_EFFICIENCY = 1.2533
 """Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
 
-SeriesName = tuple[object, ...]
-"""What repetitions of one probe have in common."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PeerGroup:
+    """What peers share, *key*; one object a key, so that hundreds of thousands of them cost no comparing of keys."""
+
+    phase: str
+    kind: str
+    key: Hashable
 
 
 class Series:
-    """The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none."""
+    """
+    The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none.
 
-    def __init__(self, probe: Probe, size_bytes: int | None, group: Hashable | None) -> None:
+    A series is equal to itself alone, and so it can be looked up by.
+    """
+
+    __slots__ = ("_steadiness", "group", "noise", "peers", "probe", "size_bytes", "values")
+
+    def __init__(self, probe: Probe, size_bytes: int | None, group: PeerGroup | None) -> None:
         self.probe, self.size_bytes, self.group = probe, size_bytes, group
         self.values: list[float] = []
         self.peers: Peers | None = None  # of a repeated series: what is normal
         self.noise: float | None = None  # of one sample of its class, where that is known, as a share
+        self._steadiness: Steadiness | None = None
 
     @property
     def value(self) -> float:
         """The median of its repetitions, Gb/s."""
         return median(self.values) if len(self.values) > 1 else self.values[0]
 
-    @cached_property
+    @property
     def steadiness(self) -> Steadiness | None:
-        """How its repetitions lie; None for a single one."""
-        count = len(self.values)
-        if count < 2:
-            return None
+        """How its repetitions lie; None for a single one. Worked out once, when all of them are there."""
+        if self._steadiness is None and len(self.values) > 1:
+            self._steadiness = self._spread()
+        return self._steadiness
+
+    def _spread(self) -> Steadiness:
         floor = floor_of(self.probe.kind)
         if self.noise is not None:
             return steadiness(self.values, normal_spread=self.noise, floor=floor, noise=self.noise)
         spread = USUAL_CV
         if self.peers is not None:
             # Peers are medians of as many repetitions: a single one spreads more.
-            spread = self.peers.spread_gbps / self.peers.median_gbps * sqrt(count) / MEDIAN_EFFICIENCY
+            spread = self.peers.spread_gbps / self.peers.median_gbps * sqrt(len(self.values)) / MEDIAN_EFFICIENCY
         return steadiness(self.values, normal_spread=spread, floor=floor)
 
 
 def series_of(
     listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology
-) -> tuple[dict[SeriesName, Series], list[SeriesName | None]]:
-    """Every series by name, and for each of *listed* the name of its series, None where it measured nothing."""
-    by_name: dict[SeriesName, Series] = {}
-    names: list[SeriesName | None] = []
+) -> tuple[list[Series], list[Series | None]]:
+    """Every series, and for each of *listed* the one it belongs to, None where it measured nothing."""
+    by_name: dict[Hashable, Series] = {}
+    belongs: list[Series | None] = []
     groups = _Groups(topology)
     for probe, result in listed:
-        if result.outcome is not None or not bandwidths(result):
-            names.append(None)
+        number = _number(result)
+        if number is None:
+            belongs.append(None)
             continue
-        value, size_bytes = representative(result)
         name = (probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series"))
-        if name not in by_name:
-            by_name[name] = Series(probe, size_bytes, groups.of(probe, size_bytes))
-        by_name[name].values.append(value)
-        names.append(name)
-    return by_name, names
+        one = by_name.get(name)
+        if one is None:
+            one = by_name[name] = Series(probe, number[1], groups.of(probe, number[1]))
+        one.values.append(number[0])
+        belongs.append(one)
+    return list(by_name.values()), belongs
 
 
-def slow_series(by_name: Mapping[SeriesName, Series]) -> Slow:
+def slow_series(series: Sequence[Series]) -> Slow:
     """The series that are slower than their peers; a family is a phase, for the gate judges a phase as the end does."""
-    groups: dict[Hashable, dict[Hashable, float]] = {}
-    phases: dict[Hashable, tuple[str, str]] = {}
-    repeated: dict[Hashable, list[Series]] = {}
-    for name, one in by_name.items():
+    groups: dict[PeerGroup, dict[Hashable, float]] = {}
+    repeated: dict[PeerGroup, list[Series]] = {}
+    for one in series:
         if one.group is not None:
-            groups.setdefault(one.group, {})[name] = one.value
-            phases[one.group] = (one.probe.phase, one.probe.kind)
+            groups.setdefault(one.group, {})[one] = one.value
             if len(one.values) > 1:
                 repeated.setdefault(one.group, []).append(one)
     for group, members in repeated.items():
@@ -96,13 +110,22 @@ def slow_series(by_name: Mapping[SeriesName, Series]) -> Slow:
             one.peers = peers
     families: dict[str, list[Group]] = {}
     for group, values in groups.items():
-        phase, kind = phases[group]
-        families.setdefault(phase, []).append(Group(values, floor_of(kind)))
+        families.setdefault(group.phase, []).append(Group(values, floor_of(group.kind)))
     found = [slow_among(family) for family in families.values()]
     return Slow(
-        {name: peers for one in found for name, peers in one.sure.items()},
-        {name: peers for one in found for name, peers in one.low.items()},
+        {one: peers for family in found for one, peers in family.sure.items()},
+        {one: peers for family in found for one, peers in family.low.items()},
     )
+
+
+def _number(result: ProbeResult) -> tuple[float, int | None] | None:
+    """The number that stands for a result, and its size; None where no bandwidth was measured."""
+    if result.outcome is not None:
+        return None
+    if len(result.measurements) == 1:  # nearly all of them, and they need no looking for the largest size
+        measured = result.measurements[0]
+        return (measured.value, measured.size_bytes or None) if measured.unit == BANDWIDTH_UNIT else None
+    return representative(result) if bandwidths(result) else None
 
 
 def representative(result: ProbeResult) -> tuple[float, int | None]:
@@ -125,22 +148,24 @@ class _Groups:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._known: dict[tuple[object, ...], Hashable] = {}
+        self._known: dict[Hashable, PeerGroup] = {}
+        self._by_key: dict[Hashable, PeerGroup] = {}
 
-    def of(self, probe: Probe, size_bytes: int | None) -> Hashable | None:
+    def of(self, probe: Probe, size_bytes: int | None) -> PeerGroup | None:
         """What a probe shares with its peers; None when it has none."""
         if probe.kind not in PEER_KINDS:
             return None
         host = self._topology.hosts[probe.hosts[0]]
         # The parameters live as long as their probes, so their identity is theirs alone meanwhile.
         layout = (id(probe.params), probe.phase, host.leaves, len(probe.hosts), size_bytes)
-        if len(probe.hosts) > 1 or layout not in self._known:
-            self._known[layout] = self._group(probe, size_bytes, host.platform.name)
-        return self._known[layout]
+        known = self._known.get(layout) if len(probe.hosts) == 1 else None
+        if known is None:
+            known = self._known[layout] = self._group(probe, size_bytes, host.platform.name)
+        return known
 
-    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> Hashable:
+    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> PeerGroup:
         topology, params = self._topology, probe.params
-        return (
+        key = (
             probe.phase,
             probe.kind,
             name_of(probe),
@@ -151,3 +176,4 @@ class _Groups:
             params.get("ranks"),
             params.get("algorithm"),
         )
+        return self._by_key.setdefault(key, PeerGroup(probe.phase, probe.kind, key))

@@ -8,7 +8,7 @@ not used here: it would shift every decision (its interval is judged in ``agains
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import median
@@ -17,7 +17,7 @@ from fabric.analysis.host_level import levels
 from fabric.analysis.keys import floor_of
 from fabric.analysis.peers import LEAST_SPREAD, Peers, peers_of
 from fabric.analysis.sequential import IMPORTANT, Answer, Standing, above, noise_of, own_noise, standing
-from fabric.analysis.series import MEDIAN_EFFICIENCY, Series, SeriesName
+from fabric.analysis.series import MEDIAN_EFFICIENCY, Series
 from fabric.model.recorded import Recorded
 from fabric.model.repetition import MOST_SAMPLES, REPEATED_KINDS
 
@@ -46,68 +46,61 @@ class Standings:
     """
     Of the series of one phase or run; *record_of* is what good runs measured for a series, where that is known.
 
-    *series* are those that are judged by samples at all: that carried something and can be measured again alone.
-    *names* are those among them whose noise is known.
+    *asked* are those that are judged by samples at all: that carried something and can be measured again alone.
+    *known* are those among them whose noise is known.
     """
 
-    def __init__(self, by_name: Mapping[SeriesName, Series], record_of: Callable[[Series], Recorded | None]) -> None:
+    def __init__(self, series: Sequence[Series], record_of: Callable[[Series], Recorded | None]) -> None:
         self._record_of = record_of
-        self.series = {
-            name: one for name, one in by_name.items() if one.probe.kind in REPEATED_KINDS and min(one.values) > 0.0
-        }
+        self.asked = [one for one in series if one.probe.kind in REPEATED_KINDS and min(one.values) > 0.0]
         classes: dict[Hashable, list[Series]] = {}
-        for name, one in self.series.items():
+        for one in self.asked:
             # Peers share their noise; a series without any has its own.
-            classes.setdefault(name if one.group is None else one.group, []).append(one)
-        self._peers: dict[int, Peers | None] = {}
-        self._level: dict[int, float] = {}  # of its host, of series that lie below their peers with it
+            classes.setdefault(one if one.group is None else one.group, []).append(one)
+        self._peers: dict[Series, Peers | None] = {}
+        self._level: dict[Series, float] = {}  # of its host, of series that lie below their peers with it
         for members in classes.values():
             noise, peers = noise_of(one.values for one in members), _peers(members)
             for one in members:
                 one.noise = noise
-                self._peers[id(one)] = peers
+                self._peers[one] = peers
             if peers is not None:
                 self._level |= _levels(members, peers)
-        self.names = frozenset(
-            name for name, one in self.series.items() if one.noise is not None and len(one.values) > 1
-        )
-        self._found: dict[SeriesName, Against | None] = {}
+        self.known = frozenset(one for one in self.asked if one.noise is not None and len(one.values) > 1)
+        self._found: dict[Series, Against | None] = {}
 
-    def of(self, name: SeriesName) -> Against | None:
+    def of(self, one: Series) -> Against | None:
         """The worst that is said of a series; None where nothing is normal for it, or its noise is not known."""
-        if name not in self._found:
-            self._found[name] = self._worst(self.series[name]) if name in self.names else None
-        return self._found[name]
+        if one not in self._found:
+            self._found[one] = self._worst(one) if one in self.known else None
+        return self._found[one]
 
-    def above(self, name: SeriesName, least_gbps: float) -> Answer:
+    def above(self, one: Series, least_gbps: float) -> Answer:
         """Whether a series is surely above its limit (HEALTHY), or below (SLOW); OPEN also where no noise is known."""
-        values = self.series[name].values
-        return above(values, least_gbps, noise=self._noise(self.series[name])) if name in self.names else Answer.OPEN
+        return above(one.values, least_gbps, noise=self._noise(one)) if one in self.known else Answer.OPEN
 
-    def wants_more(self, name: SeriesName, least_gbps: float | None) -> bool:
+    def wants_more(self, one: Series, least_gbps: float | None) -> bool:
         """Whether another sample may settle it, also against its limit; not where there is nothing to settle."""
-        one = self.series[name]
         if len(one.values) >= MOST_SAMPLES:
             return False
         if least_gbps is not None:
-            if self._limit_is_open(name, least_gbps):
+            if self._limit_is_open(one, least_gbps):
                 return True
             if one.value < least_gbps:
                 return False  # surely bad, whatever else is normal
         if not any(self._normals(one)):
             return False
-        found = self.of(name)
+        found = self.of(one)
         return found is None or found.standing.wants_more
 
-    def _limit_is_open(self, name: SeriesName, least_gbps: float) -> bool:
+    def _limit_is_open(self, one: Series, least_gbps: float) -> bool:
         """Whether a limit is so near that more samples are worth it; within what matters, where no noise is known."""
-        one = self.series[name]
-        if name not in self.names:
+        if one not in self.known:
             return abs(one.value / least_gbps - 1) < floor_of(one.probe.kind)
-        return self.above(name, least_gbps) is Answer.OPEN
+        return self.above(one, least_gbps) is Answer.OPEN
 
     def _noise(self, one: Series) -> float:
-        """To judge a series by; it is known of all of ``names``."""
+        """To judge a series by; that of its class is known of all of ``known``."""
         return own_noise(one.values, one.noise or LEAST_SPREAD)
 
     def _worst(self, one: Series) -> Against | None:
@@ -122,7 +115,7 @@ class Standings:
 
     def _normals(self, one: Series) -> Iterator[tuple[float, str, bool]]:
         """What is normal for a series, against what that is in words, and whether it was recorded."""
-        peers, level = self._peers[id(one)], self._level.get(id(one), 1.0)
+        peers, level = self._peers[one], self._level.get(one, 1.0)
         less = f" less the {1 - level:.1%} that its whole host lacks" if level < 1.0 else ""
         if peers is not None:
             yield level * peers.median_gbps, f"the median of {peers.n} peers{less}", False
@@ -146,14 +139,14 @@ def _early(members: Sequence[Series]) -> list[float]:
     return [median(one.values[:count]) for one in members]
 
 
-def _levels(members: Sequence[Series], peers: Peers) -> dict[int, float]:
-    """By the identity of a series, of those inside one host."""
+def _levels(members: Sequence[Series], peers: Peers) -> dict[Series, float]:
+    """By series, of those inside one host."""
     by_host: dict[str, list[float]] = {}
     for one, value in zip(members, _early(members), strict=True):
         if len(one.probe.hosts) == 1:
             by_host.setdefault(one.probe.hosts[0], []).append(value)
     found = levels(by_host, peers, excused=IMPORTANT * floor_of(members[0].probe.kind))
-    return {id(one): found[host] for one in members if (host := one.probe.hosts[0]) in found}
+    return {one: found[host] for one in members if (host := one.probe.hosts[0]) in found}
 
 
 def known_well(recorded: Recorded, loss: float) -> bool:

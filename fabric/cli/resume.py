@@ -25,6 +25,7 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
     """
     from fabric import app_resume
     from fabric.cli.run import agree
+    from fabric.config.baseline_fit import out_of_reach_line
     from fabric.report.output import warn
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.report.visible import visible
@@ -40,6 +41,9 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
         found = app_resume.look(run, force=force)
     for text in found.differs:
         say(f"gone on all the same: {text}")
+    note = out_of_reach_line(found.asked.scenario, found.asked.inventory, found.asked.baselines)
+    if note is not None:
+        say(f"note: {note}")
     if found.backend != "mock":
         agree(found.asked, yes=yes)
     with ConsoleProgress(quiet=as_json) as progress:

@@ -8,16 +8,18 @@ again, until none wants more or has anything left to spend. A follow-up only dec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from fabric.model.follow_up import Limits
+from fabric.engine.observer import Observer
+from fabric.model.follow_up import AGAIN, Limits
 from fabric.model.probe import Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.store.so_far import Round
 
-__all__ = ["FollowUp", "FollowUps", "Limits"]
+__all__ = ["Announced", "FollowUp", "FollowUps", "Limits", "Remembers"]
 
 
 class FollowUp(Protocol):
@@ -41,6 +43,31 @@ class FollowUp(Protocol):
         already is left out by the engine. Must not alter anything and must not depend on who asks how often.
         """
         ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A follow-up that wants to know of earlier rounds what it did not ask for itself."""
+
+    def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
+        """A phase is over: told once of each, in order, also of those from before an interruption."""
+        ...
+
+
+class Announced:
+    """Tells an observer which parts are measured again because they dipped, of each phase once."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._told: set[str] = set()
+
+    def tell(self, probes: Sequence[Probe]) -> None:
+        """These begin now."""
+        tests = Counter(str(probe.params[AGAIN]) for probe in probes if AGAIN in probe.params)
+        new = [part for part in tests if part not in self._told]
+        if new:
+            self._told.update(new)
+            self._observer.measured_again(new, sum(tests[part] for part in new))
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from fabric.engine.held_changes import ChangeObserver
@@ -26,6 +27,10 @@ class Observer(ChangeObserver, Protocol):
 
     def back_in_run(self, host: str, reason: str) -> None:
         """A host that was out, for this reason, was readmitted and takes part again."""
+        ...
+
+    def measured_again(self, parts: Sequence[str], tests: int) -> None:
+        """These parts dipped without another explanation; so many further tests of them begin now."""
         ...
 
     def interrupted(self, open_changes: int, again: int) -> None:

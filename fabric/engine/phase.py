@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from fabric.engine.follow_up import FollowUp, FollowUps
+from fabric.engine.follow_up import Announced, FollowUp, FollowUps
 from fabric.engine.held_changes import HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import Interruption
@@ -50,6 +50,7 @@ class PhaseRun:
         self._learned = learned or LearnedDeadlines()
         self._follow_ups = FollowUps(follow_ups, plan, past.rounds)
         self._changes, self._interruption = changes, interruption
+        self._announced = Announced(observer)
         self._given_up = ""
         self._heeded = 0
         self._interrupted = False
@@ -104,6 +105,7 @@ class PhaseRun:
             if not probes:
                 return False
             self._directory.followed_up(probes, because, self._executor.now())
+            self._announced.tell(probes)
             self._waiting.append(Waiting(probes))
             self._dispatch([len(self._waiting) - 1])
             if self._alive:
@@ -133,9 +135,8 @@ class PhaseRun:
         if self._given_up:
             return
         self._given_up = reason
-        for run in {id(run): run for run in self._running.values()}.values():
-            if not run.done:
-                run.abandon(run.probe.hosts[0], reason)
+        for run in self._still_running():
+            run.abandon(run.probe.hosts[0], reason)
         if self._changes is not None:
             self._changes.stop()
 
@@ -202,6 +203,7 @@ class PhaseRun:
         if run.missing is not None:
             self._note_out(self._health.silent(*run.missing))
         self._note_out(self._health.finished(run.probe, result))
+        self._welcome.hung.note(run, result, self._still_running())
         refusal = self._welcome.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal)
@@ -226,9 +228,12 @@ class PhaseRun:
         self._observer.out_of_run(name, reason)
         if self._changes is not None and self._changes.open and "/" not in name:
             self._give_up(f"not measured: {name} stopped answering while a change was in force: {reason}")
-        for run in {id(run): run for run in self._running.values()}.values():
-            if not run.done and (name in run.probe.hosts or name in run.probe.claims):
+        for run in self._still_running():
+            if name in run.probe.hosts or name in run.probe.claims:
                 run.abandon(name.split("/")[0], reason)
+
+    def _still_running(self) -> list[ProbeRun]:
+        return [run for run in dict.fromkeys(self._running.values()) if not run.done]
 
     def _dispatch(self, components: Iterable[int]) -> None:
         """

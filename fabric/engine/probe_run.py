@@ -106,6 +106,11 @@ class ProbeRun:
         return None if self._roll_call is None else self._roll_call.missing
 
     @property
+    def hung(self) -> bool:
+        """It was ended at its deadline, and every host of it answered afterwards: something in it stands still."""
+        return isinstance(self._error, CommandTimeout) and not self._late and self.missing is None
+
+    @property
     def outputs(self) -> tuple[CommandResult, ...]:
         """Everything its commands printed, client first."""
         return tuple(self._outputs) if self._client is None else (self._client, *self._outputs)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from fabric.engine.welcome import Refusal, Welcome
+from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
@@ -52,7 +53,13 @@ class Replanning:
                 self._lost.update((left, host) for host in lost.hosts if host != left)
 
     def instead(self, probe: Probe, refusal: Refusal) -> Instead:
-        """What to do about a probe that is refused, or was lost, because of one of its hosts."""
+        """
+        What to do about a probe that is refused, or was lost, because of one of its hosts.
+
+        A test that was run because a part had dipped is not made up for: its follow-up asks for others.
+        """
+        if AGAIN in probe.params:
+            return Instead(refusal)
         left = next((host for host in probe.hosts if host != refusal.host), None)
         ring = probe.kind in PAIRED
         if not (ring or probe.kind == pairwise.KIND) or left is None or not self._welcome.admits(left, probe):

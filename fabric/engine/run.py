@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fabric.engine.follow_up import FollowUp
+from fabric.engine.follow_up import FollowUp, Remembers
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import listening
@@ -15,7 +15,7 @@ from fabric.engine.phase import PhaseRun
 from fabric.engine.phase_past import PhasePast, past_of
 from fabric.engine.round_clock import RoundClock
 from fabric.engine.stop_file import StopFile
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.ports import Executor
@@ -64,6 +64,7 @@ def run_plan(
             if _is_over(phase_plan, past, so_far):
                 results.extend(past.results.values())
                 learned.learn(phase_plan, past.results.values())
+                _remember(follow_ups, phase_plan, tuple(past.results.values()), past.added)
                 if phase.name in needed:
                     done = tuple(past.results.values())
                     failed[phase.name] = left_out.still_failed(gate(phase_plan, done), done)
@@ -74,8 +75,7 @@ def run_plan(
                 for need in phase.needs
                 for host, why in failed.get(need, {}).items()
             } | left_out.excluded(phase)
-            fields = {"phase": phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded}
-            directory.events.append("phase_started", executor.now(), fields)
+            _note_begin(phase_plan, excluded, directory, executor)
             observer.phase_started(phase_plan)
             phase_results = PhaseRun(
                 phase_plan,
@@ -96,6 +96,9 @@ def run_plan(
                 raise KeyboardInterrupt
             learned.learn(phase_plan, phase_results)
             left_out.judge(phase_plan, phase_results)
+            _remember(
+                follow_ups, phase_plan, phase_results, [one for one in directory.added if one.phase == phase.name]
+            )
             directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
             directory.flush()
             results.extend(phase_results)
@@ -103,6 +106,22 @@ def run_plan(
                 failed[phase.name] = dict(gate(phase_plan, phase_results))
         left_out.let_in(health, failed.values(), at_the_end=True)
     return results
+
+
+def _note_begin(
+    phase_plan: PhasePlan, excluded: Mapping[str, str], directory: RunDirectory, executor: Executor
+) -> None:
+    fields = {"phase": phase_plan.phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded}
+    directory.events.append("phase_started", executor.now(), fields)
+
+
+def _remember(
+    follow_ups: Sequence[FollowUp], phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
+) -> None:
+    """A phase is over: what remembers earlier rounds is told."""
+    for one in follow_ups:
+        if isinstance(one, Remembers):
+            one.ended(phase_plan, results, added)
 
 
 def _is_over(phase_plan: PhasePlan, past: PhasePast, so_far: SoFar) -> bool:

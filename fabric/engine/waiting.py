@@ -1,9 +1,9 @@
 """
 The probes of one component that wait for their claims, in planned order.
 
-Probes of the same claims and hosts (repetitions, say) exclude each other and are welcome or refused together. So of
-each such group only the first is looked at when a claim falls free: the work grows with the kinds of probes, not with
-all.
+Probes of the same claims, hosts and kind (repetitions, say) exclude each other and are welcome or refused together. So
+of each such group only the first is looked at when a claim falls free: the work grows with the kinds of probes, not
+with all.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Waiting:
         return started
 
     def take(self, refused: Callable[[Probe], bool]) -> list[Probe]:
-        """Take those that are refused, in order; *refused* tells by claims and hosts alone."""
+        """Take those that are refused, in order; *refused* tells by claims, hosts and kind alone."""
         gone = [key for key, group in self._groups.items() if refused(group[0][1])]
         return [probe for _, probe in _in_order([self._groups.pop(key) for key in gone])]
 
 
 def _alike(probe: Probe) -> object:
     """Probes without claims do not exclude each other: each is a group of its own."""
-    return (probe.claims, probe.hosts) if probe.claims else probe.probe_id
+    return (probe.claims, probe.hosts, probe.kind) if probe.claims else probe.probe_id
 
 
 def _in_order(groups: Iterable[_Group]) -> list[tuple[int, Probe]]:

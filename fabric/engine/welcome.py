@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fabric.engine.host_health import HostHealth
+from fabric.engine.hung_rings import HungRings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.probes import routes
@@ -30,15 +31,16 @@ class Refusal:
 
 
 class Welcome:
-    """Asks who was excluded (host to reason) and who went out of the run meanwhile."""
+    """Asks who was excluded (host to reason), who went out of the run meanwhile, and whose rings hung in this phase."""
 
     def __init__(self, excluded: Mapping[str, str], health: HostHealth) -> None:
         self._excluded, self._health = excluded, health
+        self.hung = HungRings()
 
     @property
     def to_all(self) -> bool:
         """Nobody is refused."""
-        return not self._excluded and not self._health.any_out
+        return not self._excluded and not self._health.any_out and not self.hung
 
     def refusal(self, probe: Probe) -> Refusal | None:
         """Why this probe may not run; None when it may."""
@@ -47,7 +49,10 @@ class Welcome:
                 return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
         out = self._health.out(probe)
         if out is None:
-            return None
+            hung = self.hung.host_of(probe)
+            if hung is None:
+                return None
+            return Refusal(hung, Outcome.ERROR, f"not run with {hung}: {self.hung.reason(hung)}")
         name, reason = out
         return Refusal(name.split("/")[0], Outcome.ERROR, f"not run: {name} is out of the run: {reason}")
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+WHOLE = "everything"
+"""The component that every probe passes through."""
+
 
 class Change(Enum):
     """What became of a part from one run to the other, worst first."""

@@ -1,8 +1,12 @@
-"""How much may be measured beyond a plan."""
+"""How much may be measured beyond a plan, and how what is measured because of one part is marked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+AGAIN = "again"
+"""The name of a probe's parameter: it was run because this part (``gpu001/mlx5_3``) had dipped. Such probes are chosen
+by what was measured, so they say nothing of how often healthy parts dip, and are judged apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,3 +21,13 @@ def duration_text(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def change_text(ratio: float) -> str:
+    """How far a ratio is from 1, as ``-38%``: with as many digits as it takes not to say that it is nothing."""
+    change = ratio - 1.0
+    for digits in (0, 1, 2):
+        text = f"{change:+.{digits}%}"
+        if any(digit in "123456789" for digit in text):
+            return text
+    return "+0%" if change == 0.0 else f"{'-' if change < 0.0 else '+'}0.01% or less"

@@ -7,6 +7,7 @@ from typing import Any
 
 from fabric.model.comparison import Change, Compared, Comparison
 from fabric.model.units import size_text
+from fabric.report.compare_fold import folded
 
 EXIT_CODES = {Change.BETTER: 0, Change.SAME: 0, Change.WORSE: 1, Change.INCONCLUSIVE: 3}
 """What a comparison means to the shell: 0 the same or better, 1 worse, 3 it cannot be told."""
@@ -32,8 +33,9 @@ def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequen
         f"{number} {kind.value}" for kind in Change if (number := sum(row.change is kind for row in comparison.rows))
     )
     lines.append(f"      {_in_both(comparison)}; components by kind and size: {tally or 'none'}")
+    lines_of = folded(comparison.rows)
     for kind in (Change.WORSE, Change.INCONCLUSIVE, Change.BETTER):
-        rows = [row for row in comparison.rows if row.change is kind]
+        rows = [row for row in lines_of if row.change is kind]
         if rows:
             lines += ["", f"{kind.value.capitalize()} (second over first, 99 % interval)"]
             lines += [f"  {line}" for line in _aligned([_cells(row) for row in rows[:_MOST_ROWS]])]

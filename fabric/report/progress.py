@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from fabric.model.change import Change
+from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
@@ -111,6 +112,10 @@ class ConsoleProgress:
     def back_in_run(self, host: str, reason: str) -> None:
         """Say that a host takes part again, and what had kept it out."""
         self._say(f"{host} was readmitted and takes part again (it was out: {reason})")
+
+    def measured_again(self, parts: Sequence[str], tests: int) -> None:
+        """Say which parts dipped, and that they are measured again now."""
+        self._say(f"{self._phase}: dipped without another explanation: {fold(parts)}; {tests} further pair tests now")
 
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """

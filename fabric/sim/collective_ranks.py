@@ -35,14 +35,12 @@ def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int
     for process, site in enumerate(sites):
         first = local.get(site, 0)
         local[site] = first + per_process
-        platform = site.layout.platform
-        gpus = visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(platform.gpus))
-        shown = [platform.gpus[number] for number in gpus]
-        working = [gpu for gpu in shown if site.trouble_of(gpu.name) != "absent"]
+        there = site.present_gpus()
+        shown = [there[number] for number in visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(there))]
         for ordinal in range(first, first + per_process):
-            if ordinal >= len(working):
-                raise TooFewGpus(first + per_process, len(working))
-            found.append(Member(process, site, working[ordinal], ordinal))
+            if ordinal >= len(shown):
+                raise TooFewGpus(first + per_process, len(shown))
+            found.append(Member(process, site, shown[ordinal], ordinal))
     return tuple(found)
 
 

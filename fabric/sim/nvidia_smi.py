@@ -28,7 +28,7 @@ Legend:
 def nvidia_smi(asked: Asked) -> Said:
     """One call: ``nvidia-smi topo -m``, ``nvidia-smi -L``, ``nvidia-smi --query-gpu=...`` and so on."""
     site = asked.site
-    gpus = [gpu for gpu in site.layout.platform.gpus if site.trouble_of(gpu.name) != "absent"]
+    gpus = list(site.present_gpus())
     if not gpus:
         return Said("No devices were found\n", status=6)
     if asked.words in (("topo", "-m"), ("topo", "--matrix")):

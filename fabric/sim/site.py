@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fabric.model.topology import Host
+from fabric.model.topology import Gpu, Host
 from fabric.sim.capacity import Layout, Path
 from fabric.sim.faults import HostFaults
 from fabric.sim.hashing import text_hash
@@ -120,6 +120,13 @@ class Site:
         """What is wrong with one component, None when nothing is or it is merely slow."""
         trouble = None if self.faults is None else self.faults.troubles.get(component)
         return "broken" if trouble is None and component in self.down else trouble
+
+    def present_gpus(self) -> tuple[Gpu, ...]:
+        """Its GPUs by the number that the driver and CUDA give them: those that are there, without a gap."""
+        gpus = self.layout.platform.gpus
+        if self.faults is None or "absent" not in self.faults.troubles.values():
+            return gpus
+        return tuple(gpu for gpu in gpus if self.trouble_of(gpu.name) != "absent")
 
     def started(self, command_hash: int) -> int:
         """Count one more start of a command; returns how many there were before."""

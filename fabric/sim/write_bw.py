@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fabric.model.topology import Gpu
 from fabric.sim import write_bw_text as text
 from fabric.sim.capacity import Layout
 from fabric.sim.hashing import text_hash
@@ -11,6 +12,7 @@ from fabric.sim.job import Setting
 from fabric.sim.nvidia import visible_gpus
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
+from fabric.sim.site import Site
 from fabric.sim.write_bw_options import WriteBwOptions
 from fabric.sim.write_bw_transfer import REFUSE_S, End, Transfer
 
@@ -42,21 +44,24 @@ class WriteBw:
         # With the TCP port: it alone tells clients apart whose servers use different RNICs, whatever starts first.
         told = (options.device, options.peer is None, options.size_bytes, options.duration_s, options.iterations)
         self.hash = text_hash(repr((told, options.port, options.queue_pairs, options.cuda, self.visible, self.numa)))
-        self._sides: dict[Layout, Side] = {}
+        self._sides: dict[tuple[Layout, tuple[int, ...]], Side] = {}
 
-    def side(self, layout: Layout) -> Side:
-        """What this command line means on a platform."""
-        side = self._sides.get(layout)
+    def side(self, site: Site) -> Side:
+        """What this command line means on a host of this platform, with the GPUs that are there."""
+        there = site.present_gpus()
+        whole = there is site.layout.platform.gpus  # nearly always: then no GPU is looked at
+        kind = (site.layout, () if whole else (-1, *(gpu.index for gpu in there)))
+        side = self._sides.get(kind)
         if side is None:
-            side = self._sides[layout] = self._found_side(layout)
+            side = self._sides[kind] = self._found_side(site.layout, there)
         return side
 
-    def _found_side(self, layout: Layout) -> Side:
+    def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
         platform, options = layout.platform, self.options
         first = platform.rnics[0].device if platform.rnics else "mlx5_0"
         device = first if options.device is None else options.device
         rnic = platform.rnic_by_device.get(device)
-        gpus = visible_gpus(self.visible, len(platform.gpus))
+        gpus = visible_gpus(self.visible, len(there))
         refusal, endpoint = "", ""
         if self.numa is not None and self.numa >= platform.numa_nodes:
             refusal = f"libnuma: Warning: node argument {self.numa} is out of range\n\n<{self.numa}> is invalid\n"
@@ -67,11 +72,11 @@ class WriteBw:
         elif options.cuda is None:
             endpoint = f"numa{rnic.numa if self.numa is None else self.numa}"
         elif options.cuda < len(gpus):
-            endpoint = platform.gpus[gpus[options.cuda]].name
+            endpoint = there[gpus[options.cuda]].name
         ethernet = platform.link_layer == "ethernet"
         head = text.head(options, device, ethernet=ethernet)
         waiting = text.WAITING if options.peer is None else ""
-        listing = "" if options.cuda is None else text.cuda_listing(gpus)
+        listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
         return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, text.columns(options))
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
@@ -81,7 +86,7 @@ class WriteBw:
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout="Version: 6.06\n")
             return
         site = process.site
-        side = self.side(site.layout)
+        side = self.side(site)
         refusal = side.refusal or text.port_refusal(site, side.device, self.options)
         if refusal:
             stdout = text.lead(self.options)

@@ -186,7 +186,7 @@ def _gpu_complaint(end: End) -> tuple[str, str] | None:
     """Stdout and stderr of CUDA's refusal, None when the GPU works."""
     side, options, site = end.side, end.job.options, end.process.site
     assert options.cuda is not None
-    if not side.endpoint or site.trouble_of(side.endpoint) == "absent":
+    if not side.endpoint:
         return "initializing CUDA\n", text.NO_GPU % options.cuda + text.NO_RESOURCES
     if site.trouble_of(side.endpoint) == "broken":
         picked = side.listing + text.cuda_picked(site, options, end.bits)

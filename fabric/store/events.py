@@ -56,8 +56,9 @@ class EventLog:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
         data = self._path.read_bytes()
-        events, self._size = _whole(self._path, data)
-        self._seq, self.cut_bytes = len(events), len(data) - self._size
+        for event, end in _whole(self._path, data):
+            self._seq, self._size = event["seq"], end
+        self.cut_bytes = len(data) - self._size
         if self.cut_bytes:
             os.ftruncate(self._fd, self._size)
         if not data[: self._size].endswith(b"\n") and self._size:
@@ -105,7 +106,7 @@ class EventLog:
 
 def read_events(path: Path) -> Iterator[Event]:
     """
-    Every event, in order.
+    Every event, in order, each decoded when it is asked for: a long history need not be held whole.
 
     What is torn at the end is left out; raises StoreError for any other bad line, and
     when the numbers do not count from 1 (lines were lost, or come from elsewhere).
@@ -114,26 +115,26 @@ def read_events(path: Path) -> Iterator[Event]:
         data = path.read_bytes()
     except OSError as exc:
         raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
-    yield from _whole(path, data)[0]
+    for event, _ in _whole(path, data):
+        yield event
 
 
-def _whole(path: Path, data: bytes) -> tuple[list[Event], int]:
-    """The events, and how many bytes of the file they take."""
-    events: list[Event] = []
-    at = 0
+def _whole(path: Path, data: bytes) -> Iterator[tuple[Event, int]]:
+    """The events, each with how many bytes of the file are taken up to its end."""
+    at, number = 0, 0
     while at < len(data):
         found = data.find(b"\n", at)
         end = len(data) if found < 0 else found
-        number, event = len(events) + 1, _decode(data[at:end])
+        line, number = data[at:end], number + 1
+        event = _decode(line)
         if event is None:
-            if data[end:].strip(b"\n") and b"\0" not in data[at:end]:
-                raise StoreError(f"{path}:{number}: not an event of this tool: {data[at:end][:60]!r}")
-            break
+            if data[end:].strip(b"\n") and b"\0" not in line:
+                raise StoreError(f"{path}:{number}: not an event of this tool: {line[:60]!r}")
+            return
         if event.get("seq") != number:
             raise StoreError(f"{path}:{number}: event {event.get('seq')} where {number} should be")
-        events.append(event)
         at = min(end + 1, len(data))
-    return events, at
+        yield event, at
 
 
 def _decode(line: bytes) -> Event | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fabric.model.outcome import Outcome
@@ -30,13 +31,48 @@ def to_fields(result: ProbeResult) -> Mapping[str, Any]:
     return fields
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """
+    A history of which only what is not a result is kept as it was written.
+
+    *results* are the last of each probe, by probe id, in order of finishing; *others* all other events, in order;
+    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds).
+    """
+
+    results: Mapping[str, ProbeResult]
+    others: tuple[Event, ...]
+    first: Event | None
+    at_s: float
+
+
+def history_of(events: Iterable[Event]) -> History:
+    """Read *events* once, from the beginning; a result is not held as an event any longer than it takes."""
+    others: list[Event] = []
+    first: Event | None = None
+    at_s = 0.0
+
+    def finished() -> Iterator[Event]:
+        nonlocal first, at_s
+        for event in events:
+            first, at_s = first or event, event["at_s"]
+            if event["event"] == "finished":
+                yield event
+            else:
+                others.append(event)
+
+    results = from_events(finished())
+    return History(results, tuple(others), first, at_s)
+
+
 def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
     """The last result of each probe, by probe id, in order of finishing."""
     results: dict[str, ProbeResult] = {}
     for event in events:
         if event["event"] == "finished":
             result = _from_event(event)
-            results.pop(result.probe_id, None)
+            if result.probe_id in results:
+                del results[result.probe_id]
             results[result.probe_id] = result
     return results
 
@@ -78,7 +114,7 @@ def _from_event(event: Event) -> ProbeResult:
     return ProbeResult(
         probe_id=probe_id,
         attempt=event["attempt"],
-        measurements=tuple(Measurement(probe_id, *row) for row in event.get("measurements", ())),
+        measurements=tuple([Measurement(probe_id, *row) for row in event.get("measurements", ())]),
         outcome=None if event["outcome"] == "measured" else Outcome(event["outcome"]),
         reason=event.get("reason", ""),
         started_s=event["started_s"],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FOLDER = ".history"
-FORMAT = 1
+FORMAT = 2
 """Part of the file's name: another version of this tool with other tables has a file of its own."""
 
 _FILES = ("run.json", "verdict.json", "measurements.parquet")
@@ -29,7 +29,7 @@ _VERDICT = {
     "backend": "VARCHAR",
     "outcome": "VARCHAR",
     "suspects": "STRUCT(component VARCHAR, kind VARCHAR, outcome VARCHAR, hosts VARCHAR[])[]",
-    "not_passed": "STRUCT(probe_id VARCHAR, outcome VARCHAR)[]",
+    "not_passed": "STRUCT(probe_id VARCHAR, outcome VARCHAR, value_gbps DOUBLE, limit_gbps DOUBLE)[]",
 }
 _RUN = {"run_id": "VARCHAR", "asked": "STRUCT(scenario STRUCT(hosts VARCHAR[]))"}
 
@@ -51,18 +51,28 @@ JOIN (SELECT parse_dirpath(filename) AS folder, asked.scenario.hosts AS hosts
 """
 
 # A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts. The least share of
-# what is normal in that run (the median of the same measurement) of each host's measurement.
-_SHARE = """
+# what is normal in that run of each host's measurement: repetitions count as they are judged, by their median, and each
+# host once in what is normal, or a bad host that is measured again and again would be normal. A probe below its limit
+# has no greater share than of that: where a host is alone it would be its own peer.
+_NAME = "regexp_replace(split_part({id}, '/', 3), '\\.r[0-9]+$', '')"
+_SHARE = f"""
 INSERT INTO part_share
 WITH measured AS (
-  SELECT substring(parse_dirpath(filename), $prefix) AS path, split_part(probe_id, '/', 2) AS who,
-         regexp_replace(split_part(probe_id, '/', 3), '\\.r[0-9]+$', '') AS name,
+  SELECT substring(parse_dirpath(filename), $prefix) AS path, split_part(probe_id, '/', 1) AS phase,
+         split_part(probe_id, '/', 2) AS who, {_NAME.format(id="probe_id")} AS name,
          metric, coalesce(size_bytes, -1) AS size_bytes, value
   FROM read_parquet($files, filename = true, union_by_name = true) WHERE unit = 'Gb/s'),
-normal AS (SELECT path, name, metric, size_bytes, median(value) AS value FROM measured GROUP BY ALL),
+judged AS (SELECT path, phase, who, name, metric, size_bytes, median(value) AS value FROM measured GROUP BY ALL),
+of_host AS (SELECT path, who, name, metric, size_bytes, median(value) AS value FROM judged GROUP BY ALL),
+normal AS (SELECT path, name, metric, size_bytes, median(value) AS value FROM of_host GROUP BY ALL),
+failed AS (SELECT path, unnest(not_passed) AS one FROM told),
 shared AS (
   SELECT m.path, m.who, m.name, min(m.value / n.value) AS share
-  FROM measured m JOIN normal n USING (path, name, metric, size_bytes) WHERE n.value > 0 GROUP BY ALL)
+  FROM judged m JOIN normal n USING (path, name, metric, size_bytes) WHERE n.value > 0 GROUP BY ALL
+  UNION ALL
+  SELECT path, split_part(one.probe_id, '/', 2), {_NAME.format(id="one.probe_id")}, one.value_gbps / one.limit_gbps
+  FROM failed WHERE one.outcome = 'fail' AND one.value_gbps < one.limit_gbps
+    AND path IN (SELECT DISTINCT path FROM measured))
 SELECT path, host, name, min(share) FROM (
   SELECT path, unnest(string_split(who, '+')) AS host, name, share FROM shared) GROUP BY ALL
 ORDER BY host, name, path

@@ -78,6 +78,12 @@ _TEXTS: tuple[tuple[str, str], ...] = (
 # cudaGetErrorString of cudaErrorECCUncorrectable and cudaErrorNvlinkUncorrectable: broken parts, not a broken set-up.
 _BROKEN_GPU = ("uncorrectable ECC error", "uncorrectable NVLink error")
 
+_TOO_FEW = re.compile(r"Invalid number of GPUs: (\d{1,5}) requested but only (\d{1,5}) were found")
+
+# ncclUnhandledCudaError of nccl-tests' own check, and CUDA's words for a GPU that fell silent: what they mean depends
+# on what other GPUs of the host do. Memory, a GPU in use, or a driver that is not ready have words of their own.
+_OF_ONE_GPU = ("unhandled cuda error", "unspecified launch failure", "unknown error")
+
 _PORT_EVENT = re.compile(r"NET/IB.{0,80}(?:port error|PORT_ERR)", re.IGNORECASE)
 _HOSTS = (
     re.compile(r"([A-Za-z0-9][\w.-]{0,252}): Test "),
@@ -145,6 +151,17 @@ def blames_fabric(kind: str, text: str) -> bool:
     if kind == "cuda_error":
         return any(words in text for words in _BROKEN_GPU)
     return FAULT.get(kind) == FABRIC
+
+
+def too_few_gpus(text: str) -> tuple[int, int] | None:
+    """How many GPUs were asked for and how many there are, in the words of nccl-tests; None where it says no such."""
+    found = _TOO_FEW.search(text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def of_one_gpu(text: str) -> bool:
+    """Whether these words mean a bad GPU where every other GPU of the host works; alone they may mean anything."""
+    return any(words in text for words in _OF_ONE_GPU)
 
 
 def status(text: str) -> int | None:

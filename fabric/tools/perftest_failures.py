@@ -109,6 +109,7 @@ _LOOKED_AT = 1 << 20  # characters in which a failure is looked for to tell the 
 
 # CUresult 214 CUDA_ERROR_ECC_UNCORRECTABLE and 220 CUDA_ERROR_NVLINK_UNCORRECTABLE (cuda.h): broken parts.
 _BROKEN_GPU = re.compile(r"\berror[=: ]{1,3}(?:214|220)(?!\d)")
+_NO_SUCH_GPU = re.compile(r"No such device ID \((\d{1,5})\)")
 _PORT_STATE = re.compile(r"Port number \d{1,5} state is ")
 _NOT_FOUND = re.compile(r"IB device \S{1,80} not found")
 _STATUS = re.compile(r"status(?:[ =]|-[^()\n]{0,60} \(|[ -]{1,8})(\d{1,3})(?!\d)")
@@ -151,6 +152,12 @@ def blames_fabric(kind: str, text: str) -> bool:
     if kind == "cuda_error":
         return _BROKEN_GPU.search(text) is not None
     return FAULT.get(kind) == FABRIC
+
+
+def no_such_gpu(text: str) -> int | None:
+    """The CUDA device that a text says is not there, None when it says no such thing."""
+    found = _NO_SUCH_GPU.search(text)
+    return int(found[1]) if found else None
 
 
 def status(text: str) -> int | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from fabric.analysis.compare_runs import compare_runs
 from fabric.model.comparison import Change
-from fabric.model.probe import Probe
-from fabric.model.scenario import AllToAllSpec
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.scenario import AllToAllSpec, Phase
+from fabric.probes.kinds import expand_phase
 from tests.analysis.test_compare_shared import compared, named, run
+from tests.conftest import rack_topology
 
 HALVES = AllToAllSpec(sizes_bytes=(1 << 30,))
 BAD = "gpu003/gpu5:nvlink"
@@ -52,3 +57,29 @@ def test_the_sets_are_as_the_probes_have_them() -> None:
     probes, _ = run(HALVES, factor=lambda probe: 1.0, seed=1)
     mine = [probe for probe in probes if probe.hosts == ("gpu003",)]
     assert (len(mine), sum(slow_gpu(probe) < 1.0 for probe in mine)) == (7, 4)
+
+
+def noisy(seed: int) -> tuple[list[Probe], dict[str, ProbeResult]]:
+    """Eight healthy hosts with a CV of 3 %, and one number in fifty a dip of 5 to 30 %."""
+    spec, draw = AllToAllSpec(), random.Random(seed)
+    topology = rack_topology(8)
+    probes = list(expand_phase(Phase("p", (spec,)), topology, tuple(topology.hosts)))
+    results = {}
+    for probe in probes:
+        rows = []
+        for size in spec.sizes_bytes:
+            dip = draw.uniform(0.05, 0.3) if draw.random() < 0.02 else 0.0
+            value = 480.0 * draw.gauss(1.0, 0.03) * (1 - dip)
+            rows += [
+                Measurement(probe.probe_id, f"busbw_{place}", value, "Gb/s", size)
+                for place in ("out_of_place", "in_place")
+            ]
+        results[probe.probe_id] = ProbeResult(probe.probe_id, 1, tuple(rows), None, "", 0, 1)
+    return probes, results
+
+
+@pytest.mark.parametrize("seed", [11, 23])
+def test_two_dips_in_noisy_numbers_make_no_gpu_worse(seed: int) -> None:
+    """A GPU is in four sets only: two of them that dipped are as far out as the noise of all allows."""
+    found = compare_runs(noisy(2 * seed), noisy(2 * seed + 1), topology=rack_topology(8))
+    assert named(found, Change.WORSE) == []

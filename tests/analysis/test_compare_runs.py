@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.analysis.compare_rows import WHOLE
 from fabric.analysis.compare_runs import compare_runs
-from fabric.model.comparison import Change, Comparison
+from fabric.model.comparison import WHOLE, Change, Comparison
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from fabric.analysis.conclude import failed_hosts
+from fabric.analysis.gate import out_after
 from fabric.analysis.judge import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.repair import Because
+from fabric.model.scenario import AgainSpec, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
 
@@ -58,3 +61,39 @@ def test_the_host_that_an_error_belongs_to_is_out_whoever_clears_it(rack: Topolo
 
 def test_what_a_host_shows_alone_is_cleared_by_no_pair(rack: Topology) -> None:
     assert gate(rack, {**ring(400.0, 400.0, 400.0, 400.0), ("gpu003",): 50.0}) == {"gpu003"}
+
+
+def again(because: Because | None) -> Phase:
+    """A phase that measures evidence again."""
+    return Phase("tor", (AgainSpec(because=because),))
+
+
+def out(rack: Topology, phase: Phase, value: float, *pairs: tuple[str, ...]) -> dict[str, str]:
+    """Who is out after these pairs measured this much."""
+    probes, results = [], {}
+    for hosts in pairs:
+        name = f"tor/{'+'.join(hosts)}/tor_all_reduce"
+        probes.append(Probe(name, "tor_all_reduce", "tor", hosts, (), 1.0, {"ranks": 16, "sizes_bytes": (1 << 30,)}))
+        measured = (Measurement(name, "busbw_out_of_place", value, "Gb/s", 1 << 30),)
+        results[name] = ProbeResult(name, 1, measured, None, "", 0.0, 1.0)
+    limits = LIMITS if phase.probes else ()
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.0)
+    return out_after(phase, probes, results, judge=judge)
+
+
+def test_who_is_only_a_partner_of_a_repaired_host_did_not_fail_with_it(rack: Topology) -> None:
+    """The probes were chosen because of the repaired host: they say nothing of a neighbour."""
+    pairs = (("gpu001", "gpu002"), ("gpu002", "gpu003"))
+    because = Because("check/1", "/there", ("gpu002",), quick=False, suspects=(), evidence=())
+    assert set(out(rack, again(because), 50.0, *pairs)) == {"gpu002"}
+    assert set(out(rack, again(None), 50.0, *pairs)) == {"gpu001", "gpu002", "gpu003"}
+
+
+def test_where_nobody_could_be_judged_it_is_said_what_to_do(rack: Topology) -> None:
+    found = out(rack, Phase("tor", ()), 50.0, ("gpu001", "gpu002"))
+    assert set(found) == {"gpu001", "gpu002"}
+    assert "1 tor_all_reduce inconclusive; no host could be judged: give its numbers a limit" in found["gpu001"]
+
+
+def test_of_hosts_that_failed_no_limit_is_asked_for(rack: Topology) -> None:
+    assert out(rack, again(None), 50.0, ("gpu001", "gpu002"))["gpu001"] == "1 tor_all_reduce fail"

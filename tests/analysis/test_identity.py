@@ -113,3 +113,17 @@ def test_only_what_was_replaced_is_said_to_be_and_not_what_else_was_named() -> N
     named = [suspect("a/mlx5_0:port", "link"), suspect("a/mlx5_0", "rnic", "a/mlx5_0:port")]
     found = repaired(BEFORE, after("mlx5_0:port"), ["a"], named)
     assert found.lines[0] == "the named part was replaced: a/mlx5_0:port"
+
+
+def test_where_nobody_knew_which_gpu_was_missing_any_of_them_is_the_right_one() -> None:
+    """The driver numbers the others anew: after the repair there is one number more."""
+    named = [suspect("a/gpus", "gpu")]
+    now = {"a": replace(BEFORE["a"], parts=(*PARTS, PartIdentity("gpu1", "gpu", "SN-new"))), **PEERS}
+    assert repaired(BEFORE, now, ["a"], named).what is Repair.RIGHT_PART
+    assert repaired(BEFORE, after("mlx5_0"), ["a"], named).what is Repair.WRONG_PART
+
+
+def test_where_parts_could_not_be_read_only_the_others_are_said_to_be_as_they_were() -> None:
+    lacking = {"a": replace(BEFORE["a"], parts=PARTS[:3], unread=("nvidia-smi lists 0 GPUs, the inventory has 1",))}
+    found = repaired(lacking, after(), ["a"], [suspect("a/mlx5_0")])
+    assert found.lines[0] == "nothing was replaced: every serial number that was read is as it was"

@@ -8,7 +8,6 @@ from math import exp, log
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from fabric.analysis.interval import half_width, of_pairs, of_sides
 
@@ -24,6 +23,8 @@ def spread_enough(*sides: list[float]) -> bool:
 def test_sides_are_welchs_t_of_logarithms(of: list[float], over: list[float]) -> None:
     """The interval is the one that scipy.stats.ttest_ind(equal_var=False) gives."""
     assume(spread_enough(of, over))
+    from scipy import stats  # a second to import: only where it is used
+
     theirs = stats.ttest_ind([log(x) for x in of], [log(x) for x in over], equal_var=False).confidence_interval(0.95)
     ours = of_sides(of, over)
     assert (ours.low, ours.high) == pytest.approx((exp(theirs.low), exp(theirs.high)), rel=1e-7)
@@ -34,6 +35,8 @@ def test_pairs_are_the_paired_t(pairs: list[tuple[float, float]]) -> None:
     """The interval is the one that scipy.stats.ttest_1samp gives for the differences."""
     differences = [log(of / over) for of, over in pairs]
     assume(max(differences) - min(differences) > 1e-3)
+    from scipy import stats  # a second to import: only where it is used
+
     theirs = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
     ours = of_pairs(pairs)
     assert (log(ours.low), log(ours.high)) == pytest.approx((theirs.low, theirs.high), rel=1e-7, abs=1e-9)

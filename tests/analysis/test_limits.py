@@ -101,3 +101,16 @@ def test_a_tree_is_judged_though_its_limit_is_above_the_lines() -> None:
     probes = list(expand_phase(Phase("p", (spec,)), topology, tuple(topology.hosts)))
     found = judge.judge((probe, _result(probe, 0.49, "")) for probe in probes)
     assert {verdict.outcome for verdict in found} == {Outcome.FAIL}
+
+
+def test_hosts_with_other_lines_are_asked_by_their_own() -> None:
+    """What a limit asks is worked out once for a make: a host with half the line is another make."""
+    rack, slow = rack_topology(8), dgx_platform(line_rate_gbps=200.0)
+    mixed = {
+        name: replace(host, platform=slow) if name in ("gpu005", "gpu006") else host
+        for name, host in rack.hosts.items()
+    }
+    found = judged(replace(rack, hosts=mixed), 0.99, LoopbackSpec(), RnicToRnicSpec())
+    unfit = {probe.hosts[0] for probe, verdict in found if verdict.outcome is Outcome.INCONCLUSIVE}
+    assert unfit == {"gpu005", "gpu006"}
+    assert {verdict.outcome for probe, verdict in found if probe.hosts[0] not in unfit} == {Outcome.PASS}

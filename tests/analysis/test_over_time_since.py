@@ -51,9 +51,10 @@ def test_a_host_that_a_tool_calls_bad_later_is_a_suspect_though_it_was_good() ->
     assert "Xid" in one.next_step
 
 
-def test_a_host_that_lost_a_gpu_is_a_suspect_of_an_error() -> None:
+def test_a_host_that_lost_a_gpu_lacks_a_part() -> None:
+    """Its other GPUs worked, and the other hosts have all of theirs."""
     (one,) = named([(Outcome.ERROR, LOST, 0.0)] * 3)
-    assert (one.component, one.outcome, one.confidence) == ("gpu002", Outcome.ERROR, 0.8)
+    assert (one.component, one.outcome, one.confidence) == ("gpu002/gpus", Outcome.FAIL, 0.8)
     assert "nvidia-smi -L" in one.next_step
 
 
@@ -74,7 +75,7 @@ def test_a_single_slow_round_names_nobody() -> None:
 
 def test_a_host_is_named_once_for_failures_and_errors() -> None:
     found = named([(Outcome.FAIL, ECC, 0.0), *[(Outcome.ERROR, LOST, 0.0)] * 2])
-    assert [(one.component, one.outcome) for one in found] == [("gpu002", Outcome.FAIL)]
+    assert [(one.component, one.outcome) for one in found] == [("gpu002/gpus", Outcome.FAIL)]
 
 
 def test_healthy_rounds_name_nobody() -> None:

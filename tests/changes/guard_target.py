@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -72,6 +73,14 @@ class Target(ABC):
     @abstractmethod
     def pass_time(self, seconds: float) -> None:
         """Let time pass on the target."""
+
+    def passes(self, seconds: float, until_so: Callable[[], bool], *, step_s: float = 0.1) -> bool:
+        """Let time pass until it is so, and at most so many seconds: whether it is."""
+        for _ in range(math.ceil(seconds / step_s)):
+            if until_so():
+                return True
+            self.pass_time(step_s)
+        return until_so()
 
     @abstractmethod
     def is_closed(self) -> bool:

@@ -174,7 +174,7 @@ def test_hostile_words_arrive_as_they_are(target: RealTarget) -> None:
     assert not list(target.here.rglob("pwned"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=30)))
 def test_any_words_arrive_as_they_are(target: RealTarget, words: list[str]) -> None:
     """Whatever text there is, through a real guard."""

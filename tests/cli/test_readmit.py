@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from fabric.engine.readmit_files import FOLDER, asked
 from fabric.store.events import EventLog
+from tests.cli.command_line import Said, called
 from tests.store.small_run import begin, cut_after, run_of
 
 
-def readmit(*words: str) -> subprocess.CompletedProcess[str]:
+def readmit(*words: str) -> Said:
     """As a person calls it."""
-    argv = [sys.executable, "-c", "from fabric.cli.main import run; run()", "readmit", *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return called(("readmit", *words))
 
 
 def killed(folder: Path) -> Path:

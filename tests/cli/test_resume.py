@@ -1,20 +1,28 @@
-"""``fabric resume``, ``status`` and ``stop`` in processes of their own."""
+"""``fabric resume``, ``status`` and ``stop``: in processes of their own where two must meet, else in this one."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from fabric.store.run_lock import holding
+from tests.cli.command_line import called
 from tests.engine.killed_runs import ended, only_run, spawned, words, write_scenario
-from tests.store.small_run import begin, cut_after, finished, run_of, scenario
+from tests.store.small_run import ROOT, begin, cut_after, finished, run_of, scenario
 from tests.store.waiting import wait_until
 
 
-def fabric(tmp_path: Path, *words: str) -> tuple[int, str]:
-    """Exit code and what was printed."""
+def fabric(*words: str) -> tuple[int, str]:
+    """Exit code and what was printed, in this process."""
+    said = called(words)
+    return said.returncode, said.stdout + said.stderr
+
+
+def fabric_anew(tmp_path: Path, *words: str) -> tuple[int, str]:
+    """The same, in a process of its own."""
     output = tmp_path / "said.txt"
     code = ended(spawned(words, output))
     return code, output.read_text()
@@ -24,15 +32,31 @@ def fabric(tmp_path: Path, *words: str) -> tuple[int, str]:
 def test_resume_goes_on_and_ends_as_the_verdict_says(tmp_path: Path) -> None:
     begin(tmp_path)
     cut_after(run_of(tmp_path), "finished", 3)
-    code, said = fabric(tmp_path, "resume", str(tmp_path / "results" / "small"), "--no-html")
+    code, said = fabric_anew(tmp_path, "resume", str(tmp_path / "results" / "small"), "--no-html")
     assert (code, len(finished(run_of(tmp_path)))) == (0, 6)
     assert "4 probes are done and kept" in said
     assert "PASS  small" in said
 
 
+def test_resume_says_of_limits_above_the_line_what_run_says(tmp_path: Path) -> None:
+    """With RNICs of half the rate the limits of the baseline cannot be met, and judge nothing."""
+    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "baselines")
+    rack = (ROOT / "inventory" / "demo-rack-healthy.yaml").read_text("utf-8")
+    slower = tmp_path / "slower.yaml"
+    slower.write_text(rack.replace("line_rate_gbps: 400", "line_rate_gbps: 200"), "utf-8")
+    file = scenario(tmp_path)
+    file.write_text(file.read_text("utf-8").replace(str(ROOT / "inventory" / "demo-rack-healthy.yaml"), str(slower)))
+    begin(tmp_path, file=file)
+    cut_after(run_of(tmp_path), "finished", 3)
+    code, said = fabric("resume", str(run_of(tmp_path)), "--no-html")
+    assert code in (0, 3)
+    assert "note: " in said
+    assert "(200 Gb/s)" in said
+
+
 def test_resume_of_a_run_that_ended_is_exit_2(tmp_path: Path) -> None:
     begin(tmp_path)
-    code, said = fabric(tmp_path, "resume", str(run_of(tmp_path)))
+    code, said = fabric("resume", str(run_of(tmp_path)))
     assert (code, "has ended" in said, "fabric report" in said) == (2, True, True)
 
 
@@ -41,25 +65,25 @@ def test_resume_of_a_changed_scenario_is_exit_2_unless_forced(tmp_path: Path) ->
     cut_after(run_of(tmp_path), "finished", 3)
     file = tmp_path / "small.yaml"
     file.write_text(file.read_text().replace("at_least: 0.1", "at_least: 0.2"))
-    code, said = fabric(tmp_path, "resume", str(run_of(tmp_path)))
+    code, said = fabric("resume", str(run_of(tmp_path)))
     assert (code, "at_least: was 0.1, is 0.2" in said) == (2, True)
-    code, said = fabric(tmp_path, "resume", str(run_of(tmp_path)), "--force", "--no-html")
+    code, said = fabric("resume", str(run_of(tmp_path)), "--force", "--no-html")
     assert (code, "gone on all the same" in said) == (0, True)
 
 
 def test_status_of_one_run_and_of_all(tmp_path: Path) -> None:
     begin(tmp_path)
     cut_after(run_of(tmp_path), "finished", 3)
-    code, said = fabric(tmp_path, "status", str(run_of(tmp_path)))
+    code, said = fabric("status", str(run_of(tmp_path)))
     assert (code, "killed" in said, "4 of 6" in said, "fabric resume" in said) == (0, True, True, True)
-    code, said = fabric(tmp_path, "status", "--results", str(tmp_path / "results"), "--json")
+    code, said = fabric("status", "--results", str(tmp_path / "results"), "--json")
     (one,) = json.loads(said)["runs"]
     assert (code, one["state"], one["done"], one["planned"]) == (0, "killed", 4, 6)
 
 
 def test_stop_of_a_run_nobody_works_on_is_exit_2(tmp_path: Path) -> None:
     begin(tmp_path)
-    code, said = fabric(tmp_path, "stop", str(run_of(tmp_path)))
+    code, said = fabric("stop", str(run_of(tmp_path)))
     assert (code, "nothing to stop" in said) == (2, True)
 
 
@@ -73,7 +97,7 @@ def test_stop_ends_a_run_of_another_process_which_can_go_on(tmp_path: Path) -> N
         wait_until(lambda: only_run(results) is not None)
         run = only_run(results)
         assert run is not None
-        code, said = fabric(tmp_path, "stop", str(run), "--json")
+        code, said = fabric_anew(tmp_path, "stop", str(run), "--json")
     finally:
         status = ended(pid)
     found = json.loads(said)
@@ -84,7 +108,7 @@ def test_stop_ends_a_run_of_another_process_which_can_go_on(tmp_path: Path) -> N
 def test_a_second_run_on_the_same_hosts_is_refused_and_names_the_first(tmp_path: Path) -> None:
     file = scenario(tmp_path)
     with holding(tmp_path / "results", "other", ["gpu002", "gpu007"], run="first"):
-        code, said = fabric(tmp_path, "run", str(file), "--results", str(tmp_path / "results"))
+        code, said = fabric_anew(tmp_path, "run", str(file), "--results", str(tmp_path / "results"))
     assert (code, "other/first is going on" in said, "holds gpu002" in said) == (3, True, True)
     assert "fabric status" in said
     assert not list(tmp_path.glob("results/small/2*"))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.follow_up import FollowUp, Limits
+from fabric.engine.follow_up import Announced, FollowUp, Limits
 from fabric.engine.run import run_plan
+from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import LoopbackSpec, Phase
@@ -19,6 +20,7 @@ from fabric.probes.kinds import expand_phase
 from fabric.store.events import read_events
 from fabric.store.results import from_events, replanned
 from fabric.store.run_directory import RunDirectory
+from fabric.store.so_far import so_far
 from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import Watcher, good
@@ -152,6 +154,62 @@ def test_a_follow_up_without_limits_is_not_asked(tmp_path: Path) -> None:
     silent = Wants("more", for_ever, None)
     run(tmp_path, silent)
     assert silent.asked == 0
+
+
+class Learns(Wants):
+    """Remembers what it is told of phases that are over."""
+
+    def __init__(self, name: str, wanted: Wanted) -> None:
+        super().__init__(name, wanted)
+        self.told: list[tuple[str, int, list[str]]] = []
+
+    def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
+        """The phase, how many results, and what was added."""
+        self.told.append((phase_plan.phase.name, len(results), [probe.probe_id for probe in added]))
+
+
+def test_who_remembers_is_told_of_every_phase_that_is_over(tmp_path: Path) -> None:
+    learns = Learns("more", once("x"))
+    run(tmp_path, learns, Wants("other", for_ever, None))
+    assert learns.told == [("a", 81, ["a/gpu001/x"]), ("b", 80, [])]
+
+
+def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: Path) -> None:
+    first = Learns("more", once("x"))
+    run(tmp_path, first)
+    events = list(read_events(tmp_path / "t" / "latest" / "events.jsonl"))
+    topology, later = rack_topology(1), Learns("more", once("x"))
+    made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
+    plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
+    past, executor = so_far(events), ScriptedExecutor(good)
+    run_plan(
+        plan,
+        topology=topology,
+        executor=executor,
+        directory=RunDirectory(tmp_path / "t" / "latest", added=past.added),
+        observer=Watcher(),
+        gate=lambda _plan, _results: {},
+        follow_ups=(later,),
+        so_far=past,
+    )
+    assert later.told == first.told
+
+
+def test_parts_that_are_measured_again_are_told_once() -> None:
+    told: list[tuple[list[str], int]] = []
+
+    class Told(Watcher):
+        def measured_again(self, parts: Sequence[str], tests: int) -> None:
+            told.append((list(parts), tests))
+
+    def again(part: str, number: int) -> Probe:
+        return Probe(f"a/{part}.{number}", "pairwise", "a", (), (), 1.0, {AGAIN: part})
+
+    announced = Announced(Told())
+    announced.tell([again("gpu001/mlx5_0", 1), again("gpu001/mlx5_0", 2)])
+    announced.tell([again("gpu001/mlx5_0", 3), again("gpu002/mlx5_0", 1)])
+    announced.tell([replace(again("gpu001/mlx5_0", 4), params={})])
+    assert told == [(["gpu001/mlx5_0"], 2), (["gpu002/mlx5_0"], 1)]
 
 
 def test_hosts_that_are_left_out_stay_out(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from fabric.executors.process_plain import ProcessPlainExecutor
 from fabric.model.command import Command
 from tests.executors.contract import ExecutorContract
 from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until
+from tests.executors.programs import Programs
 
 # What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
 _CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 255; }; exec "$@"', "{host}")
@@ -45,10 +46,30 @@ class TestHere(ExecutorContract):
         assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
 
 
-class TestBehindPrefix(TestHere):
-    """Commands behind an argv prefix."""
+@pytest.mark.slow  # the same once more: not in every default run
+class TestAllBehindPrefix(TestHere):
+    """The whole contract, behind an argv prefix."""
 
     dead_host = "dead"
+
+    @pytest.fixture
+    def executor(self, kind: type[Reach]) -> Iterator[Reach]:
+        """A fresh one with a prefix."""
+        executor = kind(_CARRIER)
+        yield executor
+        executor.close()
+
+
+class TestBehindPrefix(Programs):
+    """What a prefix has to do with: how it fails, what it carries there, and that nothing is left behind it."""
+
+    dead_host = "dead"
+    test_argv_arrives_unsplit = ExecutorContract.test_argv_arrives_unsplit
+    test_environment_reaches_the_tool = ExecutorContract.test_environment_reaches_the_tool
+    test_missing_tool_is_127 = ExecutorContract.test_missing_tool_is_127
+    test_cancel_ends_a_command = ExecutorContract.test_cancel_ends_a_command
+    test_close_ends_everything = ExecutorContract.test_close_ends_everything
+    test_unreachable_host_is_lost_while_others_go_on = ExecutorContract.test_unreachable_host_is_lost_while_others_go_on
 
     @pytest.fixture
     def executor(self, kind: type[Reach]) -> Iterator[Reach]:

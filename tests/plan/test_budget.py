@@ -72,7 +72,7 @@ def test_a_budget_in_which_nothing_fits_leaves_nothing() -> None:
     assert (chosen.plan.probes, chosen.covered, chosen.uncovered) == (0, 0, (("part", "x"),))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     rounds=st.lists(st.tuples(st.integers(1, 60), st.sets(st.sampled_from("abcdefgh"))), min_size=1, max_size=12),
     budget=st.integers(1, 300),

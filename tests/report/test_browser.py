@@ -186,3 +186,21 @@ def test_runs_side_by_side_open_too(browser: Chromium, bad_run: ShownRun, tmp_pa
     browser.until("document.querySelectorAll('tbody tr').length > 5")
     assert browser.value("typeof window.owned") == "undefined"
     assert clean(browser)
+
+
+def test_the_head_of_a_number_stands_over_it(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    align = "[...document.querySelectorAll('#table th')].map(head => getComputedStyle(head).textAlign)"
+    assert browser.value(align)[6:] == ["right"] * 4
+
+
+def test_in_the_dark_every_colour_of_the_map_is_another(browser: Chromium, bad_page: str) -> None:
+    """Also from the ground: what is good must not look like what was not measured."""
+    browser.open(bad_page)
+    browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    names = "['v0','v1','v2','v3','v4','v5','v6','none','paper','field']"
+    read = f"{names}.map(one => getComputedStyle(document.documentElement).getPropertyValue('--' + one).trim())"
+    colours = [[int(one[at : at + 2], 16) for at in (1, 3, 5)] for one in browser.value(read) if len(one) == 7]
+    assert len(colours) == 10
+    for number, one in enumerate(colours[:7]):
+        assert min(sum(map(abs, map(int.__sub__, one, other))) for other in colours[number + 1 :]) > 50

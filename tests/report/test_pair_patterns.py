@@ -18,10 +18,10 @@ from tests.report.shown import run_of
 
 @pytest.fixture(scope="module")
 def uplink_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
-    """64 hosts, one uplink of a leaf slow."""
+    """32 hosts, one uplink of a leaf slow."""
     results = tmp_path_factory.mktemp("uplink")
     faults = ("su1-leaf6--spine03:slow=0.6",)
-    return app.reopened(run_of(results, scenario="localise", hosts=None, faults=faults))
+    return app.reopened(run_of(results, scenario="localise", hosts="gpu[001-032]", faults=faults))
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,7 @@ def test_low_pairs_over_a_suspected_uplink_are_one_pattern_and_ringed(uplink_run
     assert str(pairs.draw(matrix)).count('class="ring"') == 2 * len(low)
 
 
+@pytest.mark.slow
 def test_a_leaf_explains_more_pairs_than_it_names_probes(leaf_run: ShownRun) -> None:
     (matrix,) = pairs.pair_matrices(leaf_run)
     (one,) = matrix.explained
@@ -75,7 +76,7 @@ def test_targeted_rounds_are_not_in_the_median_line(uplink_run: ShownRun) -> Non
     assert followed
     assert all(int(str(row.probe.params["round"])) >= 3 for row in followed)
     tests = [row for row in uplink_run.rows if row.probe.kind == "pairwise"]
-    assert len(tests) - len(followed) == 768
+    assert len(tests) - len(followed) == 384
     found = levels(uplink_run)
     assert sum(level.line < 0 for level in found) == len(followed)
     assert f"leaves out {len(followed)} of targeted rounds" in timeline.caption(uplink_run)

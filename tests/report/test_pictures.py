@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
 from fabric.report.html import fabric_map, heat, pairs, timeline
+from fabric.report.html.page import page
 from fabric.report.html.scale import Scale
 from fabric.report.html.shares import medians
 from fabric.report.html.timeline_levels import Level
@@ -93,3 +95,82 @@ def test_a_probe_that_takes_long_leaves_no_hole() -> None:
     long, short = Level(0.0, 100.5, 1.0), Level(200.0, 200.5, 1.0)
     spreads = [str(part) for part in timeline._binned([long, short], x, y) if 'class="spread"' in part]
     assert len(spreads) == 102
+
+
+def matrix_of(hosts: int, low: dict[tuple[int, int], float]) -> pairs.PairMatrix:
+    """A ring of neighbours at the median, some of them low."""
+    names = [f"gpu{number:04}" for number in range(hosts)]
+    shares = {
+        (names[one], names[(one + 1) % hosts]): (
+            low.get((one, one + 1), 1.0),
+            Outcome.FAIL if (one, one + 1) in low else Outcome.PASS,
+        )
+        for one in range(hosts)
+    }
+    return pairs.PairMatrix("pairwise in pairs", tuple(names), shares, ())
+
+
+def test_of_many_hosts_only_those_with_a_bad_pair_are_drawn() -> None:
+    """The ring of 2,048 hosts is a hair line in which four bad pairs are a quarter of a pixel each."""
+    found = pairs.in_sight(matrix_of(2048, {(7, 8): 0.5, (900, 901): 0.6}))
+    assert found.hosts == ("gpu0007", "gpu0008", "gpu0900", "gpu0901")
+    assert found.patterns == ("not drawn: 2,046 pairs of the other hosts passed, at 100% to 100% of the median",)
+    assert str(pairs.draw(found)).count('class="mark m-fail"') == 4
+
+
+def test_of_many_good_pairs_there_are_words_and_no_empty_picture() -> None:
+    found = pairs.in_sight(matrix_of(2048, {}))
+    assert pairs.draw(found) is None
+    assert "2,048 pairs" in found.patterns[0]
+
+
+def test_of_few_hosts_all_pairs_are_drawn() -> None:
+    whole = matrix_of(64, {(7, 8): 0.5})
+    assert pairs.in_sight(whole) is whole
+
+
+def test_the_sign_of_a_bad_cable_is_in_its_middle_and_not_on_a_switch(bad_run: ShownRun) -> None:
+    """On its ends it would say that leaf and spine are bad."""
+    assert fabric_map._where("su0-leaf3--spine02", (0.0, 100.0), (60.0, 0.0)) == (30.0, 50.0)
+    assert fabric_map._where("gpu002/mlx5_3:port", (0.0, 100.0), (60.0, 0.0)) == (30.0, 50.0)
+    assert fabric_map._where("gpu002/mlx5_3", (0.0, 100.0), (60.0, 0.0)) == (0.0, 100.0)
+    drawn = str(fabric_map.draw(bad_run))
+    assert drawn.count('class="mark m-fail"') == 2, "the suspect, and the legend"
+
+
+def test_no_sign_of_the_network_hides_another() -> None:
+    """Two bad hosts of 2,048 are a pixel apart."""
+    signs: list[tuple[float, float]] = []
+    places = [fabric_map._free((12.0 + number, 190.0), signs) for number in range(4)]
+    at = sorted(x for x, _ in places)
+    assert all(right - left >= 17 for left, right in pairwise(at))
+
+
+def test_what_was_not_measured_is_seen_among_many_probes() -> None:
+    x, y = Scale(0.0, 240.0, 0.0, 240.0), Scale(0.0, 1.1, 100.0, 0.0)
+    good, lost = Level(10.0, 10.5, 1.0), Level(200.0, 200.5, None)
+    assert sum('class="lost"' in part for part in timeline._binned([good, lost, lost], x, y)) == 1
+
+
+def test_the_caption_of_the_time_line_says_no_sign_that_is_not_there(bad_run: ShownRun) -> None:
+    """The bad rack was measured as a whole and nothing was changed."""
+    said = timeline.caption(bad_run)
+    assert not any(word in said for word in ("Band:", "Flags:", "Cross:"))
+    assert "Cross:" in timeline.caption(bad_run, [Level(0.0, 1.0, None)])
+
+
+def test_the_axis_of_message_sizes_has_a_unit(bad_run: ShownRun) -> None:
+    assert "message size, bytes" in page(bad_run)
+
+
+def test_the_colours_of_pairs_have_a_legend_of_their_own(bad_run: ShownRun) -> None:
+    """Of a run without probes of one host there is no other on the page."""
+    section = page(bad_run).partition('<section id="pairs">')[2].partition("</section>")[0]
+    assert "98 % and more" in section
+
+
+def test_the_detail_of_a_reason_is_set_below_it(bad_run: ShownRun) -> None:
+    verdict = replace(bad_run.judged.verdict, reasons=("SKIPPED: 4 of 10", "  gpu003: did not pass"))
+    shown = page(replace(bad_run, judged=replace(bad_run.judged, verdict=verdict)))
+    assert "<li>SKIPPED: 4 of 10</li>" in shown
+    assert '<li class="under">  gpu003: did not pass</li>' in shown

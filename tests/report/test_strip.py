@@ -10,6 +10,7 @@ from fabric.report.html import strip
 from fabric.report.html.page import page
 from fabric.report.shown_run import ShownRun
 
+PAIRS = (("gpu001", "gpu002"), ("gpu001", "gpu003"), ("gpu002", "gpu003"))
 GOOD_ALONE = "the evidence is in the lines above, not in the bandwidth"
 
 
@@ -43,6 +44,34 @@ def test_probes_of_two_rounds_are_told_apart(bad_run: ShownRun) -> None:
 def test_without_peers_the_legend_has_none(bad_run: ShownRun) -> None:
     suspect = suspect_of(bad_run, Outcome.FAIL)
     rows = [bad_run.row_of[probe] for probe in suspect.probes]
-    beside = "the same on other hosts"
+    beside = "the same elsewhere"
     assert beside in str(strip.evidence(suspect, bad_run, strip.elsewhere(rows, bad_run)))
     assert beside not in str(strip.evidence(suspect, bad_run, {}))
+
+
+def test_what_another_suspect_made_slow_is_no_peer(bad_run: ShownRun) -> None:
+    """Else the bar of what is normal reaches down to the numbers of a bad leaf."""
+    suspect = suspect_of(bad_run, Outcome.FAIL)
+    rows = [bad_run.row_of[probe] for probe in suspect.probes]
+    label = strip.peer_label(rows[0])
+    other = next(
+        row for row in bad_run.rows if strip.peer_label(row) == label and row.probe.hosts != rows[0].probe.hosts
+    )
+    second = replace(suspect, component=f"{other.probe.hosts[0]}/mlx5_3", probes=(other.probe.probe_id,))
+    verdict = replace(bad_run.judged.verdict, suspects=(suspect, second))
+    both = replace(bad_run, judged=replace(bad_run.judged, verdict=verdict))
+    hosts = [hosts for _, hosts in strip.elsewhere(rows, both)[label]]
+    assert other.probe.hosts not in hosts
+    assert len(hosts) == len(strip.elsewhere(rows, accused(bad_run, suspect))[label]) - 1
+
+
+def test_a_part_that_all_hosts_measured_with_has_peers(bad_run: ShownRun) -> None:
+    """Its partners are not suspected: what they reach without it is the measure."""
+    rows = [row for row in bad_run.rows if len(row.probe.hosts) == 2 and row.verdict.value_gbps is not None]
+    measured = {strip.peer_label(rows[0]): [(300.0 + number, hosts) for number, hosts in enumerate(PAIRS)]}
+    row = rows[0]._replace(probe=replace(rows[0].probe, hosts=("gpu001", "gpu002")))
+    suspect = replace(suspect_of(bad_run, Outcome.FAIL), hosts=("gpu001",), probes=(row.probe.probe_id,))
+    run = accused(bad_run, suspect)
+    run.__dict__["row_of"] = {row.probe.probe_id: row}
+    assert "the same elsewhere" in str(strip.evidence(suspect, run, measured))
+    assert strip._peers(measured[strip.peer_label(row)], suspect, {"gpu001"}) == strip.Peers(302.0, 302.0, 302.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.report.html.timeline_samples import MOST_POINTS, bounded, held
+from fabric.report.html.timeline_samples import MOST_POINTS, bounded, held, rate_text
 
 POINT = st.tuples(st.floats(0, 1e6), st.floats(0, 1e6))
 
@@ -35,3 +35,9 @@ def test_what_stood_still_and_then_rose_is_level_until_it_rose() -> None:
         (3600.0, 60.0),
         (3900.0, 61.0),
     ]
+
+
+def test_what_grows_less_than_once_a_second_is_said_by_the_hour() -> None:
+    """Two flaps in five minutes are no 0.00667 of anything."""
+    assert rate_text(2 / 300) == "24/h"
+    assert rate_text(150.0) == "150/s"

@@ -55,6 +55,9 @@ class Watcher:
     def back_in_run(self, host: str, reason: str) -> None:
         """Nothing to do."""
 
+    def measured_again(self, parts: Sequence[str], tests: int) -> None:
+        """Nothing to do."""
+
     def change_state(self, change: Change, state: str, reason: str) -> None:
         """Remember it."""
         self.states.append((change.kind, state))

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from fabric import app
 from fabric.app_post_repair import Wanted, decide, prepare
+from fabric.app_report import keep_decision
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
+from fabric.report.acceptance_text import acceptance_document
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
 from tests.report.shown import ROOT
@@ -58,4 +60,6 @@ def validated(
         mock = replace(asked.inventory.mock, timed_faults=(flap,))
         asked = replace(asked, inventory=replace(asked.inventory, mock=mock))
     path = measured(asked, because.parents[1], seed=seed)
-    return path, decide(path, write=True)
+    found = decide(path)
+    keep_decision(path, acceptance_document(found))
+    return path, found

@@ -8,11 +8,12 @@ import pytest
 
 from fabric import app
 from fabric.app_judge import reopened
-from fabric.app_post_repair import FILE, Wanted, because_of, prepare
+from fabric.app_post_repair import Wanted, because_of, prepare
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
+from fabric.report.decision import FILE
 from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, validated
 
 

@@ -69,6 +69,8 @@ FAULTS = [
     ("gpu002:absent", "error", ["gpu002"]),
     ("gpu002/mlx5_3:hanging", "error", ["gpu002/mlx5_3"]),
     ("gpu002/gpu4:broken", "fail", ["gpu002/gpu4"]),
+    ("gpu002/gpu4:absent", "fail", ["gpu002/gpus"]),
+    ("gpu002/gpu4:nvlink:broken", "fail", ["gpu002/gpu4:nvlink"]),
 ]
 
 

@@ -51,7 +51,7 @@ def begun(rack, plan):
     return site, flows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(plan=plans)
 def test_capacities_hold_and_bytes_are_conserved(kit, plan):
     """At every moment each capacity carries at most itself; each average times its time is the sum of what ran."""

@@ -135,7 +135,7 @@ def test_what_cannot_work_fails_in_the_tools_words(kit, line, stderr):
         (Fault("gpu001/mlx5_0", "absent"), "", "IB device mlx5_0 not found\n"),
         (Fault("leaf0", "broken"), "", " Port number 1 state is Down\n"),
         (Fault("gpu001/gpu3", "broken"), "--use_cuda=3", "cuCtxCreate() error=214\n"),
-        (Fault("gpu001/gpu3", "absent"), "--use_cuda=3", "No such device ID (3) exists in system\n"),
+        (Fault("gpu001/gpu3", "absent"), "--use_cuda=7", "No such device ID (7) exists in system\n"),
     ],
 )
 def test_broken_parts_are_named_by_the_tool(kit, fault, options, said):
@@ -144,6 +144,16 @@ def test_broken_parts_are_named_by_the_tool(kit, fault, options, said):
     exits = kit.played(kit.world(fault), lines)
     assert [ended.exit_status for ended in exits] == [1, 1]
     assert any(said in ended.stdout + ended.stderr for ended in exits)
+
+
+def test_the_number_of_a_gpu_that_is_gone_is_the_next_ones(kit):
+    """CUDA leaves no gap: number 3 is the GPU that was number 4, by its PCIe address."""
+    world = kit.world(Fault("gpu001/gpu3", "absent"))
+    lines = kit.pair(0.0, "gpu001", "mlx5_0", port=9, server="--use_cuda=3", client="--use_cuda=3")
+    ended = kit.played(world, lines)[1]
+    assert ended.exit_status == 0
+    assert "CUDA device 3: PCIe address is 9D:00" in ended.stdout
+    assert "CUDA device 7" not in ended.stdout
 
 
 @pytest.mark.parametrize("component", ["gpu001/mlx5_0", "gpu001/gpu3", "gpu001"])

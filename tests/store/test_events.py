@@ -110,3 +110,13 @@ def test_what_stands_behind_a_page_that_never_reached_the_disk_is_torn(tmp_path:
     hole = bytes(len(whole[lines]))
     (tmp_path / "e").write_bytes(b"".join(whole[:lines]) + hole[:-3] + b"".join(whole[lines + 1 :]))
     assert len(list(read_events(tmp_path / "e"))) == lines
+
+
+def test_events_are_decoded_one_after_the_other(tmp_path: Path) -> None:
+    """Who reads a long history need not hold it whole: what is bad further on is not met yet."""
+    data = write(tmp_path / "e", 3)
+    (tmp_path / "e").write_bytes(data.replace(b"p1", b"p9"))
+    events = read_events(tmp_path / "e")
+    assert next(events)["probe"] == "p0"
+    with pytest.raises(StoreError, match="e:2"):
+        next(events)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
-from fabric.store.events import EventLog, read_events
-from fabric.store.results import from_events, to_fields
+from fabric.store.events import Event, EventLog, read_events
+from fabric.store.results import History, from_events, history_of, to_fields
 
 RESULTS = st.builds(
     ProbeResult,
@@ -46,3 +46,22 @@ def test_round_trip(result: ProbeResult) -> None:
         log.append("finished", 2.5, to_fields(result))
         log.close()
         assert from_events(read_events(path)) == {"p": result}
+
+
+def test_a_history_is_sorted_into_last_results_and_all_else() -> None:
+    """The last result of a probe counts, at its place; what is no result stays as it was written."""
+    events: list[Event] = [{"event": "run_started", "at_s": 1.0, "run_id": "r"}]
+    for at_s, probe_id, reason in ((2.0, "a", "first"), (3.0, "b", ""), (4.0, "a", "again")):
+        result = ProbeResult(probe_id, 1, (), Outcome.ERROR, reason, 0.0, at_s)
+        events.append({"event": "finished", "at_s": at_s, **to_fields(result)})
+        events.append({"event": "started", "at_s": at_s, "probes": [probe_id]})
+    events.pop()
+    found = history_of(iter(events))
+    assert [(result.probe_id, result.reason) for result in found.results.values()] == [("b", ""), ("a", "again")]
+    assert [event["event"] for event in found.others] == ["run_started", "started", "started"]
+    assert (found.first, found.at_s) == (events[0], 4.0)
+
+
+def test_an_empty_history_has_no_first_event() -> None:
+    """A run that was killed before its first event."""
+    assert history_of(()) == History({}, (), None, 0.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.tools import nccl_tests
-from fabric.tools.nccl_failures import _TEXTS, FAULT, status
+from fabric.tools.nccl_failures import _TEXTS, FAULT, of_one_gpu, status, too_few_gpus
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
 
@@ -119,3 +119,22 @@ def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
 def test_every_kind_has_a_fault() -> None:
     """And no fault is without a source."""
     assert {kind for _, kind in _TEXTS} | {"port_down", "wrong_result", "missing_program"} == set(FAULT)
+
+
+def test_how_many_gpus_there_are_is_read() -> None:
+    assert too_few_gpus("gpu1: Invalid number of GPUs: 8 requested but only 7 were found.") == (8, 7)
+    assert too_few_gpus("Invalid number of things: 8") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "one"),
+    [
+        ("a: Test NCCL failure common.cu:1279 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '", True),
+        ("a: Test CUDA failure common.cu:1030 'unspecified launch failure'", True),
+        ("a: Test CUDA failure common.cu:1030 'out of memory'", False),
+        ("a: Test CUDA failure common.cu:1030 'all CUDA-capable devices are busy or unavailable'", False),
+        ("a: Test CUDA failure common.cu:1030 'system not yet initialized'", False),
+    ],
+)
+def test_memory_a_gpu_in_use_and_a_driver_that_is_not_ready_are_not_taken_for_a_gpu(text: str, *, one: bool) -> None:
+    assert of_one_gpu(text) is one

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.tools import perftest
-from fabric.tools.perftest_failures import _TEXTS, FAULT, GATES, status
+from fabric.tools.perftest_failures import _TEXTS, FAULT, GATES, no_such_gpu, status
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
 
@@ -101,3 +101,8 @@ def test_every_kind_has_a_fault() -> None:
 def test_an_unknown_kind_is_ours() -> None:
     """FAIL needs evidence."""
     assert not perftest.blames_fabric("gremlins", "status 12")
+
+
+def test_the_number_of_a_gpu_that_is_not_there_is_read() -> None:
+    assert no_such_gpu("ib_write_bw on mlx5_0: No such device ID (7) exists in system") == 7
+    assert no_such_gpu("No such device") is None

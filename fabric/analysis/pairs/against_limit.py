@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fabric.analysis.pairs.findings import unexplained
+from fabric.analysis.pairs.findings import CHANCE, by_dips, maybe_dips, unexplained
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.samples import Bools, Ints
 from fabric.model.names import fold
@@ -62,7 +62,8 @@ def pairs_below(fitted: Fitted, limit_gbps: float, where: str, said: list[Suspec
     At once, without a second sample, as a probe of a run is judged by its limit; the pair is named, no host. Of several
     samples of a pair the median counts (of two the higher: one bad sample that was measured again is a dip), each
     direction for itself where it is known. Of a direction with a single sample, one good sample the other way is enough
-    for it to be a dip until it is measured again. *open_* are the samples that no bad part explains.
+    for it to be a dip until it is measured again; a pair that was low once each way is no FAIL where there are so many
+    dips that some pair must be. *open_* are the samples that no bad part explains.
     """
     samples = fitted.samples
     named = {host for suspect in said for host in suspect.hosts if suspect.kind in ("host", "rnic", "group", "pair")}
@@ -86,7 +87,11 @@ def pairs_below(fitted: Fitted, limit_gbps: float, where: str, said: list[Suspec
         if level < limit_gbps and (odd[mine].all() or level + error < limit_gbps):
             low |= mine
             a, b = (samples.hosts[end] for end in divmod(int(names[number]), len(samples.hosts)))
-            found.append((level, _pair(a, b, level, count, limit_gbps, where, samples.tells_ways)))
+            suspect = _pair(a, b, level, count, limit_gbps, where, samples.tells_ways)
+            times = int((both == both[np.flatnonzero(mine)[0]]).sum())
+            if count == 1 and times > 1:  # once each way: in a large file dips alone do that
+                suspect = _or_dips(suspect, by_dips(open_ & below, both, times))
+            found.append((level, suspect))
     found.sort(key=lambda one: (one[0], one[1].component))
     once: Bools = open_ & below & far & good & ~low
     return PairsBelow(tuple(suspect for _, suspect in found[:_PAIRS_MOST]), low, once)
@@ -132,6 +137,13 @@ def _pair(a: str, b: str, level: float, count: int, limit_gbps: float, where: st
         next_step="measure it again before anybody is drained, and each of the two with another partner",
         hosts=(a, b),
     )
+
+
+def _or_dips(suspect: Suspect, chance: float) -> Suspect:
+    """INCONCLUSIVE where dips alone would make such a pair."""
+    if chance <= CHANCE:
+        return suspect
+    return replace(suspect, outcome=Outcome.INCONCLUSIVE, evidence=(*suspect.evidence, *maybe_dips(chance)))
 
 
 def _group(name: str, hosts: list[str], said: str) -> Suspect:

@@ -56,9 +56,15 @@ def below_as_a_whole(
     open_ = np.flatnonzero(fitted.decoded.explained == 0).tolist()
     judged = [verdicts[probe_ids[i]] for i in open_]
     slow = [one for one in judged if one.outcome is Outcome.FAIL and one.limit_gbps is not None and not one.against]
-    if not slow or len(slow) < _NEARLY_ALL * len(judged):
+    if not slow or len(slow) < _NEARLY_ALL * len(judged) or _with_one_host(fitted, open_):
         return None
     return Whole(where, fitted.samples.hosts, tuple(slow), leaf)
+
+
+def _with_one_host(fitted: Fitted, places: Sequence[int]) -> bool:
+    """All these pairs have just one host in common: then it stands out, though no other pair was measured beside it."""
+    ends = zip(fitted.samples.a[places].tolist(), fitted.samples.b[places].tolist(), strict=True)
+    return len(frozenset.intersection(*(frozenset(pair) for pair in ends))) == 1
 
 
 def whole_suspects(found: Sequence[Whole], others: Sequence[Sequence[str]] = ()) -> list[Suspect]:

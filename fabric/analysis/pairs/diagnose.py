@@ -150,6 +150,9 @@ def _reason(suspect: Suspect) -> tuple[Outcome, str]:
         return suspect.outcome, f"one of these {said}, and they cannot be told apart yet: {suspect.component}, {others}"
     if suspect.kind in ("group", "pair"):
         return suspect.outcome, f"{suspect.component}: below the limit as a whole"
+    if suspect.kind == "path" and suspect.outcome is Outcome.INCONCLUSIVE:
+        text = "slow each time, and as many dips as there are here make such pairs by chance: measure it again"
+        return suspect.outcome, f"{suspect.component}: {text}"
     if suspect.kind == "path" and "below the limit" in suspect.evidence[0]:
         return suspect.outcome, f"{suspect.component}: {suspect.evidence[0]}; measure it again"
     if suspect.kind in ("uplinks", "path"):

@@ -9,7 +9,7 @@ import numpy as np
 from fabric.analysis.pairs.components import DIRECTIONS, LINKS
 from fabric.analysis.pairs.decode import CERTAIN, Blamed
 from fabric.analysis.pairs.fitted import Fitted
-from fabric.analysis.pairs.samples import UNKNOWN, Bools, Ints
+from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 
@@ -40,7 +40,12 @@ _NEXT = {
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
 }
 
-_FAR = 5.0  # sigmas: chance alone makes one sample in three million so slow
+FAR = 5.0
+"""Sigmas: chance alone makes one sample in three million so slow."""
+
+CHANCE = 0.05
+"""That dips alone make a pair of a healthy file look always slow may be as likely (a choice, as for shared parts)."""
+
 _PATHS_MOST = 20
 _TELLS = 3.0  # sigmas between two losses that one sample tells apart
 _ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
@@ -55,7 +60,7 @@ def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that no blamed component explains."""
     evidence = fitted.evidence
-    far = max(_FAR * evidence.noise, evidence.least_loss)
+    far = max(FAR * evidence.noise, evidence.least_loss)
     odd: Bools = evidence.ratio < 1 - fitted.decoded.explained - far
     return odd
 
@@ -65,10 +70,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     kind = components.kinds[blamed.component]
     of_it = evidence.samples_of(blamed.component)
     slow, left = _slow_of_it(blamed, blamed.component, fitted)
-    expected = np.median(samples.gbps[of_it] / evidence.ratio[of_it]) if evidence.ratio[of_it].all() else 0.0
-    level = f"about {1 - blamed.loss:.0%} of what others reach"
-    if expected:
-        level = f"about {expected * (1 - blamed.loss):,.0f} of {expected:,.0f} Gb/s (-{blamed.loss:.1%})"
+    level = _level(blamed, fitted)
     host = int(components.hosts[blamed.component])
     partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
     said = [
@@ -93,6 +95,39 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         next_step=_NEXT[components.kinds[blamed.component]],
         hosts=(samples.hosts[host],) if host != UNKNOWN else (),
     )
+
+
+def _level(blamed: Blamed, fitted: Fitted) -> str:
+    """What samples through a part reach, of what good ones do: each class of links against its own level."""
+    samples, evidence = fitted.samples, fitted.evidence
+    of_it = evidence.samples_of(blamed.component)
+    if not evidence.ratio[of_it].all():
+        return f"about {1 - blamed.loss:.0%} of what others reach"
+    mine = fitted.of_class[of_it]
+    numbers = [number for number in range(len(fitted.classes)) if (mine == number).any()]
+    if len(numbers) == 1:
+        expected = float(np.median(samples.gbps[of_it] / evidence.ratio[of_it]))
+        said = f"about {expected * (1 - blamed.loss):,.0f} of {expected:,.0f} Gb/s (-{blamed.loss:.1%})"
+    else:
+        tells = _tells(blamed, blamed.component, fitted)
+        levels = []
+        for number in numbers:
+            some = of_it[(mine == number) & tells]
+            some = some if len(some) else of_it[mine == number]
+            gbps, loss = float(np.median(samples.gbps[some])), 1 - float(np.median(evidence.ratio[some]))
+            expected = fitted.references[number].gbps
+            levels.append(f"{gbps:,.0f} of {expected:,.0f} Gb/s ({-loss:+.1%}) {fitted.classes[number].name}")
+        said = f"about {', '.join(levels)}"
+    return said + _no_group(blamed, fitted)
+
+
+def _no_group(blamed: Blamed, fitted: Fitted) -> str:
+    """That a host is compared with the slower class throughout, where groups were seen and it is of none."""
+    groups = [group for kind in fitted.classes for group in kind.groups]
+    host = int(fitted.components.hosts[blamed.component])
+    if host == UNKNOWN or not groups or any(fitted.samples.hosts[host] in group for group in groups):
+        return ""
+    return ", or more: its group is not known, so all its pairs are compared with those between groups"
 
 
 def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
@@ -123,16 +158,26 @@ def _slow_of_it(blamed: Blamed, component: int, fitted: Fitted) -> tuple[int, in
     Samples that other suspects hold down as far, or nearly, tell nothing of it and do not count (unless there are no
     others). Of the rest a sample is slow when it is nearer to the loss of *blamed* than to what the others explain.
     """
-    evidence, components = fitted.evidence, fitted.components
+    evidence = fitted.evidence
     of_it = evidence.samples_of(component)
-    mine = components.part[blamed.component]
-    losses = {one.component: one.loss for one in fitted.decoded.blamed if components.part[one.component] != mine}
-    others = evidence.explained(losses)[of_it]
-    tells = (others == 0) | (blamed.loss - others > _TELLS * evidence.noise)
-    if not tells.any():
-        tells = blamed.loss > others
+    others, tells = _by_others(blamed, fitted)[of_it], _tells(blamed, component, fitted)
     slow = tells & (evidence.ratio[of_it] < 1 - (blamed.loss + others) / 2)
     return int(slow.sum()), int(tells.sum())
+
+
+def _by_others(blamed: Blamed, fitted: Fitted) -> Floats:
+    """The loss of each sample that other suspects explain."""
+    components = fitted.components
+    mine = components.part[blamed.component]
+    losses = {one.component: one.loss for one in fitted.decoded.blamed if components.part[one.component] != mine}
+    return fitted.evidence.explained(losses)
+
+
+def _tells(blamed: Blamed, component: int, fitted: Fitted) -> Bools:
+    """Which of the samples through a component tell of *blamed*, for no other suspect holds them down as far."""
+    others = _by_others(blamed, fitted)[fitted.evidence.samples_of(component)]
+    tells: Bools = (others == 0) | (blamed.loss - others > _TELLS * fitted.evidence.noise)
+    return tells if tells.any() else blamed.loss > others
 
 
 def _left_out(count: int) -> list[str]:
@@ -166,10 +211,30 @@ def of_paths(fitted: Fitted) -> Bools:
     return found
 
 
-def _always_slow(fitted: Fitted) -> tuple[Ints, Ints]:
-    """The pair of each sample, and those of which every sample, two at least, is slow and unexplained."""
+def pair_numbers(fitted: Fitted) -> Ints:
+    """The pair of each sample as a number, whichever way it was measured."""
     samples = fitted.samples
     pair: Ints = np.minimum(samples.a, samples.b) * len(samples.hosts) + np.maximum(samples.a, samples.b)
+    return pair
+
+
+def by_dips(low: Bools, pair: Ints, count: int) -> float:
+    """
+    How many pairs of *count* samples or more dips alone would hold down each time, if they fall where they will.
+
+    *low* are the slow samples that nothing explains, *pair* the pair of each sample. The share of dips is that of the
+    pairs that were good once, and one more for what was not seen. Far below 1: chance does not explain such a pair.
+    """
+    _, inverse = np.unique(pair, return_inverse=True)
+    samples, slow = np.bincount(inverse), np.bincount(inverse, low)
+    well = slow < samples
+    share = (float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1)
+    return float((samples >= count).sum() * share**count)
+
+
+def _always_slow(fitted: Fitted) -> tuple[Ints, Ints]:
+    """The pair of each sample, and those of which every sample, two at least, is slow and unexplained."""
+    pair = pair_numbers(fitted)
     odd = unexplained(fitted)
     names, inverse = np.unique(pair, return_inverse=True)
     slow, count = np.bincount(inverse, odd), np.bincount(inverse)
@@ -180,25 +245,35 @@ def _paths(fitted: Fitted, where: str) -> list[Suspect]:
     """Pairs that are always slow: a cell of the matrix, not a row."""
     samples = fitted.samples
     key, always = _always_slow(fitted)
+    odd = unexplained(fitted)
     found = []
     for pair in always.tolist():
         a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
         mine = key == pair
         count = int(mine.sum())
         ratio = float(np.median(fitted.evidence.ratio[mine]))
+        chance = by_dips(odd, key, count)
         found.append(
             Suspect(
                 component=f"{a}--{b}",
                 kind="path",
-                outcome=Outcome.FAIL,
+                outcome=Outcome.FAIL if chance <= CHANCE else Outcome.INCONCLUSIVE,
                 # Laplace: k of k samples slow; with others both ends are good.
                 confidence=round((count + 1) / (count + 2), 2),
                 evidence=(
                     "what is between these two alone: with others both are good",
                     f"{count} of {count} samples are slow{where}, median {ratio:.0%}",
+                    *maybe_dips(chance),
                 ),
                 next_step=_NEXT["path"],
                 hosts=(a, b),
             )
         )
     return found
+
+
+def maybe_dips(chance: float) -> list[str]:
+    """That a pair may be held down by dips alone, in words, where so many pairs (*chance*) would be."""
+    if chance <= CHANCE:
+        return []
+    return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]

@@ -9,6 +9,7 @@ although nothing is broken.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,11 +42,17 @@ class Fitted:
     spread: float
 
 
-def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR) -> Fitted:
-    """Decode samples, of which at least one is above 0. *floor* is the effect floor, a share of the reference."""
+def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR, usual: Mapping[str, Reference] | None = None) -> Fitted:
+    """
+    Decode samples, of which at least one is above 0. *floor* is the effect floor, a share of the reference.
+
+    *usual* is what good pairs reach elsewhere, by the name of a class: taken in place of what these samples say.
+    """
     components = components_of(samples)
     classes, of_class = classes_of(samples)
     references = _references(samples, of_class, len(classes))
+    if usual:
+        references = tuple(usual.get(kind.name, found) for kind, found in zip(classes, references, strict=True))
     least = _OF_FLOOR * floor
     evidence = _evidence(samples, components, references, of_class, least)
     decoded = decode(evidence, components)

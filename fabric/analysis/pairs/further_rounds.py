@@ -85,7 +85,8 @@ def _tests(found: RunPlane, settings: LocaliseSettings) -> Sequence[PairTest]:
     """
     if not found.state.results or found.state.rounds >= settings.rounds:
         return ()
-    state = replace(found.state, most_rounds=settings.rounds - (0 if found.verified else 1))
+    # The scenario says how many rounds there are at most.
+    state = replace(found.state, most_rounds=settings.rounds - (0 if found.verified else 1), further_rounds=0)
     tests = next_round(state)
     if tests or found.verified:
         return tests

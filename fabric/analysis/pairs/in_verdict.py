@@ -15,10 +15,12 @@ from fabric.analysis.pairs.findings import suspects_of
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.inside import Inside
 from fabric.analysis.pairs.merge import merged
+from fabric.analysis.pairs.near_limit import near_limit
 from fabric.analysis.pairs.of_run import RunPlane, measured_in, run_planes
 from fabric.analysis.pairs.settle import not_crossed, to_settle
 from fabric.analysis.pairs.targeted import targeted
-from fabric.analysis.pairs.uplinks_seen import not_up, unused
+from fabric.analysis.pairs.uplinks_seen import dead, look_at, not_up, unused
+from fabric.analysis.pairs.usual_level import against_usual
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -35,8 +37,9 @@ _BLIND = (
 @dataclass(frozen=True, slots=True)
 class PairFindings:
     """
-    *suspects* are FAIL; *verdicts* replace those of probes that they explain. *open* is what else was found, with what
-    it does to the outcome of the run; *notes* do nothing to it.
+    *suspects* are FAIL, or INCONCLUSIVE where a cable is not up and no pair shows it. *verdicts* replace those of
+    probes that they explain, or that were measured too little. *open* is what else was found, with what it does to the
+    outcome of the run; *notes* do nothing to it.
     """
 
     suspects: tuple[Suspect, ...]
@@ -98,18 +101,26 @@ def pair_findings(
     for one in enough:
         open_ += doubts(one.fitted, wheres[id(one)], _floor(one), planes=len(enough))
         open_ += _not_crossed(one, wheres[id(one)])
-    dead = {text for phase in phases for text in not_up(measured_in(phase, probes, results), topology)}
-    open_ += [(Outcome.INCONCLUSIVE, text) for text in sorted(dead)]
+    seen = [measured_in(phase, probes, results) for phase in phases]
+    down = sorted({text for one in seen for text in not_up(one, topology)})
+    open_ += [(Outcome.INCONCLUSIVE, text) for text in down]
+    suspects += {suspect.component: suspect for one in seen for suspect in dead(one, topology)}.values()
     blind = any(one.fitted.samples.crosses.any() and not one.fitted.samples.spines for one in enough)
     return PairFindings(
         suspects=tuple(suspects),
-        verdicts={one.probe_id: one for whole in below for one in whole.slow}
+        verdicts={
+            name: verdict
+            for one, whole in zip(enough, wholes, strict=True)
+            if whole is None
+            for name, verdict in near_limit(one.fitted, one.run.probe_ids, verdicts).items()
+        }
+        | {one.probe_id: one for whole in below for one in whole.slow}
         | {name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
         open=tuple(dict.fromkeys(open_)),
         notes=(
             *classes_said((one.kind, one.fitted) for one in enough),
-            *([_BLIND] if blind else []),
-            *(() if dead else unused([one.run for one in enough], topology)),
+            *([_BLIND, *look_at([one.run for one in enough], topology)] if blind else []),
+            *(() if down else unused([one.run for one in enough], topology)),
         ),
     )
 
@@ -146,11 +157,29 @@ def _decoded(
         _Decoded(
             one,
             f"{one.name} {one.plane.line_rate_gbps:g}G" if len(rates[one.name, one.plane.rail]) > 1 else one.name,
-            one.state.fitted(),
+            fitted,
         )
-        for one in planes
-        if one.state.results
+        for one, fitted in _fitted([one for one in planes if one.state.results])
     ]
+
+
+def _fitted(planes: Sequence[RunPlane]) -> list[tuple[RunPlane, Fitted]]:
+    """Each plane decoded; those of one kind of test and one line rate say of each other what is normal."""
+    alike: dict[tuple[str, float], list[RunPlane]] = {}
+    for one in planes:
+        alike.setdefault((one.name, one.plane.line_rate_gbps), []).append(one)
+    found = {
+        id(one): fitted
+        for group in alike.values()
+        for one, fitted in zip(
+            group, against_usual([one.state.fitted() for one in group], _least_floor(group)), strict=True
+        )
+    }
+    return [(one, found[id(one)]) for one in planes]
+
+
+def _least_floor(planes: Sequence[RunPlane]) -> float:
+    return min(one.state.floor for one in planes)
 
 
 def _with_whole_hosts(

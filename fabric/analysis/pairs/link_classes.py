@@ -4,7 +4,8 @@ Classes of links in one data set: pairs of one leaf and pairs across leaves diff
 Where the leaves are known, they are the classes if their levels differ. Where not, a class shows itself by structure:
 the values have two modes (a valley in their smoothed histogram), and the hosts fall into groups such that pairs within
 a group are fast and pairs between groups are slow (average-linkage clustering, scipy.cluster.hierarchy). A bad host is
-slow with everybody: it is in no group, so it is not mistaken for a class.
+slow with everybody: it is in no group, so it is not mistaken for a class; it counts to the group with which it is
+faster than with the others, if there is one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ LEAST_DIFFERENCE = 0.03
 _AGREE = 0.9  # share of pairs within and between groups that must fit
 _REACH = 0.1  # share of the slower class's samples that may be nearer to the faster level
 _IN_GROUPS = 0.75  # share of hosts that must have a partner of their own group
+_LEAST_PARTNERS = 2  # of a group, to say that a host is of it
 _LEAST_HOSTS, _LEAST_SAMPLES, _MOST_HOSTS = 4, 6, 2048
 _BINS = 400
 _LEAST_MODE = 0.02  # height of a mode, of the highest
@@ -89,7 +91,7 @@ def _groups(samples: PairSamples) -> Ints | None:
     for valley in valleys(measured):
         groups = _clustered(pairs, values > valley, hosts)
         if groups is not None:
-            return groups
+            return _adopted(groups, pairs, values)
     return None
 
 
@@ -140,3 +142,30 @@ def _clustered(pairs: tuple[Ints, Ints], fast: Bools, hosts: int) -> Ints | None
         return None
     agrees = fast[inside].mean() >= _AGREE and (~fast[~inside]).mean() >= _AGREE
     return groups if agrees else None
+
+
+def _adopted(groups: Ints, pairs: tuple[Ints, Ints], values: Floats) -> Ints:
+    """
+    The same groups, and in them hosts that were in none: with one group they are faster than with all others.
+
+    A bad host is slow with everybody, so it is no neighbour of anybody; but with its own group it loses from the faster
+    class. It is adopted when that group's median is further above the others' than half of what the classes differ.
+    """
+    size = np.bincount(groups)
+    inside = groups[pairs[0]] == groups[pairs[1]]
+    step = float(np.sqrt(np.median(values[inside]) / max(np.median(values[~inside]), 1e-9)))
+    found = groups.copy()
+    for host in np.flatnonzero(size[groups] == 1).tolist():
+        mine = (pairs[0] == host) | (pairs[1] == host)
+        with_group = groups[np.where(pairs[0] == host, pairs[1], pairs[0])]
+        levels = {
+            group: float(np.median(values[mine & (with_group == group)]))
+            for group in np.unique(with_group[mine]).tolist()
+            if size[group] > 1 and (mine & (with_group == group)).sum() >= _LEAST_PARTNERS
+        }
+        if len(levels) < 2:
+            continue
+        best = max(levels, key=lambda group: levels[group])
+        if levels[best] > step * max(level for group, level in levels.items() if group != best):
+            found[host] = best
+    return found

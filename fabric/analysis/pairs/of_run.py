@@ -9,6 +9,7 @@ from fabric.analysis.pairs.schedule import State
 from fabric.analysis.pairs.settle import Routes
 from fabric.analysis.pairs.targeted import VERIFY
 from fabric.model.diagnosis import PairTest
+from fabric.model.follow_up import AGAIN
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
@@ -36,12 +37,12 @@ class RunPlane:
 
 
 def measured_in(phase: str, probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Measured:
-    """What of the pair tests and routes of a phase has a result."""
+    """What of the pair tests and routes of a phase has a result; not what was run because one part had dipped."""
     kinds = (pairwise.KIND, routes.KIND)
     return [
         (probe, results[probe.probe_id])
         for probe in probes
-        if probe.phase == phase and probe.kind in kinds and probe.probe_id in results
+        if probe.phase == phase and probe.kind in kinds and probe.probe_id in results and AGAIN not in probe.params
     ]
 
 

@@ -15,15 +15,24 @@ import numpy as np
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
 from fabric.analysis.pairs.settle import Routes
-from fabric.analysis.pairs.targeted import covering
+from fabric.analysis.pairs.targeted import accused, covering
 from fabric.model.diagnosis import PairTest
 from fabric.probes.pair_rounds import across_leaves, under_leaves
 
 FIRST_ROUNDS = 3
 """One under the leaves, two across them; the rest goes after suspects."""
 
-MOST_ROUNDS = 8
+MOST_ROUNDS = 9
 """Then what is not localised is reported as ambiguous (a choice; 300 simulated runs need 4 in the mean)."""
+
+FURTHER_ROUNDS = 8
+"""
+As many more for parts that are blamed and not certain, and for nothing else (a choice).
+
+The trade, of 100 simulated fleets with hosts that lost 3 % at a noise of 2 %: one in ten such hosts is blamed and stays
+just below certainty after nine rounds. Going on with those alone finds them with a few tests a round, so the mean
+number of samples a host hardly grows, but a run with such a host lasts up to twice as many rounds.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ class State:
     rail: str | None = None
     directed: bool = False
     most_rounds: int = MOST_ROUNDS
+    further_rounds: int = FURTHER_ROUNDS
 
     def with_results(self, results: Iterable[tuple[PairTest, float]]) -> State:
         """After one more round."""
@@ -79,12 +89,16 @@ def next_round(state: State) -> tuple[PairTest, ...]:
     """
     The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
 
+    After those *further_rounds* are for what is blamed and not certain yet. No round is without limit.
     Until everything was measured no verdict stands: a direction that no test went through is not cleared.
     """
     if state.rounds == 0:
         return tuple(under_leaves(state.leaves))
     if state.rounds < FIRST_ROUNDS:
         return tuple(across_leaves(state.leaves, () if state.routes else state.spines, state.rounds - 1))
-    if state.rounds >= state.most_rounds or not any(gbps > 0 for _, gbps in state.results):
+    over = state.rounds >= state.most_rounds
+    if state.rounds >= state.most_rounds + state.further_rounds or not any(gbps > 0 for _, gbps in state.results):
         return ()
+    if over:
+        return tuple(accused(state.fitted(), state.routes))
     return tuple(covering(state.fitted(), state.routes))

@@ -20,14 +20,20 @@ _SMALL, _CERTAIN_IF_SMALL = 1.5, 2 * CERTAIN  # a loss just large enough may be 
 
 def to_settle(fitted: Fitted) -> list[int]:
     """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    found = dict.fromkeys(uncertain(fitted))
+    found.update(dict.fromkeys(fitted.decoded.open))
+    found.update(dict.fromkeys(_unexplained_hosts(fitted)))
+    return list(found)
+
+
+def uncertain(fitted: Fitted) -> list[int]:
+    """Components that are blamed, and not certain yet, with their rivals."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
         small = blamed.loss < _SMALL * fitted.evidence.least_loss
         if blamed.margin < (_CERTAIN_IF_SMALL if small else CERTAIN):
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
-    found.update(dict.fromkeys(fitted.decoded.open))
-    found.update(dict.fromkeys(_unexplained_hosts(fitted)))
     return list(found)
 
 

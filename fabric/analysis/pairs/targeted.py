@@ -13,7 +13,7 @@ import numpy as np
 from fabric.analysis.pairs.components import LINKS
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.samples import UNKNOWN
-from fabric.analysis.pairs.settle import Routes, not_crossed, to_settle
+from fabric.analysis.pairs.settle import Routes, not_crossed, to_settle, uncertain
 from fabric.model.diagnosis import PairTest
 
 _TESTS_A_SWITCH = 2  # of an uplink, leaf or spine in one round: it has many hosts, a suspected host only itself
@@ -37,6 +37,11 @@ def covering(fitted: Fitted, routes: Routes) -> list[PairTest]:
     and cleared, or no more can be.
     """
     return _Round(fitted, routes).covering()
+
+
+def accused(fitted: Fitted, routes: Routes) -> list[PairTest]:
+    """One round for what is blamed and not certain yet, and its rivals alone; empty when all blamed is certain."""
+    return _Round(fitted, routes).of(uncertain(fitted))
 
 
 VERIFY = "once more"
@@ -83,8 +88,11 @@ class _Round:
 
     def tests(self) -> list[PairTest]:
         """Hosts first: they have one way into the network, switches have many hosts to be tested with."""
+        return self.of(to_settle(self.fitted))
+
+    def of(self, suspects: list[int]) -> list[PairTest]:
+        """A round for these components."""
         components = self.fitted.components
-        suspects = to_settle(self.fitted)
         for component in suspects:
             if components.hosts[component] != UNKNOWN:
                 self._host(component)

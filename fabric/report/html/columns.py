@@ -30,29 +30,42 @@ class _Numbered:
         self.numbers: dict[Any, int] = {}
 
     def of(self, value: Any) -> int:
-        return self.numbers.setdefault(value, len(self.numbers))
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.numbers)
+        return number
 
 
 def table(run: ShownRun, normal: Mapping[Label, float]) -> dict[str, Any]:
     """
     JSON-able; typed arrays are little-endian, base64.
 
-    Per probe: who, what, outcome, limit, shape (which metrics and sizes), reason. Per measurement: the value.
+    Per probe: who, what, outcome, limit, shape (which metrics and sizes), reason. Per measurement: the value. The
+    series is part of *what* where one host measures alone; that of several hosts only repeats who they are.
     """
     rows = _chosen(run.rows)
     who, what, shapes, limits, reasons = _Numbered(), _Numbered(), _Numbered(), _Numbered(), _Numbered()
     reasons.of("")
     columns: dict[str, list[int]] = {name: [] for name in ("who", "what", "limit", "shape", "reason", "outcome")}
-    values = array("f")
+    into = [columns[name].append for name in ("who", "what", "limit", "shape", "reason", "outcome")]
+    to_who, to_what, to_limit, to_shape, to_reason, to_outcome = into
+    place = {outcome: number for number, outcome in enumerate(_OUTCOMES)}
+    values: list[float] = []
     for row in rows:
-        measured = row.result.measurements if row.result is not None and row.result.outcome is None else ()
-        columns["who"].append(who.of(row.probe.hosts))
-        columns["what"].append(what.of((row.probe.phase, row.probe.kind, _own(row), _name(row))))
-        columns["limit"].append(limits.of(row.verdict.limit_gbps))
-        columns["shape"].append(shapes.of(tuple([(m.metric, m.size_bytes, m.unit) for m in measured])))
-        columns["reason"].append(_reason(row, reasons))
-        columns["outcome"].append(_OUTCOMES.index(row.verdict.outcome))
-        values.extend([m.value for m in measured])
+        probe, verdict, result = row
+        measured = result.measurements if result is not None and result.outcome is None else ()
+        to_who(who.of(probe.hosts))
+        to_what(what.of((probe.phase, probe.kind, row.series if len(probe.hosts) == 1 else "", _name(probe.probe_id))))
+        to_limit(limits.of(verdict.limit_gbps))
+        to_reason(_reason(row, reasons) if verdict.reason else 0)
+        to_outcome(place[verdict.outcome])
+        if len(measured) == 1:
+            only = measured[0]
+            to_shape(shapes.of(((only.metric, only.size_bytes, only.unit),)))
+            values.append(only.value)
+        else:
+            to_shape(shapes.of(tuple([(m.metric, m.size_bytes, m.unit) for m in measured])))
+            values.extend([m.value for m in measured])
     return {
         "outcomes": [outcome.value for outcome in _OUTCOMES],
         "hosts": [visible(host) for host in run.judged.scenario.hosts],
@@ -65,7 +78,7 @@ def table(run: ShownRun, normal: Mapping[Label, float]) -> dict[str, Any]:
         "left_out": len(run.rows) - len(rows),
         "columns": {
             **{name: _packed(_smallest(column)) for name, column in columns.items()},
-            "value": _packed(values),
+            "value": _packed(array("f", values)),
         },
     }
 
@@ -79,14 +92,9 @@ def _chosen(rows: tuple[Row, ...]) -> Sequence[Row]:
     return [*bad, *(row for row, _ in zip(good, range(MOST_PROBES - len(bad)), strict=False))]
 
 
-def _own(row: Row) -> str:
-    """Its series where one host makes it alone; that of several hosts only repeats who they are."""
-    return row.series if len(row.probe.hosts) == 1 else ""
-
-
-def _name(row: Row) -> str:
+def _name(probe_id: str) -> str:
     """What was measured, repetition included: the last part of the id without the probe's own name."""
-    last = row.probe.probe_id.rpartition("/")[2]
+    last = probe_id.rpartition("/")[2]
     return last.partition(".")[2] or last
 
 

@@ -109,15 +109,19 @@ def _changed(changes: Sequence[ChangeResult], places: Mapping[str, Place], topol
 def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topology: Topology) -> Iterator[Markup]:
     """A suspect inside a host is marked at its host."""
     labelled = 0
+    signs: list[Place] = []
     for suspect in suspects:
         ends = _ends(suspect.component, places, topology)
         if not ends:
             ends = [places[host] for host in suspect.hosts[:4] if host in places]
         elif len(ends) == 2:
             yield line(*ends[0], *ends[1], f"suspected b-{suspect.outcome.value}")
+            ends = [_where(suspect.component, *ends)]
+        ends = [_free(end, signs) for end in ends]
         for x, y in ends:
             said = f"{suspect.component}: {suspect.kind}, {suspect.confidence:.0%}"
-            yield mark(x, y, 13, suspect.outcome.value, said)
+            yield rect(x - 8, y - 8, 16, 16, "under-sign")
+            yield mark(x, y, 11, suspect.outcome.value, said)
         if ends and labelled < 8 and suspect.outcome in (Outcome.FAIL, Outcome.ERROR):
             labelled += 1
             x, y = ends[0]
@@ -130,6 +134,25 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
                 cls="tiny",
                 most=36,
             )
+
+
+def _free(place: Place, signs: list[Place]) -> Place:
+    """A place for a sign that hides none before it, toward the middle of the picture; it is added to *signs*."""
+    x, y = place
+    step = 17.0 if x < _WIDTH / 2 else -17.0
+    for _ in range(2 * len(signs)):  # one sign stands in the way of two steps at most
+        if not any(abs(x - left) < 17.0 and abs(y - top) < 17.0 for left, top in signs):
+            break
+        x += step
+    signs.append((x, y))
+    return x, y
+
+
+def _where(component: str, low: Place, high: Place) -> Place:
+    """The middle of a cable, so that no end of it looks bad itself; an RNIC is at its host."""
+    if "--" in component or component.endswith(":port"):
+        return (low[0] + high[0]) / 2, (low[1] + high[1]) / 2
+    return low
 
 
 def _ends(component: str, places: Mapping[str, Place], topology: Topology) -> list[Place]:

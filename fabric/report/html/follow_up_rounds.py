@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fabric.model.probe import Probe
 from fabric.model.scenario import PairwiseSpec
@@ -18,6 +18,11 @@ class TargetedRounds:
             for phase in run.judged.scenario.phases
             if phase.localise is not None
         }
+
+    @property
+    def phases(self) -> Collection[str]:
+        """The phases that may have such rounds."""
+        return self._planned.keys()
 
     def has(self, probe: Probe) -> bool:
         """Whether it is of a round after the planned ones (a probe's rounds count from 0)."""

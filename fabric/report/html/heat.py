@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -19,9 +20,12 @@ MOST_HOSTS = 128
 _CELL, _ROW, _LEFT, _TOP, _GAP = 7.0, 12.0, 110.0, 46.0, 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The worst of one measurement on one host (phases and repetitions folded)."""
+class Cell(NamedTuple):
+    """
+    The worst of one measurement on one host (phases and repetitions folded).
+
+    A tuple: a large run has 300,000.
+    """
 
     share: float | None
     outcome: Outcome
@@ -49,9 +53,12 @@ def heat_map(run: ShownRun, normal: Mapping[Label, float]) -> HeatMap:
         cell = Cell(share_of(row, normal, label), row.verdict.outcome, row)
         if label not in own or _badness(cell) > _badness(own[label]):
             own[label] = cell
-    told = {label for own in cells.values() for label, cell in own.items() if _tells(cell)}
-    columns = {label: None for label in columns if label in told}
-    cells = {host: {label: cell for label, cell in own.items() if label in told} for host, own in cells.items()}
+    told: dict[Label, None] = {}
+    for own in cells.values():
+        told.update({label: None for label, cell in own.items() if label not in told and _tells(cell)})
+    if len(told) < len(columns):
+        columns = {label: None for label in columns if label in told}
+        cells = {host: {label: cell for label, cell in own.items() if label in told} for host, own in cells.items()}
     kinds = list(dict.fromkeys(kind for kind, _ in columns))
     ordered = sorted(columns, key=lambda label: (kinds.index(label[0]), _natural(label[1])))
     return HeatMap(tuple(ordered), cells)

@@ -35,6 +35,7 @@ from fabric.report.html import (
 )
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
+from fabric.report.html.timeline_levels import levels
 from fabric.report.meaning import meaning
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
@@ -55,7 +56,7 @@ _NOTE = "note: "
 def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
     """report.html of one run; *decision*: of a post-repair validation, whether the host may return."""
     normal = medians(run)
-    script, found = _file("report.js"), heat.heat_map(run, normal)
+    script, found, timed = _file("report.js"), heat.heat_map(run, normal), levels(run)
     content = {
         **_words(run),
         "decision": decision,
@@ -66,8 +67,8 @@ def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
         "pairs": [(one, pairs.draw(one)) for one in pairs.pair_matrices(run)[:6]],
         "topology": fabric_map.draw(run),
         "loads": [(one.name or "rings", one.caption, load_map.draw(one)) for one in link_load.link_loads(run)],
-        "timeline": timeline.draw(run),
-        "timeline_caption": timeline.caption(run),
+        "timeline": timeline.draw(run, timed),
+        "timeline_caption": timeline.caption(run, timed),
         "expected": intervals.draw(run),
         "data": embedded(table(run, normal)),
         **_charts(run),

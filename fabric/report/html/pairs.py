@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from markupsafe import Markup
@@ -19,9 +19,11 @@ LOW = 0.95
 """Below this share of the median of all pairs a pair is low (a choice, wider than the noise)."""
 
 _SIZE = 560.0
-_LEFT, _TOP = 90.0, 90.0
+_LEFT = 90.0
 _RIGHT = 52.0  # the last name leans out
 _MOST_NAMES = 48
+_MOST_HOSTS = 128
+"""Of more hosts only those of pairs that did not pass or are low are drawn: a pair of 2,048 is a quarter of a pixel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,26 @@ def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
     shares = {pair: _folded(members, normal) for pair, members in values.items()}
     low = {pair: found for pair, members in values.items() if (found := _low(members, normal))}
     causes = explained(low, run.judged.verdict.suspects, run.inventory.topology)
-    return PairMatrix(name, hosts, shares, patterns(shares, low.keys(), causes), causes)
+    return in_sight(PairMatrix(name, hosts, shares, patterns(shares, low.keys(), causes), causes))
+
+
+def in_sight(matrix: PairMatrix) -> PairMatrix:
+    """Of many hosts those with a pair that did not pass or is low, and what became of all others in words."""
+    if len(matrix.hosts) <= _MOST_HOSTS:
+        return matrix
+    bad = {
+        host
+        for pair, (share, outcome) in matrix.shares.items()
+        if outcome is not Outcome.PASS or (share is not None and share < LOW)
+        for host in pair
+    }
+    kept = {pair: found for pair, found in matrix.shares.items() if bad.issuperset(pair)}
+    rest = [share for pair, (share, _) in matrix.shares.items() if pair not in kept and share is not None]
+    said = f"{len(rest):,} pairs of the other hosts passed"
+    if rest:
+        said += f", at {min(rest):.0%} to {max(rest):.0%} of the median"
+    hosts = tuple(host for host in matrix.hosts if host in bad)
+    return replace(matrix, hosts=hosts, shares=kept, patterns=(*matrix.patterns, f"not drawn: {said}"))
 
 
 def _low(rows: Sequence[Row], normal: float | None) -> list[Row]:
@@ -93,39 +114,42 @@ def _folded(rows: Sequence[Row], normal: float | None) -> tuple[float | None, Ou
     return (min(found) / normal if found and normal else None), outcome
 
 
-def draw(matrix: PairMatrix) -> Markup:
-    """Only measured pairs are drawn, on both sides of the diagonal; names where they can be read."""
+def draw(matrix: PairMatrix) -> Markup | None:
+    """Only measured pairs are drawn, on both sides of the diagonal; names where they can be read; None: no host."""
+    if not matrix.hosts:
+        return None
+    top = 16.0 + 5.4 * min(max(map(len, matrix.hosts)), 14)  # names stand on end
     place = {host: number for number, host in enumerate(matrix.hosts)}
     cell = min(_SIZE / max(len(place), 1), 26.0)
     side = cell * len(place)
-    parts = [rect(_LEFT, _TOP, side, side, "field")]
+    parts = [rect(_LEFT, top, side, side, "field")]
     every = max(1, len(place) * 12 // int(_SIZE) + (len(place) > _MOST_NAMES))
     for host, index in place.items():
         if index % every == 0:
             middle = index * cell + cell / 2
-            parts.append(text(_LEFT - 5, _TOP + middle + 4, host, anchor="end", cls="tick", most=14))
+            parts.append(text(_LEFT - 5, top + middle + 4, host, anchor="end", cls="tick", most=14))
             label = text(0, 0, host, cls="tick", most=14)
-            parts.append(_turned(label, _LEFT + middle + 4, _TOP - 5))
+            parts.append(_turned(label, _LEFT + middle + 4, top - 5))
     gap = 0.5 if cell > 4 else 0.0
     for (a, b), (share, outcome) in matrix.shares.items():
         for first, second in ((a, b), (b, a)):
-            x, y = _LEFT + place[first] * cell, _TOP + place[second] * cell
+            x, y = _LEFT + place[first] * cell, top + place[second] * cell
             size = max(cell - gap, 1.4)
             said = "not measured" if share is None else f"{share:.0%} of the median"
             parts.append(rect(x, y, size, size, colour_class(share), f"{a} and {b}: {said}, {outcome.name}"))
             if outcome is not Outcome.PASS:
                 parts.append(mark(x + cell / 2, y + cell / 2, max(min(cell * 0.6, 9), 5), outcome.value))
-    parts += _rings(matrix, place, cell)
-    return picture(_LEFT + side + _RIGHT, _TOP + side + 12, parts, f"pairs of hosts, {matrix.name}")
+    parts += _rings(matrix, place, cell, top)
+    return picture(_LEFT + side + _RIGHT, top + side + 12, parts, f"pairs of hosts, {matrix.name}")
 
 
-def _rings(matrix: PairMatrix, place: Mapping[str, int], cell: float) -> Iterator[Markup]:
+def _rings(matrix: PairMatrix, place: Mapping[str, int], cell: float, top: float) -> Iterator[Markup]:
     """Around the pairs of each suspect, on both sides of the diagonal."""
     for one in matrix.explained:
         said = f"over {one.component}, suspect {one.number}"
         for a, b in one.pairs:
             for first, second in ((a, b), (b, a)):
-                x, y = _LEFT + (place[first] + 0.5) * cell, _TOP + (place[second] + 0.5) * cell
+                x, y = _LEFT + (place[first] + 0.5) * cell, top + (place[second] + 0.5) * cell
                 yield dot(x, y, max(cell * 0.7, 6.0), "ring", f"{a} and {b}: {said}")
 
 

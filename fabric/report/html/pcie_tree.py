@@ -183,7 +183,7 @@ def _legend(width: float) -> list[Markup]:
     x = max(width, 660) - 420
     return [
         rect(x, 5, 14, 14, "part good"),
-        text(x + 20, 16, "probes through it passed", cls="tick"),
+        text(x + 20, 16, "a probe through it passed", cls="tick"),
         rect(x + 170, 5, 14, 14, "part untried"),
         text(x + 190, 16, "not tried alone", cls="tick"),
         rect(x + 290, 5, 14, 14, "part s-fail"),

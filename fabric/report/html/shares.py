@@ -26,9 +26,9 @@ def medians(run: ShownRun) -> Mapping[Label, float]:
     """The median over all hosts of each measurement that one host makes alone, Gb/s; only with enough hosts."""
     found: dict[Label, list[tuple[str, float]]] = {}
     for row in run.rows:
-        value = row.verdict.value_gbps
-        if len(row.probe.hosts) == 1 and value is not None:
-            found.setdefault(label_of(row), []).append((row.probe.hosts[0], value))
+        value, hosts = row.verdict.value_gbps, row.probe.hosts
+        if len(hosts) == 1 and value is not None:
+            found.setdefault(label_of(row), []).append((hosts[0], value))
     usual = {label: over_hosts(values) for label, values in found.items()}
     return {label: middle for label, middle in usual.items() if middle is not None}
 

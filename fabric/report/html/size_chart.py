@@ -30,6 +30,7 @@ def draw(kind: str, samples: Sequence[Samples]) -> Markup | None:
     parts = y_axis(y, _LEFT, _WIDTH - _RIGHT, "Gb/s")
     for size in sizes:
         parts.append(text(x(log2(size)), _HEIGHT - 16, size_text(size), anchor="middle", cls="tick"))
+    parts.append(text(_WIDTH - _RIGHT, _HEIGHT - 2, "message size, bytes", anchor="end", cls="tick"))
     for index, one in enumerate(several):
         parts += _series(one, index, x, y)
     parts += _key(several)

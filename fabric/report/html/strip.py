@@ -31,14 +31,24 @@ Elsewhere = Mapping[Label, Sequence[tuple[float, tuple[str, ...]]]]
 
 
 def elsewhere(rows: Sequence[Row], run: ShownRun) -> Elsewhere:
-    """Of every label among *rows*, all that any host measured for it."""
+    """
+    Of every label among *rows*, all that was measured for it by probes that accuse nobody.
+
+    What another suspect made slow is no measure of this one.
+    """
+    accusing = {probe for suspect in run.judged.verdict.suspects for probe in suspect.probes}
     wanted = {label_of(row) for row in rows if len(row.probe.hosts) == 1}
     kinds = {row.probe.kind for row in rows if len(row.probe.hosts) != 1}
     found: dict[Label, list[tuple[float, tuple[str, ...]]]] = {}
+    told = {kind for kind, _ in wanted} | kinds
     for row in run.rows:
         value = row.verdict.value_gbps
+        if row.probe.kind not in told:
+            continue
         label = peer_label(row)
-        if value is not None and (label in wanted or (not label[1] and label[0] in kinds)):
+        if value is None or row.probe.probe_id in accusing:
+            continue
+        if label in wanted or (not label[1] and label[0] in kinds):
             found.setdefault(label, []).append((value, row.probe.hosts))
     return found
 
@@ -55,8 +65,10 @@ def evidence(suspect: Suspect, run: ShownRun, measured: Elsewhere) -> Markup | N
     if not known:
         return None
     labels = dict.fromkeys(peer_label(row) for row in known)
-    hosts = {host for row in rows for host in row.probe.hosts}
-    peers = {label: found for label in labels if (found := _peers(measured.get(label, ()), hosts)) is not None}
+    others = {host for one in run.judged.verdict.suspects for host in one.hosts}
+    peers = {
+        label: found for label in labels if (found := _peers(measured.get(label, ()), suspect, others)) is not None
+    }
     highest = max(_highest(row, peers) for row in known) * 1.05
     scale = Scale(0.0, highest, _LEFT, _WIDTH - 40)
     bottom = _TOP + _ROW * len(known)
@@ -99,7 +111,7 @@ def _line(row: Row, name: str, y: float, scale: Scale, peers: Peers | None) -> l
 def _legend(*, with_peers: bool) -> list[Markup]:
     peers = [
         rect(_LEFT + 90, 4, 26, 10, "peers"),
-        text(_LEFT + 122, 13, "the same on other hosts (middle 90 %)", cls="tick"),
+        text(_LEFT + 122, 13, "the same elsewhere (middle 90 %)", cls="tick"),
     ]
     return [
         mark(_LEFT + 5, 9, 8, "fail"),
@@ -115,9 +127,11 @@ def _highest(row: Row, peers: Mapping[Label, Peers]) -> float:
     return max(row.verdict.value_gbps or 0.0, row.verdict.limit_gbps or 0.0, other.high if other else 0.0)
 
 
-def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspected: set[str]) -> Peers | None:
-    """Of hosts that this suspect is not about; None where there are none."""
+def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspect: Suspect, suspected: set[str]) -> Peers | None:
+    """Of hosts that are not suspected, else of those that this suspect is not about; None where there are none."""
     values = sorted(value for value, hosts in measured if suspected.isdisjoint(hosts))
+    if not values:
+        values = sorted(value for value, hosts in measured if not set(suspect.hosts).intersection(hosts))
     if not values:
         return None
     last = len(values) - 1

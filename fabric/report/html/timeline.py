@@ -11,7 +11,6 @@ from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
 from fabric.report.change_words import what
 from fabric.report.html import timeline_samples
-from fabric.report.html.follow_up_rounds import TargetedRounds
 from fabric.report.html.scale import Scale, x_axis, y_axis
 from fabric.report.html.svg import dot, line, path, picture, rect, tag, text
 from fabric.report.html.timeline_levels import Level, levels
@@ -28,9 +27,9 @@ _LETTER = 5.2  # pixels of one letter of a tiny label
 _HOURS_FROM_S = 7200.0
 
 
-def draw(run: ShownRun) -> Markup | None:
-    """None where nothing ran."""
-    found = levels(run)
+def draw(run: ShownRun, known: Sequence[Level] | None = None) -> Markup | None:
+    """None where nothing ran; *known*: the levels of the run, where somebody has them already."""
+    found = levels(run) if known is None else known
     if not found:
         return None
     verdict = run.judged.verdict
@@ -55,11 +54,10 @@ def draw(run: ShownRun) -> Markup | None:
     return picture(_WIDTH, end + 6, [*parts, *sampled], label)
 
 
-def caption(run: ShownRun) -> str:
-    """What the picture leaves out, and what its 1 is."""
-    ran = [row.probe for row in run.rows if row.result is not None and row.result.attempt > 0]
-    rounds = TargetedRounds(run)
-    number, targeted = len(ran), sum(map(rounds.has, ran))
+def caption(run: ShownRun, known: Sequence[Level] | None = None) -> str:
+    """What the picture leaves out, what its 1 is, and what the signs in it mean; *known* as in ``draw``."""
+    found = levels(run) if known is None else known
+    number, targeted = len(found), sum(level.line < 0 for level in found)
     said = "each line is one probe" if number <= _MOST_SAMPLES else "least, median and most of all probes that ran then"
     if number > _MOST_SAMPLES and targeted:
         said += f"; the median line leaves out {targeted:,} of targeted rounds, which look where something is slow"
@@ -71,7 +69,17 @@ def caption(run: ShownRun) -> str:
         one = (
             "1 is what the same probe gives on other hosts or without a fault; where there is neither, what is required"
         )
-    return f"{number:,} probes, {said}; {clock}; {one}"
+    return ". ".join([f"{number:,} probes, {said}; {clock}; {one}", *_signs(run.judged.verdict, found)]) + "."
+
+
+def _signs(verdict: Verdict, found: Sequence[Level]) -> Iterator[str]:
+    """What the signs mean, of those that the picture has."""
+    if _bands(verdict):
+        yield "Band: a change in force"
+    if any(window.detect_s is not None for effect in verdict.effects for window in effect.windows):
+        yield "Flags: a loss was seen, and was over"
+    if any(level.share is None for level in found):
+        yield "Cross: given up or not measured"
 
 
 Band = tuple[str, float, float, bool]
@@ -114,11 +122,14 @@ def _band_parts(bands: Sequence[Band], x: Scale, bottom: float) -> Iterator[Mark
 
 
 def _phases(run: ShownRun, x: Scale, bottom: float) -> Iterator[Markup]:
-    spans: dict[str, tuple[float, float]] = {}
-    for row in run.rows:
-        if row.result is not None and row.result.attempt > 0:
-            begin, end = spans.get(row.probe.phase, (row.result.started_s, row.result.ended_s))
-            spans[row.probe.phase] = (min(begin, row.result.started_s), max(end, row.result.ended_s))
+    spans: dict[str, list[float]] = {}
+    for probe, _, result in run.rows:
+        if result is not None and result.attempt > 0:
+            span = spans.setdefault(probe.phase, [result.started_s, result.ended_s])
+            if result.started_s < span[0]:
+                span[0] = result.started_s
+            if result.ended_s > span[1]:
+                span[1] = result.ended_s
     free = [0.0, 0.0]  # where the label before ends, in each of two rows
     labels = []
     for name, (begin, end) in spans.items():
@@ -145,25 +156,32 @@ def _time_axis(x: Scale, bottom: float) -> list[Markup]:
 def _samples(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
     for level in found:
         if level.share is None:
-            middle = x((level.began_s + level.ended_s) / 2)
-            yield tag("path", d=f"M{middle - 4:.1f} {y(0) - 9:.1f}l8 8m-8 0l8 -8", class_="lost")
+            yield _lost(x((level.began_s + level.ended_s) / 2), y)
         else:
             at = y(level.share)
             cls = "level" if level.share >= 0.95 else "level low"
             yield line(x(level.began_s), at, max(x(level.ended_s), x(level.began_s) + 1.5), at, cls)
 
 
+def _lost(at: float, y: Scale) -> Markup:
+    """The cross of what was given up or not measured, on the axis of time."""
+    return tag("path", d=f"M{at - 4:.1f} {y(0) - 9:.1f}l8 8m-8 0l8 -8", class_="lost")
+
+
 def _binned(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
     """
-    Too many to draw each: per slice of time the least and the most of all, and the median of each phase.
+    Too many to draw each: per slice of time the least and the most of all, and the median of each phase; a slice in
+    which a probe ended without a number has a cross.
 
     Targeted rounds have no median: theirs falls because good hosts are no longer measured, not because they got worse.
     """
     width = (x.high - x.low) / _BINS
     every: dict[int, list[float]] = {}
     by_phase: dict[int, dict[int, list[float]]] = {}
+    lost: dict[int, None] = {}
     for began_s, ended_s, share, number in found:
         if share is None:
+            lost[int((ended_s - x.low) / width)] = None
             continue
         last = int((ended_s - x.low) / width)
         first = int((began_s - x.low) / width)
@@ -174,6 +192,7 @@ def _binned(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
     for slot, shares in sorted(every.items()):
         at = x(x.low + (slot + 0.5) * width)
         yield line(at, y(min(shares)), at, y(max(shares)), "spread")
+    yield from (_lost(x(x.low + (slot + 0.5) * width), y) for slot in lost)
     for slots in by_phase.values():
         points = [(x(x.low + (slot + 0.5) * width), y(median(shares))) for slot, shares in sorted(slots.items())]
         yield path(points, "series c0") if len(points) > 1 else dot(*points[0], 1.5, "point c0")

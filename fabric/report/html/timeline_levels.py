@@ -46,28 +46,37 @@ def levels(run: ShownRun) -> list[Level]:
     faulty = {result.change.phase for result in verdict.changes if result.change.is_fault}
     wheres = {phase.name: phase.where for phase in run.judged.scenario.phases}
     known = _Known({}, {}, {}, altered=bool(verdict.changes))
-    ran: list[tuple[Row, ProbeResult, _Key, _PeerKey, float | None]] = []
+    ran: list[tuple[Row, ProbeResult, _PeerKey, float | None]] = []
     for row in run.rows:
-        probe, result = row.probe, row.result
+        probe, _, result = row
         if result is None or result.attempt == 0:
             continue
-        value, where, series = _value(row), wheres.get(probe.phase, ()), row.series
-        key = (probe.kind, series, probe.hosts, where)
-        peer = (probe.kind, series if len(probe.hosts) == 1 else "", where)
-        ran.append((row, result, key, peer, value))
-        if value is not None and probe.phase in faulty:
-            known.every.setdefault(key, []).append(value)
-        elif value is not None:
-            known.good.setdefault(key, []).append(value)
+        value = _value(result)
+        peer = (probe.kind, row.series if len(probe.hosts) == 1 else "", wheres.get(probe.phase, ()))
+        ran.append((row, result, peer, value))
+        if value is not None and probe.phase not in faulty:
             known.peers.setdefault(peer, []).append((probe.hosts, value))
     usual = {peer: over_hosts(found) for peer, found in known.peers.items()}
+    # Most probes have peers enough, and nothing else of them is needed.
+    by_peers = {} if known.altered else {peer: normal for peer, normal in usual.items() if normal is not None}
+    for row, _, peer, value in ran:
+        if value is not None and (len(row.probe.hosts) > 1 or peer not in by_peers):
+            known.add(_key(row, peer), value, faulty=row.probe.phase in faulty)
     lines, targeted = _lines(run), TargetedRounds(run)
     found = []
-    for row, result, key, peer, value in ran:
-        normal = known.normal(row, key, usual.get(peer))
-        number = -1 if targeted.has(row.probe) else lines.get(row.probe.phase, 0)
+    for row, result, peer, value in ran:
+        probe = row.probe
+        if len(probe.hosts) == 1 and peer in by_peers:
+            normal: float | None = by_peers[peer]
+        else:
+            normal = known.normal(row, _key(row, peer), usual.get(peer))
+        number = -1 if probe.phase in targeted.phases and targeted.has(probe) else lines.get(probe.phase, 0)
         found.append(Level(result.started_s, result.ended_s, _share(value, normal), number))
     return found
+
+
+def _key(row: Row, peer: _PeerKey) -> _Key:
+    return row.probe.kind, row.series, row.probe.hosts, peer[2]
 
 
 @dataclass(slots=True)
@@ -79,10 +88,12 @@ class _Known:
     peers: dict[_PeerKey, list[tuple[tuple[str, ...], float]]]
     altered: bool
 
+    def add(self, key: _Key, value: float, *, faulty: bool) -> None:
+        """Of what is not measured by its peers alone."""
+        (self.every if faulty else self.good).setdefault(key, []).append(value)
+
     def normal(self, row: Row, key: _Key, usual: float | None) -> float | None:
-        """What a probe is measured by; None: nothing is known."""
-        if usual is not None and len(row.probe.hosts) == 1 and not self.altered:
-            return usual
+        """What a probe of several hosts, or without enough peers, is measured by; None: nothing is known."""
         own = self.good.get(key) or self.every.get(key) or ()
         if len(own) > 1 and (self.altered or len(row.probe.hosts) > 1):
             return median(own)
@@ -98,10 +109,9 @@ def _lines(run: ShownRun) -> dict[str, int]:
     }
 
 
-def _value(row: Row) -> float | None:
+def _value(result: ProbeResult) -> float | None:
     """Of the largest size the lower number, as limits are judged."""
-    result = row.result
-    if result is None or result.outcome is not None or not result.measurements:
+    if result.outcome is not None or not result.measurements:
         return None
     if len(result.measurements) == 1:
         return result.measurements[0].value

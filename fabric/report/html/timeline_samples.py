@@ -158,6 +158,11 @@ def _hottest(host: str, courses: Mapping[Reading, Course], every_s: float) -> It
             yield Lane(f"{host}/{reading.part} {name.removesuffix('_c')} C", bounded(points), said, rate=False)
 
 
+def rate_text(per_s: float) -> str:
+    """Growth a second, or an hour where a second sees less than one."""
+    return f"{per_s:,.3g}/s" if per_s >= 1 else f"{per_s * 3600:.3g}/h"
+
+
 def _lane(lane: Lane, x: Scale, top: float, bottom: float) -> Iterator[Markup]:
     yield text(x.start - 6, bottom - 4, lane.name, anchor="end", cls="tiny", most=30)
     yield line(x.start, bottom, x.end, bottom, "grid")
@@ -165,9 +170,13 @@ def _lane(lane: Lane, x: Scale, top: float, bottom: float) -> Iterator[Markup]:
     if lane.rate:
         y = Scale(0.0, most or 1.0, bottom, top)
         for at_s, value in lane.points:
-            yield rect(x(at_s) - 1, y(value), 2.0, bottom - y(value), "counted", f"{lane.said}, {value:.3g}/s")
+            yield rect(x(at_s) - 1, y(value), 2.0, bottom - y(value), "counted", f"{lane.said}, {rate_text(value)}")
         yield text(
-            x.end - 2, top + 8, f"+{lane.total:,} in all, at most {most:.3g}/s", anchor="end", cls="tiny over-lines"
+            x.end - 2,
+            top + 8,
+            f"+{lane.total:,} in all, at most {rate_text(most)}",
+            anchor="end",
+            cls="tiny over-lines",
         )
         return
     least = min(value for _, value in lane.points)

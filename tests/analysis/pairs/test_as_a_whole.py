@@ -1,5 +1,7 @@
 """Nobody stands out, and all of it is below the limit: one suspect."""
 
+from dataclasses import replace
+
 from fabric.analysis.pairs.as_a_whole import below_as_a_whole, only_leaf, whole_suspects
 from fabric.analysis.pairs.fitted import fit
 from fabric.model.outcome import Outcome
@@ -84,3 +86,14 @@ def test_the_leaf_of_hosts_is_known_only_when_all_have_the_same():
     assert only_leaf(("gpu001", "gpu002"), 3, rack) is None
     object.__setattr__(rack.hosts["gpu002"], "leaves", ())
     assert only_leaf(("gpu002",), 3, rack) is None
+
+
+def test_pairs_with_one_host_in_common_are_that_host_and_no_group():
+    """As after a repair, where only the pairs of the repaired host are measured."""
+    samples = measured(lambda a, b, la, lb, s: 0.0)
+    of_one = [i for i, (a, b) in enumerate(zip(samples.a, samples.b, strict=True)) if 3 in (a, b)]
+    star = replace(samples, **{name: getattr(samples, name)[of_one] for name in ("a", "b", "gbps", "via")})
+    assert len(of_one) > 2
+    ids = IDS[: len(of_one)]
+    verdicts = {name: ProbeVerdict(name, Outcome.FAIL, "", 390.0, 410.0) for name in ids}
+    assert below_as_a_whole(fit(star), "", ids, verdicts) is None

@@ -177,3 +177,58 @@ def test_a_host_that_is_bad_is_not_called_uncertain_as_well():
     assert named(found) == ["gpu012"]
     assert found.reasons == ("gpu012 is bad",)
     assert found.next_tests == ()
+
+
+def test_a_host_in_two_classes_of_links_is_compared_with_its_own_class_in_each():
+    """It is slow with everybody, so the groups do not show it at once; but with its neighbours it is faster."""
+    near = hosts(16)[:8]
+
+    def level(a, b):
+        return 1.0 if (a in near) == (b in near) else 0.8
+
+    found = diagnose(all_pairs(hosts(16), {"gpu012": 0.3}, level=level))
+    assert named(found) == ["gpu012"]
+    (said,) = (text for text in found.suspects[0].evidence if "of 15 samples" in text)
+    assert said.startswith("15 of 15 samples through it are slow")
+    assert "about 275 of 392 Gb/s (-30.0%) within a group, 221 of 314 Gb/s (-29.7%) between groups" in said
+
+
+def test_a_host_of_which_the_group_does_not_show_has_at_least_that_loss():
+    """It is equally slow to all: its neighbours may be any."""
+    near = hosts(16)[:8]
+
+    def level(a, b):
+        if "gpu012" in (a, b):
+            return 0.6
+        return 1.0 if (a in near) == (b in near) else 0.8
+
+    found = diagnose(all_pairs(hosts(16), level=level))
+    assert named(found) == ["gpu012"]
+    assert "or more: its group is not known" in found.suspects[0].evidence[1]
+
+
+def dipping(count, share, seed=3):
+    """Everybody with everybody, both ways; *share* of all samples dip, and one pair in both directions."""
+    random = np.random.default_rng(seed)
+    rows = all_pairs(hosts(count), cv=0.003, both_ways=True)
+    pair = {"gpu004", "gpu031"}
+    return [
+        replace(each, gbps=each.gbps * 0.8) if {each.a, each.b} == pair or random.random() < share else each
+        for each in rows
+    ]
+
+
+@pytest.mark.parametrize("limit", [None, 380.0])
+def test_a_pair_that_dips_both_ways_among_many_dips_is_to_be_measured_again(limit):
+    """Of 2,016 pairs at one dip in fifty chance alone makes one such pair."""
+    found = diagnose(dipping(64, 0.02), limit_gbps=limit)
+    (mine,) = (suspect for suspect in found.suspects if suspect.component == "gpu004--gpu031")
+    assert (found.outcome, mine.outcome) == (Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE)
+    assert "measure it again" in " ".join(found.reasons)
+    assert ("gpu004", "gpu031") in {tuple(sorted((test.a, test.b))) for test in found.next_tests}
+
+
+@pytest.mark.parametrize("limit", [None, 380.0])
+def test_a_pair_that_is_slow_both_ways_where_nothing_dips_is_bad(limit):
+    found = diagnose(dipping(64, 0.0), limit_gbps=limit)
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu004--gpu031"])

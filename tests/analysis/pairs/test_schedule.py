@@ -1,9 +1,11 @@
 """Rounds of pair tests, and how well they localise: a short version of benchmarks/localise.py."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.pair_fabric import Fabric, Scene, Score, localised
-from fabric.analysis.pairs.schedule import MOST_ROUNDS, State, next_round
+from fabric.analysis.pairs.schedule import FURTHER_ROUNDS, MOST_ROUNDS, State, next_round
 
 LEAVES = {f"leaf{leaf}": tuple(f"h{leaf}{host}" for host in range(6)) for leaf in range(4)}
 SPINES = ("spine0", "spine1")
@@ -52,6 +54,28 @@ def test_it_ends_when_nothing_was_measured():
     assert next_round(state) == ()
 
 
+def test_a_part_that_is_blamed_and_not_certain_has_further_rounds_of_its_own():
+    """A host that lost 3 % at a noise of 2 %: after nine rounds it is just below certainty."""
+    fabric = Fabric(Scene(0.03, 0.02, repeats=2, hosts_only=True), 2)
+    state, sizes = State(fabric.leaves, fabric.spines), []
+    while tests := next_round(state):
+        sizes.append(len(tests))
+        state = state.with_results(fabric.samples(tests))
+    assert MOST_ROUNDS < state.rounds <= MOST_ROUNDS + FURTHER_ROUNDS
+    assert max(sizes[MOST_ROUNDS:]) <= 4
+    blamed = {state.fitted().components.names[one.component] for one in state.fitted().decoded.blamed}
+    assert blamed == set(fabric.faults)
+    assert next_round(replace(state, further_rounds=0)) == ()
+
+
+def test_three_percent_at_a_noise_of_two_is_found_with_few_samples():
+    """Goal B2 in short: one in seven was missed before."""
+    found = scored(Scene(0.03, 0.02, repeats=2, hosts_only=True))
+    assert found.precision == 1.0
+    assert found.recall >= 0.93
+    assert 4 * found.tests / found.runs / 128 <= 7
+
+
 def test_ten_percent_is_localised_among_172_components():
     found = scored(Scene(0.10, 0.01))
     assert (found.precision, found.recall) == (1.0, 1.0)
@@ -60,7 +84,7 @@ def test_ten_percent_is_localised_among_172_components():
 
 
 def test_ten_percent_is_localised_through_noise():
-    found = scored(Scene(0.10, 0.03, repeats=3), runs=8)
+    found = scored(Scene(0.10, 0.03, repeats=3), runs=12)
     assert found.precision >= 0.99
     assert found.recall >= 0.99
     assert 3 * found.rounds <= 25 * found.runs
@@ -78,7 +102,7 @@ def test_nobody_is_named_in_a_clean_fleet(spread):
     assert scored(Scene(0.1, 0.01, bad=0, spread=spread), runs=20).wrong_runs == 0
 
 
-@pytest.mark.parametrize("bad", [26, 51])
+@pytest.mark.parametrize("bad", [26, pytest.param(51, marks=pytest.mark.slow)])
 def test_many_bad_hosts_are_localised(bad):
     found = scored(Scene(0.10, 0.01, bad=bad, hosts_only=True), runs=4)
     assert found.precision >= 0.99

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fabric.analysis.pairs.of_run import measured_in, run_planes
-from fabric.analysis.pairs.uplinks_seen import not_up, unused
+from fabric.analysis.pairs.uplinks_seen import dead, not_up, unused
 from fabric.model.outcome import Outcome
+from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Uplinks
 from tests.analysis.pairs.test_in_run import POD, Ran, World, ran
 
@@ -66,3 +67,37 @@ def test_the_note_stands_in_the_verdict_and_does_nothing_to_its_outcome() -> Non
     assert Outcome.INCONCLUSIVE not in {
         outcome for outcome in Outcome if f"{outcome.name}: pairs" in str(verdict.reasons)
     }
+
+
+def suspected(found: Ran) -> list[tuple[str, str, str]]:
+    return [(one.component, one.kind, one.outcome.name) for one in found.verdict.suspects]
+
+
+def test_a_spine_that_is_dead_is_a_suspect() -> None:
+    """Routes go around it, so no pair is slow: only its cables show it."""
+    found = ran(World(POD, dead=frozenset(f"{leaf}--spine1" for leaf in LEAVES)))
+    assert suspected(found) == [("spine1", "spine", "INCONCLUSIVE")]
+    assert "none of its 8 uplinks is up" in found.verdict.suspects[0].evidence[0]
+
+
+def test_a_cable_that_is_not_up_is_a_suspect() -> None:
+    found = ran(World(POD, dead=frozenset({"u1-leaf0--spine1"})))
+    assert suspected(found) == [("u1-leaf0--spine1", "link", "INCONCLUSIVE")]
+
+
+def test_a_spine_that_may_have_been_renamed_is_no_suspect() -> None:
+    """The leaves show a switch that the inventory does not know."""
+    found = ran(World(POD))
+    switches = {name: switch for name, switch in POD.switches.items() if name != "spine1"}
+    other = POD.__class__(POD.hosts, switches, (Uplinks(LEAVES, ("spine0", "core9"), 1, 400.0),))
+    measured = measured_in("p", found.probes, found.results)
+    assert not_up(measured, other)
+    assert dead(measured, other) == []
+
+
+def test_where_the_paths_are_not_known_it_is_said_which_ports_to_read() -> None:
+    verdict = ran(World(POD, tables=False), localise=LocaliseSettings()).verdict
+    (note,) = (reason for reason in verdict.reasons if "dead spine" in reason)
+    assert "`iblinkinfo -l`" in note
+    assert "u[0-3]-leaf" in note
+    assert "with 2 ports up each, to spine[0-1]" in note

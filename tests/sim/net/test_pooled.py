@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
@@ -29,6 +28,8 @@ def best_split(clos, src, dst, capacity_gbps):
     goal = np.zeros(load.shape[1])
     goal[-1] = -1
     assert flows
+    from scipy.optimize import linprog  # slow to import: only where it is used
+
     return -linprog(goal, A_ub=load, b_ub=capacity_gbps, A_eq=whole, b_eq=np.zeros(len(away))).fun
 
 

@@ -1,0 +1,144 @@
+"""
+GPUs that are bad although the tool's words alone do not say so: one that is not there, one that fails with its peers.
+
+The words of one probe may mean the driver, the tool or us. What the other GPUs of the same host do with the very same
+command tells: where they work, it is the part. So an ERROR becomes a FAIL, with that evidence, where
+
+- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured, and another host of the
+  platform has all of them (a single host cannot be compared: then, too, it is a missing part, as of an RNIC);
+- NCCL gives up on every group of GPUs with one certain GPU in it, and every group without it is measured.
+
+All else stays an ERROR: no GPU works (the driver), all hosts lack the same (the inventory), words that speak of memory
+or of a GPU in use (``nccl_failures.of_one_gpu``). Which GPU is missing is not told: CUDA numbers those that are left
+anew, so the last number is missing, whichever GPU is. For the same reason slow transfers on such a host accuse the
+missing GPU and no path: another GPU was measured than was meant, perhaps one farther away, and beside a transfer that
+uses it as well. An RNIC that is slow in most of its transfers stays a suspect.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.model.probe import NamedPart, Probe
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
+from fabric.probes import all_to_all, loopback, rnic_to_rnic
+from fabric.tools.nccl_failures import of_one_gpu, too_few_gpus
+from fabric.tools.perftest_failures import no_such_gpu
+
+GPUS = "gpus"
+"""Behind a host's name: its GPUs, of which one is missing."""
+
+_LEAST_GROUPS = 2  # that failed with the same GPU: of one group alone each GPU may be the bad one
+_MOST_NAMED = 3  # hosts that are named as having all their GPUs
+
+_TRANSFERS = (loopback.KIND, rnic_to_rnic.KIND)
+
+_Verdicts = Mapping[str, ProbeVerdict]
+
+
+def with_bad_gpus(probes: Sequence[Probe], verdicts: _Verdicts, topology: Topology) -> dict[str, ProbeVerdict]:
+    """The verdicts by probe id, those that bad GPUs explain as FAIL and with the reason why it is the part."""
+    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR and _of_gpus(probe)]
+    found = dict(verdicts)
+    if not errors:
+        return found
+    own = [probe for probe in probes if _of_gpus(probe)]
+    for verdict in (*_missing(probes, errors, own, verdicts, topology), *_failing(errors, own, verdicts)):
+        found[verdict.probe_id] = verdict
+    return found
+
+
+def _of_gpus(probe: Probe) -> bool:
+    """It stays inside a host, and its command names GPUs."""
+    return probe.kind == all_to_all.KIND or (
+        probe.kind == loopback.KIND and str(probe.params["endpoint"]).startswith("gpu")
+    )
+
+
+def _missing(
+    probes: Sequence[Probe], errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts, topology: Topology
+) -> Iterator[ProbeVerdict]:
+    """Of hosts that show fewer GPUs than the inventory has."""
+    lacking: dict[str, list[Probe]] = {}
+    for probe in errors:
+        verdict = verdicts[probe.probe_id]
+        if verdict.ran and _says_missing(verdict.reason):
+            lacking.setdefault(probe.hosts[0], []).append(probe)
+    if not lacking:
+        return
+    working = {probe.hosts[0] for probe in own if _measured(probe, verdicts)}
+    for host, members in lacking.items():
+        platform = topology.hosts[host].platform
+        alike = {probe.hosts[0] for probe in own if topology.hosts[probe.hosts[0]].platform.name == platform.name}
+        whole = sorted((alike & working) - lacking.keys())
+        if host not in working or (len(alike) > 1 and not whole):
+            continue
+        beside = f"; {_some(whole)} with as many in the inventory show all" if whole else ""
+        because = f"its other GPUs work{beside}"
+        named = NamedPart(f"{host}/{GPUS}", "absent")
+        for probe in members:
+            yield _failed(verdicts[probe.probe_id], because, named)
+        for probe in _slow_at_times([probe for probe in probes if probe.hosts == (host,)], verdicts):
+            yield replace(verdicts[probe.probe_id], named=named)
+
+
+def _slow_at_times(probes: Sequence[Probe], verdicts: _Verdicts) -> Iterator[Probe]:
+    """Transfers within one host that missed their limit, of RNICs that met it in at least half of theirs."""
+    transfers = [probe for probe in probes if probe.kind in _TRANSFERS and _measured(probe, verdicts)]
+    slow = [probe for probe in transfers if verdicts[probe.probe_id].outcome is Outcome.FAIL]
+    all_of, slow_of = (Counter(rnic for probe in of for rnic in _rnics(probe)) for of in (transfers, slow))
+    return (probe for probe in slow if all(2 * slow_of[rnic] <= all_of[rnic] for rnic in _rnics(probe)))
+
+
+def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts) -> Iterator[ProbeVerdict]:
+    """Of hosts with one GPU in every group that failed, and in none that was measured in the same phase."""
+    bad: dict[tuple[str, str], list[Probe]] = {}
+    for probe in errors:
+        verdict = verdicts[probe.probe_id]
+        if probe.kind == all_to_all.KIND and verdict.ran and of_one_gpu(verdict.reason):
+            bad.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
+    good: dict[tuple[str, str], list[Probe]] = {}
+    for probe in own if bad else ():
+        if probe.kind == all_to_all.KIND and _measured(probe, verdicts):
+            good.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
+    for place, members in bad.items():
+        groups = {_gpus(probe) for probe in members}
+        well = {_gpus(probe) for probe in good.get(place, ())}
+        guilty = frozenset.intersection(*groups) - frozenset().union(*well)
+        if len(guilty) != 1 or len(groups) < _LEAST_GROUPS or not well:
+            continue
+        text = f"so with each of {len(groups)} groups of GPUs that gpu{min(guilty)} is in, {len(well)} without it work"
+        for probe in members:
+            yield _failed(verdicts[probe.probe_id], text, None)
+
+
+def _says_missing(reason: str) -> bool:
+    few = too_few_gpus(reason)
+    return no_such_gpu(reason) is not None or (few is not None and 0 < few[1] < few[0])
+
+
+def _measured(probe: Probe, verdicts: _Verdicts) -> bool:
+    return verdicts[probe.probe_id].value_gbps is not None
+
+
+def _rnics(probe: Probe) -> set[str]:
+    return {str(probe.params[key]) for key in ("rnic", "peer_rnic") if key in probe.params}
+
+
+def _gpus(probe: Probe) -> frozenset[int]:
+    gpus = probe.params["gpus"]
+    return frozenset(gpus) if isinstance(gpus, tuple) else frozenset()
+
+
+def _failed(verdict: ProbeVerdict, because: str, named: NamedPart | None) -> ProbeVerdict:
+    return replace(verdict, outcome=Outcome.FAIL, reason=f"{verdict.reason.rstrip()} ({because})", named=named)
+
+
+def _some(hosts: Sequence[str]) -> str:
+    more = f" and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else ""
+    return f"{fold(hosts[:_MOST_NAMED])}{more}"

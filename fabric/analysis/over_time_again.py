@@ -1,0 +1,131 @@
+"""
+What further tests say of a part that had dipped: it dips more often than its peers, it is cleared, or it stays open.
+
+The dip because of which a part was chosen does not count: among thousands of healthy parts some dip once, and these are
+the ones that are chosen. What was measured afterwards is free of that choice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from fabric.analysis import over_time_shapes as shapes
+from fabric.analysis.dips_in_round import MOST_DIPS
+from fabric.analysis.over_time_gather import Finding
+from fabric.analysis.over_time_rates import Rates
+from fabric.analysis.over_time_tracks import Point, Track, Tracks
+from fabric.model.follow_up import AGAIN
+from fabric.model.probe import Probe
+
+OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
+"""The kinds of findings that are told and accuse nobody."""
+
+WAYS = 2
+"""In so many ways a part is found: with enough dips before its tests are spent, or with fewer when they are. Either may
+err, so the chance of an error is divided by it."""
+
+
+def dipped_again(
+    found: Tracks,
+    further: Tracks,
+    probes: Sequence[Probe],
+    named: Iterable[str],
+    explained: AbstractSet[str],
+    alpha: float,
+) -> list[Finding]:
+    """
+    One finding for each part with *further* tests that nothing has *named* yet: ``dips``, or one of the notes.
+
+    *alpha*: the chance that of all healthy parts that were measured again any is found. Tests with a partner that is
+    named do not count.
+    """
+    whose = {probe.probe_id: (str(probe.params[AGAIN]), _partner(probe)) for probe in probes if AGAIN in probe.params}
+    if not whose:
+        return []
+    known = set(named)
+    parts = [part for part in dict.fromkeys(part for part, _ in whose.values()) if part in further.rnics]
+    rates = Rates(found.rnics.values(), explained)
+    listed = []
+    for part in parts:
+        level = further.rnics[part]
+        own = [one for one in level.points if whose[one.probe_id][0] == part]
+        own = [one for one in own if not _is_known(whose[one.probe_id][1], known)]
+        planned = found.rnics.get(part, Track(part))
+        first = _first(planned, explained)
+        if own and first and not _is_known(part, known):
+            chance = alpha / (WAYS * len(parts))
+            listed.append(_said(first, own, level, rates.of_others(planned), chance))
+    return sorted(listed, key=lambda one: (-one.weight, one.component))
+
+
+def _first(planned: Track, explained: AbstractSet[str]) -> str:
+    """Why it was measured again; empty where it dipped only with a part that is named."""
+    dips = [one for one in planned.points if _is_low(one, planned)]
+    own = sum(one.probe_id not in explained for one in dips)
+    if dips and not own:
+        return ""
+    if not own:
+        return "may be why a collective of its host dipped"
+    times = "once" if own == 1 else f"{own} times"
+    return f"dipped {times} in {sum(one.probe_id not in explained for one in planned.points)} probes"
+
+
+def _said(first: str, own: Sequence[Point], level: Track, rate: float, alpha: float) -> Finding:
+    """What its *own* further tests say; *rate*: how often its peers dip. *first*: why it was measured again."""
+    import numpy as np
+
+    part = level.component
+    low = [one for one in own if _is_low(one, level)]
+    lost = sum(1.0 - one.share for one in low)
+    ids = tuple(one.probe_id for one in low)
+    if not low:
+        most = 1.0 - 0.05 ** (1.0 / len(own))  # none in n at this rate has a chance of 5 %
+        text = f"{first}, not again in {len(own)} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
+        seen = 1.0 if first.startswith("dipped") else 0.0  # told before those that only their host accused
+        return Finding(part, CLEARED, text, 1.0, seen, ())
+    shares = np.array([one.share for one in own])
+    found = shapes.dips(shares, rate, floor=level.floor, sigma=level.sigma, alpha=alpha)
+    if found is None:
+        text = f"{first}, and in {len(low)} of {len(own)} more: too few to tell from chance; more rounds do"
+        return Finding(part, OPEN, text, 1.0, lost, ids)
+    text = (
+        f"dips to {found.depth:.0%} in {found.count} of {found.n} further probes (1 in {found.n / found.count:.0f}; "
+        f"95 % interval 1 in {1 / found.high:.0f} to 1 in {1 / max(found.low, 1e-9):.0f}), its peers in {rate:.2g}; "
+        f"they were run because it {first}, which does not count"
+    )
+    return Finding(part, "dips", text, found.chance, lost, ids)
+
+
+def too_many_at_once(found: Tracks, probes: Sequence[Probe], explained: AbstractSet[str]) -> list[Finding]:
+    """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
+    low = {
+        point.probe_id
+        for track in found.rnics.values()
+        for point in track.points
+        if point.probe_id not in explained and _is_low(point, track)
+    }
+    if len(low) <= MOST_DIPS:
+        return []
+    counted = Counter(probe.phase for probe in probes if probe.probe_id in low)
+    followed = {probe.phase for probe in probes if AGAIN in probe.params}
+    text = "pair tests dipped at once: no single part, so none was measured again"
+    return [
+        Finding(phase, TOO_MANY, f"{count} {text}", 1.0, 0.0, ())
+        for phase, count in counted.items()
+        if count > MOST_DIPS and phase not in followed
+    ]
+
+
+def _is_low(point: Point, track: Track) -> bool:
+    return shapes.is_low(point.share, floor=track.floor, sigma=track.sigma)
+
+
+def _partner(probe: Probe) -> str:
+    ends = [f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"]
+    return next(end for end in ends if end != probe.params[AGAIN])
+
+
+def _is_known(part: str, known: AbstractSet[str]) -> bool:
+    return part in known or part.partition("/")[0] in known

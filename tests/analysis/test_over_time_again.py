@@ -1,0 +1,122 @@
+"""What is said of parts that were measured again: named, cleared or open, and not by the dip that chose them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fabric.analysis.over_time import over_time, with_over_time
+from fabric.analysis.over_time_again import CLEARED, OPEN, TOO_MANY
+from fabric.analysis.over_time_gather import Finding
+from fabric.model.follow_up import AGAIN
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
+from fabric.model.sampling import Samples
+from fabric.model.verdict import Verdict
+from tests.analysis.dipping_rack import RACK, Rounds, Share, ends, soak
+from tests.conftest import rack_topology
+
+BAD = "gpu003/mlx5_1"
+ROUNDS = 12
+PASSED = Verdict(Outcome.PASS, (), (), (), ())
+FLEET = rack_topology(64, parts=8)
+
+
+def ran(share: Share, *, follow: bool = True, rounds: int = ROUNDS, fleet: bool = False) -> list[Finding]:
+    """What is found over time in so many rounds; with *follow* with what was measured again."""
+    topology = FLEET if fleet else RACK
+    run = Rounds(share, topology)
+    for number in range(1, rounds + 1):
+        run.run(soak(number, topology, round_s=14_400.0 if follow else 1.0))
+    return over_time(run.probes, run.results, [one.phase for one in run.plans], topology, Samples(300.0, {}))
+
+
+def once(probe: Probe) -> float:
+    """Dips in one planned test with a partner."""
+    return 0.5 if probe.phase == "soak-r2" and BAD in ends(probe) and probe.probe_id.endswith(".t6") else 1.0
+
+
+def again(every: int) -> Share:
+    """Then in every so-many-th of its further tests."""
+
+    def share(probe: Probe) -> float:
+        number = int(probe.probe_id.rpartition(".n")[2]) if probe.params.get(AGAIN) == BAD else 1
+        return 0.5 if number % every == 0 else once(probe)
+
+    return share
+
+
+def by_part(found: list[Finding]) -> dict[str, Finding]:
+    """One finding for each."""
+    assert len({one.component for one in found}) == len(found)
+    return {one.component: one for one in found}
+
+
+def test_a_part_that_dipped_once_and_not_again_is_cleared_with_what_was_measured() -> None:
+    found = by_part(ran(once))
+    assert {one.kind for one in found.values()} == {CLEARED}
+    assert len(found) == 2
+    assert found[BAD].text == (
+        "dipped once in 48 probes, not again in 120 more: no suspect (95 %: it dips in fewer than 1 of 41)"
+    )
+
+
+def test_a_part_that_dips_again_is_named_and_its_partner_is_not() -> None:
+    found = by_part(ran(again(12)))
+    assert [(one.component, one.kind) for one in found.values() if one.kind == "dips"] == [(BAD, "dips")]
+    assert len(found) == 1
+    assert "dips to 50% in " in found[BAD].text
+    assert "further probes" in found[BAD].text
+
+
+def test_the_dip_that_chose_a_part_does_not_count() -> None:
+    """With it there would be two; one alone is too few."""
+
+    def share(probe: Probe) -> float:
+        of_it = probe.params.get(AGAIN) == BAD and probe.phase == "soak-r3"
+        return 0.5 if of_it and probe.probe_id.endswith(".n7") else once(probe)
+
+    found = by_part(ran(share))
+    assert found[BAD].kind == OPEN
+    assert "and in 1 of 240 more" in found[BAD].text
+
+
+def test_without_a_follow_up_one_dip_says_nothing() -> None:
+    assert ran(once, follow=False) == []
+
+
+def test_what_was_measured_again_is_no_part_of_the_course_that_was_planned() -> None:
+    """A part that is slow for as long as it is looked at alone has no step in what was planned."""
+    found = by_part(ran(lambda probe: 0.5 if AGAIN in probe.params and BAD in ends(probe) else once(probe)))
+    assert [one.kind for one in found.values() if one.component == BAD] in ([CLEARED], ["dips"], [OPEN])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_fleet_that_dips_now_and_then_nobody_is_named(seed: int) -> None:
+    """Each test has a chance of its own: those that are chosen for a dip are as good as the others."""
+
+    def share(probe: Probe) -> float:
+        return 0.5 if Random(f"{seed}/{probe.probe_id}").random() < 0.001 else 1.0
+
+    found = ran(share, fleet=True)
+    assert [one.component for one in found if one.kind == "dips"] == []
+    assert [one for one in found if one.kind == CLEARED]
+
+
+def test_many_that_dip_in_one_round_are_said_to_be_no_single_part() -> None:
+    def share(probe: Probe) -> float:
+        together = probe.phase == "soak-r2" and probe.probe_id.endswith(".t6") and probe.params["rail"] in (0, 1)
+        return 0.5 if together and AGAIN not in probe.params else 1.0
+
+    (one,) = ran(share, fleet=True)
+    assert (one.component, one.kind) == ("soak-r2", TOO_MANY)
+    assert one.text == "64 pair tests dipped at once: no single part, so none was measured again"
+
+
+def test_notes_are_lines_of_the_verdict_and_change_no_outcome() -> None:
+    verdict = with_over_time(PASSED, ran(once))
+    assert verdict.outcome is Outcome.PASS
+    assert not verdict.suspects
+    assert f"note: {BAD}: dipped once in 48 probes, not again in 120 more: no suspect" in "\n".join(verdict.reasons)
+    assert with_over_time(PASSED, ran(again(12))).outcome is Outcome.FAIL
