@@ -13,7 +13,7 @@ There are two units of leaves at least; the rack that becomes slow is the last e
 
 2,048 hosts are for 12 rounds of four hours (`2048 48 12`): more make more probes than two GiB of memory hold. An RNIC
 then has 48 pair tests (4 a round), a host 12 all-to-alls and 24 all-reduces, and two kinds are not decided with so few.
-A part that dips once in 50 probes is named from two dips on (``over_time_shapes.LEAST_DIPS``), and 48 probes have two
+A part that dips once in 50 probes is named from two dips on (``over_time.shapes.LEAST_DIPS``), and 48 probes have two
 or more in one fleet of four; 200 have in nine of ten. So one dip that nothing explains is followed by further tests of
 its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips"). A loss that
 comes at once and stays, as the rack's, is a step from some 40 probes of a kind on (``burn_in_faults.least_for_step``);

@@ -11,8 +11,8 @@ from random import Random
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fabric.analysis.over_time import ALPHA
-from fabric.analysis.over_time_shapes import LEAST_DIPS, mann_kendall
+from fabric.analysis.over_time.over_time import ALPHA
+from fabric.analysis.over_time.shapes import LEAST_DIPS, mann_kendall
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 
@@ -132,7 +132,7 @@ def otherwise(judged: JudgedRun, one: Planted, lines: list[str], inventory: Inve
 
 
 def least_for_step(tracks: int) -> int:
-    """Of how many points one half must be low for ``over_time_shapes.trend`` to see a step on one of so many tracks."""
+    """Of how many points one half must be low for ``over_time.shapes.trend`` to see a step on one of so many tracks."""
     return next(n for n in range(8, 1000, 2) if mann_kendall([1.0] * (n // 2) + [0.5] * (n // 2)) < ALPHA / tracks)
 
 

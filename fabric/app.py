@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fabric.analysis.dipped_again import dips_lines
 from fabric.analysis.follow_ups import follow_ups
 from fabric.analysis.gate import out_after
 from fabric.analysis.judge import Judge
+from fabric.analysis.over_time.dipped_again import dips_lines
 from fabric.analysis.own_fails import own_fails
 from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
 from fabric.changes.blast_radius import blast_problems

@@ -12,7 +12,7 @@ import orjson
 from fabric.analysis.conclude import conclude
 from fabric.analysis.fleet_training import with_training
 from fabric.analysis.judge import Judge
-from fabric.analysis.over_time import over_time, with_over_time
+from fabric.analysis.over_time.over_time import over_time, with_over_time
 from fabric.analysis.readmitted import before_repair, measured_again, samples_since, with_repairs
 from fabric.analysis.rounds_run import with_rounds
 from fabric.analysis.routes_read import read_elsewhere

@@ -15,10 +15,10 @@ from fabric.analysis.effects import windows_report
 from fabric.analysis.expectations import covered, judge_expectations
 from fabric.analysis.judge import Judge
 from fabric.analysis.localise import suspects
-from fabric.analysis.over_time_before import not_cleared_by_older
-from fabric.analysis.over_time_since import since_some_round
-from fabric.analysis.over_time_together import shared_since, suspect_of
-from fabric.analysis.over_time_unseen import unseen_uplinks
+from fabric.analysis.over_time.before import not_cleared_by_older
+from fabric.analysis.over_time.since import since_some_round
+from fabric.analysis.over_time.together import shared_since, suspect_of
+from fabric.analysis.over_time.unseen import unseen_uplinks
 from fabric.analysis.together import merged, names, without_mistakes
 from fabric.analysis.unjudged import unjudged
 from fabric.model.change import ChangeResult

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabric.analysis.gave_up import gave_up
-from fabric.analysis.over_time_tracks import LEAST_ROUNDS
+from fabric.analysis.over_time.tracks import LEAST_ROUNDS
 from fabric.analysis.training import DAY_S, Observed
 from fabric.model.counters import growth
 from fabric.model.outcome import Outcome

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabric.analysis.dipped_again import DippedAgain
 from fabric.analysis.judge import Judge
 from fabric.analysis.localising import localising
 from fabric.analysis.more_samples import MoreSamples, sampling
+from fabric.analysis.over_time.dipped_again import DippedAgain
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 

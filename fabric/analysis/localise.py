@@ -42,7 +42,7 @@ def suspects(
     Probes that were skipped, or that ended in the other kind of trouble, count neither for nor against. *well* are
     further probes that went well: they clear what they passed through where a tool named a part as absent or down (a
     leaf is not, if hosts passed through it), and say nothing of how fast a part is. What was run because one part had
-    dipped is for ``over_time_again.py``: most of it goes through that part, and each pair is measured a few times.
+    dipped is for ``over_time/again.py``: most of it goes through that part, and each pair is measured a few times.
     """
     probes = [probe for probe in probes if AGAIN not in probe.params]
     bad_hosts = {host for probe in probes if verdicts[probe.probe_id].outcome is outcome for host in probe.hosts}

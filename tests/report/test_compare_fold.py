@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fabric.report.compare_fold import folded
 from fabric.analysis.compare_rows import WHOLE
 from fabric.model.comparison import Change, Compared
+from fabric.report.compare_fold import folded
 
 
 def row(component: str, change: Change = Change.WORSE, *, kind: str = "loopback", ratio: float = 0.9) -> Compared:

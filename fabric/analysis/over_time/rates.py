@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from fabric.analysis import over_time_shapes as shapes
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_tracks import Track, Tracks
+from fabric.analysis.over_time import shapes
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.tracks import Track, Tracks
 
 MOSTLY_WELL = 0.1
 """A part that is low more often is slow: it does not say how often healthy ones dip (a choice)."""

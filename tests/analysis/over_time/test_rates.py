@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_rates import Rates, few_dips
-from fabric.analysis.over_time_tracks import Point, Track, Tracks
-from fabric.analysis.over_time_verdict import ALPHA, with_over_time
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.rates import Rates, few_dips
+from fabric.analysis.over_time.tracks import Point, Track, Tracks
+from fabric.analysis.over_time.verdict import ALPHA, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect, Verdict
 

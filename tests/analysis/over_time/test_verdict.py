@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_verdict import with_over_time
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.verdict import with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fabric.analysis.counter_steps import Step, steps_of
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_groups import LEAST_HOSTS
-from fabric.analysis.over_time_shared import MOST_OF
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.groups import LEAST_HOSTS
+from fabric.analysis.over_time.shared import MOST_OF
 from fabric.model.counters import JUDGED
 from fabric.model.names import fold
 from fabric.model.sampling import Samples

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from fabric.analysis.over_time import over_time, with_over_time
-from fabric.analysis.over_time_gather import Finding
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Course, Reading, Samples

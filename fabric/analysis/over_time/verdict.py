@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fabric.analysis.over_time_again import CLEARED, OPEN, TOO_MANY
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_together import NEXT as NEXT_OF_SHARED
+from fabric.analysis.over_time.again import CLEARED, OPEN, TOO_MANY
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.together import NEXT as NEXT_OF_SHARED
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
@@ -40,7 +40,7 @@ NEXT_IN_HOST = {
     "gpus": "its RNICs are well one by one, so leave the cables: check the GPUs' clocks, PCIe width and speed "
     "(nvidia-smi -q) and Xid errors (dmesg); if that does not help, look at its host",
 }
-"""By the place in the host (``over_time_place.py``)."""
+"""By the place in the host (``place.py``)."""
 
 
 def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:

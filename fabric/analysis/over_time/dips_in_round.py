@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from fabric.analysis.keys import floor_of
-from fabric.analysis.over_time_shapes import is_low
-from fabric.analysis.over_time_tracks import link_kind, measured_gbps, normal_of
+from fabric.analysis.over_time.shapes import is_low
+from fabric.analysis.over_time.tracks import link_kind, measured_gbps, normal_of
 from fabric.analysis.samples import name_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -29,7 +29,7 @@ MOST_SHARE = 0.1
 
 LEAST_SHARED = 3
 """So many RNICs of one leaf that dip beyond it, with no part in common, are the leaf's trouble (a choice: two alike may
-be chance, as in ``over_time_gather.LEAST_PARTS``)."""
+be chance, as in ``over_time.gather.LEAST_PARTS``)."""
 
 LEAST_COMPARED = 3
 """Of fewer alike nobody can say what is normal (a choice: with two either may be the low one)."""

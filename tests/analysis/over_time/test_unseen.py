@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.analysis.over_time_unseen import unseen_uplinks
+from fabric.analysis.over_time.unseen import unseen_uplinks
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.model.topology import Uplinks
-from tests.analysis.test_over_time_shared import hall
+from tests.analysis.over_time.test_shared import hall
 
 UPLINKS = Uplinks(("su0-leaf0",), ("spine0", "spine1"), 2, 400.0)
 

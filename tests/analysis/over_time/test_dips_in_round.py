@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.analysis.dips_in_round import MOST_DIPS, RoundDips, dips_in_round
+from fabric.analysis.over_time.dips_in_round import MOST_DIPS, RoundDips, dips_in_round
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
-from tests.analysis.dipping_rack import RACK, Share, ends, measured, soak
+from tests.analysis.over_time.dipping_rack import RACK, Share, ends, measured, soak
 from tests.conftest import rack_topology
 
 BAD = "gpu003/mlx5_1"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.analysis.dipped_again import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, DippedAgain, dips_lines
+from fabric.analysis.over_time.dipped_again import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, DippedAgain, dips_lines
 from fabric.model.follow_up import AGAIN
 from fabric.model.probe import Probe
 from fabric.model.scenario import LocaliseSettings, PairwiseSpec
 from fabric.plan.plan import Plan
-from tests.analysis.dipping_rack import Rounds, ends, parts_of, soak, well
+from tests.analysis.over_time.dipping_rack import Rounds, ends, parts_of, soak, well
 
 BAD = "gpu003/mlx5_1"
 A_ROUND = 36  # 3 % of four hours, in tests of 12 s

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_ports import down_together
-from fabric.analysis.over_time_verdict import with_over_time
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.ports import down_together
+from fabric.analysis.over_time.verdict import with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import Course, Reading, Samples
 from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
-from tests.analysis.test_over_time_shared import NAMES, hall
+from tests.analysis.over_time.test_shared import NAMES, hall
 
 EVERY_S = 300.0
 RAILS = range(4)

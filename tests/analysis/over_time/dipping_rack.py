@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fabric.analysis.dipped_again import DippedAgain
+from fabric.analysis.over_time.dipped_again import DippedAgain
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult

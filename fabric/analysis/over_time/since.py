@@ -3,7 +3,7 @@ Hosts that were good in earlier rounds of a phase, and whose own probes FAIL or 
 
 Over a whole run most of their probes are good, so that ``localise.py`` names nobody. What a probe inside one host says
 accuses that host alone, and is looked at from the first bad one on; then what hosts did together
-(``over_time_partners.py``).
+(``partners.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fabric.analysis.cover import ENOUGH
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.localise import suspects
 from fabric.analysis.next_steps import next_step
-from fabric.analysis.over_time_partners import since_with_partners
+from fabric.analysis.over_time.partners import since_with_partners
 from fabric.analysis.together import names
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult

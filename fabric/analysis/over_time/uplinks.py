@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fabric.analysis.keys import SAME_LEAF, floor_of, link_class
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_shapes import LEAST_POINTS, is_low
-from fabric.analysis.over_time_tracks import Point, Track, Tracks
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.shapes import LEAST_POINTS, is_low
+from fabric.analysis.over_time.tracks import Point, Track, Tracks
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.analysis.candidates import NETWORK_KINDS
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_shapes import LEAST_POINTS, is_low
-from fabric.analysis.over_time_shared import INSIDE, Seen, Shared, shared_parts
-from fabric.analysis.over_time_tracks import Track, Tracks
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.shapes import LEAST_POINTS, is_low
+from fabric.analysis.over_time.shared import INSIDE, Seen, Shared, shared_parts
+from fabric.analysis.over_time.tracks import Track, Tracks
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fabric.analysis.over_time_shared import Seen, Shared, shared_parts
+from fabric.analysis.over_time.shared import Seen, Shared, shared_parts
 from fabric.model.topology import Topology
 from tests.conftest import rack_topology
 

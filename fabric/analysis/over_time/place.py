@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_shapes import LEAST_POINTS, is_low
-from fabric.analysis.over_time_tracks import Point, Track, Tracks
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.shapes import LEAST_POINTS, is_low
+from fabric.analysis.over_time.tracks import Point, Track, Tracks
 from fabric.model.topology import Topology
 
 AS_OFTEN = 0.5

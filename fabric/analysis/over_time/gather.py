@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fabric.analysis.over_time_tracks import Tracks
+from fabric.analysis.over_time.tracks import Tracks
 from fabric.model.names import fold
 from fabric.model.topology import Topology
 
@@ -21,12 +21,12 @@ class Finding:
     """
     A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; ``uplinks`` of a leaf; or
     of what many RNICs share ``shared`` (its probes went bad) or ``went_down`` (their ports did). ``few_dips`` accuses
-    nobody and is a note, as are those of ``over_time_again.py``.
+    nobody and is a note, as are those of ``again.py``.
 
     *text* says it in words. *chance*: of such a course without a fault. *weight*: how much was lost in all, and who
     lost most is named first. *rivals* were measured by the very same probes, or took part in all that failed. *hosts*:
     whose it is. *explains*: the hosts of every probe that it takes part in, by id. *failures*: how often what came back
-    had failed. *place*: where in a host it is, as ``over_time_place.py`` says (``nvlink``, ``gpus``; empty: not known).
+    had failed. *place*: where in a host it is, as ``place.py`` says (``nvlink``, ``gpus``; empty: not known).
     *part*: of what is shared its kind, as in ``model.verdict.Suspect``. *ports*: whose counters it explains.
     """
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.analysis.dips_tests import LEAST_PARTNERS
-from fabric.analysis.dips_tests import tests as asked_for
+from fabric.analysis.over_time.dips_tests import LEAST_PARTNERS
+from fabric.analysis.over_time.dips_tests import tests as asked_for
 from fabric.model.probe import Probe
 from fabric.model.scenario import PairwiseSpec
 from fabric.model.topology import Topology
-from tests.analysis.dipping_rack import RACK, ends
+from tests.analysis.over_time.dipping_rack import RACK, ends
 
 BAD = "gpu003/mlx5_1"
 EVERYBODY = frozenset(f"{host}/{device}" for host in RACK.hosts for device in ("mlx5_0", "mlx5_1"))

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from fabric.analysis import over_time_shapes as shapes
-from fabric.analysis.dips_in_round import MOST_DIPS
-from fabric.analysis.over_time_gather import Finding
-from fabric.analysis.over_time_rates import Rates
-from fabric.analysis.over_time_tracks import Point, Track, Tracks
+from fabric.analysis.over_time import shapes
+from fabric.analysis.over_time.dips_in_round import MOST_DIPS
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.rates import Rates
+from fabric.analysis.over_time.tracks import Point, Track, Tracks
 from fabric.model.follow_up import AGAIN
 from fabric.model.probe import Probe
 

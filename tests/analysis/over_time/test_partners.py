@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from fabric.analysis.over_time_partners import since_with_partners
+from fabric.analysis.over_time.partners import since_with_partners
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, TorAllReduceSpec

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from fabric.analysis.over_time import over_time, with_over_time
-from fabric.analysis.over_time_again import CLEARED, OPEN, TOO_MANY
-from fabric.analysis.over_time_gather import Finding
+from fabric.analysis.over_time.again import CLEARED, OPEN, TOO_MANY
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.over_time import over_time, with_over_time
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.sampling import Samples
 from fabric.model.verdict import Verdict
-from tests.analysis.dipping_rack import RACK, Rounds, Share, ends, soak
+from tests.analysis.over_time.dipping_rack import RACK, Rounds, Share, ends, soak
 from tests.conftest import rack_topology
 
 BAD = "gpu003/mlx5_1"

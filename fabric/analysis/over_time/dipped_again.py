@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fabric.analysis.dips_in_round import RoundDips, dips_in_round, low_among
-from fabric.analysis.dips_tests import tests as tests_of
+from fabric.analysis.over_time.dips_in_round import RoundDips, dips_in_round, low_among
+from fabric.analysis.over_time.dips_tests import tests as tests_of
 from fabric.model.follow_up import AGAIN, Limits
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import PairwiseSpec, Phase

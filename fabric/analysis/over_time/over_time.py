@@ -2,7 +2,7 @@
 Who became slower over the hours of a run, dips now and then, cannot bear warmth, or failed and came back.
 
 None of that shows in a median of the whole run, and a single probe that misses its limit does not tell it from bad
-luck. Every part has a track (``over_time_tracks.py``) that is looked at by the rules of ``over_time_shapes.py``. The
+luck. Every part has a track (``tracks.py``) that is looked at by the rules of ``over_time.shapes.py``. The
 most telling track is named first; its probes then no longer speak against its partners.
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from fabric.analysis import over_time_shapes as shapes
-from fabric.analysis.over_time_again import dipped_again, too_many_at_once
-from fabric.analysis.over_time_gather import Finding, gathered
-from fabric.analysis.over_time_place import placed
-from fabric.analysis.over_time_ports import down_together
-from fabric.analysis.over_time_rates import Rates, few_dips
-from fabric.analysis.over_time_together import shared_in_tracks, without
-from fabric.analysis.over_time_tracks import Point, Track, Tracks, failed_midway, tracks
-from fabric.analysis.over_time_uplinks import behind_uplinks
-from fabric.analysis.over_time_verdict import ALPHA, with_over_time
+from fabric.analysis.over_time import shapes
+from fabric.analysis.over_time.again import dipped_again, too_many_at_once
+from fabric.analysis.over_time.gather import Finding, gathered
+from fabric.analysis.over_time.place import placed
+from fabric.analysis.over_time.ports import down_together
+from fabric.analysis.over_time.rates import Rates, few_dips
+from fabric.analysis.over_time.together import shared_in_tracks, without
+from fabric.analysis.over_time.tracks import Point, Track, Tracks, failed_midway, tracks
+from fabric.analysis.over_time.uplinks import behind_uplinks
+from fabric.analysis.over_time.verdict import ALPHA, with_over_time
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Course, Samples
 from fabric.model.scenario import Phase

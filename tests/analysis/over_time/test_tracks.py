@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.analysis.over_time_tracks import Point, failed_midway
+from fabric.analysis.over_time.tracks import Point, failed_midway
 
 
 def test_what_went_well_later_came_back() -> None:

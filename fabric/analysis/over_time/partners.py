@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from fabric.analysis.cover import ENOUGH
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.next_steps import next_step
-from fabric.analysis.over_time_before import NEXT_AT_RNIC
-from fabric.analysis.over_time_verdict import NEXT_IN_HOST
+from fabric.analysis.over_time.before import NEXT_AT_RNIC
+from fabric.analysis.over_time.verdict import NEXT_IN_HOST
 from fabric.analysis.together import names
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from fabric.analysis.over_time import over_time
-from fabric.analysis.over_time_gather import Finding
+from fabric.analysis.over_time.gather import Finding
+from fabric.analysis.over_time.over_time import over_time
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import PairwiseSpec, Phase

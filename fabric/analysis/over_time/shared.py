@@ -15,7 +15,7 @@ from math import inf
 from statistics import median
 
 from fabric.analysis.cover import ENOUGH
-from fabric.analysis.over_time_groups import Group, groups_of
+from fabric.analysis.over_time.groups import Group, groups_of
 from fabric.model.topology import Topology
 
 LEAST_BAD = 4
