@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fabric.sim.job import Job, Setting
 from fabric.sim.port_tool import Ask, Said
@@ -44,7 +45,7 @@ class Steps:
 
     def run(self, line: str, at_s: float) -> Said:
         """One step; a program that takes time is not a step here, and counts as not found."""
-        return self._run(shlex.split(line), at_s)
+        return self._run(_words(line), at_s)
 
     def _run(self, words: Sequence[str], at_s: float) -> Said:
         job = self.meaning(words, Setting())
@@ -66,7 +67,7 @@ class Steps:
         return wrong
 
     def _check(self, line: str, at_s: float) -> str:
-        words = shlex.split(line)
+        words = _words(line)
         end = words.index("--")
         said = self._run(words[end + 1 :], at_s)
         if said.status != 0:
@@ -77,20 +78,26 @@ class Steps:
         return ""
 
 
-def _argv(line: str) -> list[str]:
-    words = shlex.split(line)
+@lru_cache(maxsize=256)
+def _words(line: str) -> tuple[str, ...]:
+    """As a shell splits it. Steps are long, few, and asked for again and again."""
+    return tuple(shlex.split(line))
+
+
+def _argv(line: str) -> Sequence[str]:
+    words = _words(line)
     return words[words.index("--") + 1 :] if "--" in words else words
 
 
 def shown(line: str) -> str:
     """A step as it is told: of ``sh -c TEXT NAME ...`` what comes after the text."""
-    words = shlex.split(line)
-    return " ".join(words[3:]) if words[:2] == ["sh", "-c"] and len(words) > 3 else line
+    words = _words(line)
+    return " ".join(words[3:]) if words[:2] == ("sh", "-c") and len(words) > 3 else line
 
 
 def first_word(line: str) -> str:
     """The program of a step."""
-    return shlex.split(line)[0]
+    return _words(line)[0]
 
 
 def _as_python(pattern: str) -> str:

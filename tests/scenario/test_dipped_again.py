@@ -74,6 +74,7 @@ def told(judged: JudgedRun) -> list[str]:
 DIPPING = Fault(f"{BAD}:port", "dipping", 0.5)
 
 
+@pytest.mark.slow
 def test_a_port_that_dips_now_and_then_is_named_and_so_from_the_directory_alone(tmp_path: Path) -> None:
     hears = Hears()
     judged = run(tmp_path, prepared(tmp_path, DIPPING), hears)
@@ -87,6 +88,7 @@ def test_a_port_that_dips_now_and_then_is_named_and_so_from_the_directory_alone(
     ]
 
 
+@pytest.mark.slow
 def test_a_healthy_soak_has_nothing_measured_again(tmp_path: Path) -> None:
     hears = Hears()
     judged = run(tmp_path, prepared(tmp_path), hears)
