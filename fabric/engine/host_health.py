@@ -45,11 +45,17 @@ class HostHealth:
     def __init__(self, out: Mapping[str, str] | None = None) -> None:
         self._rows: dict[str, _Row] = {}
         self._out: dict[str, str] = dict(out or {})
+        self._went_out = 0
 
     @property
     def any_out(self) -> bool:
         """Something is out."""
         return bool(self._out)
+
+    @property
+    def went_out(self) -> int:
+        """How often something went out so far; it never falls, for whoever is in again may go out again."""
+        return self._went_out
 
     def out(self, probe: Probe) -> tuple[str, str] | None:
         """The first host or claim of a probe that is out, and why; None when all are in."""
@@ -71,7 +77,7 @@ class HostHealth:
         if isinstance(error, SessionLost) and not final:
             return None
         if isinstance(error, HostUnreachable) and error.host not in self._out:
-            self._out[error.host] = str(error)
+            self._put_out(error.host, str(error))
             return error.host
         return None
 
@@ -87,7 +93,7 @@ class HostHealth:
         """A host did not answer the simplest question: it is out. Returns it if it went out just now."""
         if host in self._out:
             return None
-        self._out[host] = why
+        self._put_out(host, why)
         return host
 
     def finished(self, probe: Probe, result: ProbeResult) -> str | None:
@@ -106,5 +112,9 @@ class HostHealth:
             return None
         gone = row.shared.pop() if row.shared else host_blamed
         del self._rows[host_blamed]
-        self._out[gone] = f"{row.errors} errors in a row, the last: {result.reason}"
+        self._put_out(gone, f"{row.errors} errors in a row, the last: {result.reason}")
         return gone
+
+    def _put_out(self, name: str, why: str) -> None:
+        self._out[name] = why
+        self._went_out += 1

@@ -10,7 +10,7 @@ learns it anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fabric.engine.probe_run import ProbeRun
 from fabric.model.probe import Probe, ProbeResult
@@ -25,9 +25,9 @@ class HungRings:
         self._measured: set[str] = set()
         self._why: dict[str, str] = {}
 
-    def __bool__(self) -> bool:
-        """Whether any host is known to have hung."""
-        return bool(self._why)
+    def __len__(self) -> int:
+        """How many hosts are known to have hung."""
+        return len(self._why)
 
     def reason(self, host: str) -> str:
         """Why no ring is begun with it."""
@@ -39,12 +39,12 @@ class HungRings:
             return None
         return next((host for host in probe.hosts if host in self._why), None)
 
-    def note(self, run: ProbeRun, result: ProbeResult, running: Iterable[ProbeRun]) -> None:
+    def note(self, run: ProbeRun, result: ProbeResult, running: Callable[[], Iterable[ProbeRun]]) -> None:
         """How a probe ended; of those *running* the rings of a host that is known to hang by that are given up."""
         host = self.finished(run.probe, result, hung=run.hung)
         if host is None:
             return
-        for other in running:
+        for other in running():
             if self.host_of(other.probe) == host:
                 other.abandon(host, self._why[host])
 

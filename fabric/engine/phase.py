@@ -203,7 +203,7 @@ class PhaseRun:
         if run.missing is not None:
             self._note_out(self._health.silent(*run.missing))
         self._note_out(self._health.finished(run.probe, result))
-        self._welcome.hung.note(run, result, self._still_running())
+        self._welcome.hung.note(run, result, self._still_running)
         refusal = self._welcome.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal)
@@ -271,11 +271,11 @@ class PhaseRun:
         """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
         waiting = self._waiting[component]
         if self._given_up:
-            for probe in waiting.take(lambda _: True):
+            for probe in waiting.take_all():
                 if not self._interrupted:
                     self._answer(probe, Outcome.ERROR, self._given_up, None)
             return
-        for probe in waiting.take(lambda probe: self._welcome.refusal(probe) is not None):
+        for probe in waiting.refuse(self._welcome.refuses, self._welcome.refused_so_far):
             refusal = self._welcome.refusal(probe)
             if refusal is not None:
                 refusal = self._replan(probe, refusal)

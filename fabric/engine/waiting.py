@@ -26,6 +26,7 @@ class Waiting:
     def __init__(self, probes: Iterable[Probe]) -> None:
         self._groups: dict[object, _Group] = {}
         self._first = self._next = 0
+        self._welcome_at: object = None  # the state in which all that wait were
         for probe in probes:
             self.append(probe)
 
@@ -36,10 +37,12 @@ class Waiting:
         """After all others."""
         self._groups.setdefault(_alike(probe), deque()).append((self._next, probe))
         self._next += 1
+        self._welcome_at = None
 
     def put_first(self, probe: Probe) -> None:
         """Before all others."""
         self._first -= 1
+        self._welcome_at = None
         self._groups.setdefault(_alike(probe), deque()).appendleft((self._first, probe))
 
     def start(self, held: AbstractSet[str]) -> list[Probe]:
@@ -58,8 +61,20 @@ class Waiting:
                     del self._groups[key]
         return started
 
-    def take(self, refused: Callable[[Probe], bool]) -> list[Probe]:
-        """Take those that are refused, in order; *refused* tells by claims, hosts and kind alone."""
+    def take_all(self) -> list[Probe]:
+        """Take every probe, in order."""
+        groups, self._groups = self._groups, {}
+        return [probe for _, probe in _in_order(groups.values())]
+
+    def refuse(self, refused: Callable[[Probe], bool], state: object) -> list[Probe]:
+        """
+        Take those that are refused, in order; *refused* tells by claims, hosts and kind alone.
+
+        Where *state*, which stands for all that *refused* goes by, is as it was and nobody came, nobody is asked again.
+        """
+        if self._welcome_at == state:
+            return []
+        self._welcome_at = state
         gone = [key for key, group in self._groups.items() if refused(group[0][1])]
         return [probe for _, probe in _in_order([self._groups.pop(key) for key in gone])]
 

@@ -42,6 +42,15 @@ class Welcome:
         """Nobody is refused."""
         return not self._excluded and not self._health.any_out and not self.hung
 
+    @property
+    def refused_so_far(self) -> tuple[int, int]:
+        """Changes whenever a probe that was welcome may be refused."""
+        return self._health.went_out, len(self.hung)
+
+    def refuses(self, probe: Probe) -> bool:
+        """Whether this probe may not run."""
+        return self.refusal(probe) is not None
+
     def refusal(self, probe: Probe) -> Refusal | None:
         """Why this probe may not run; None when it may."""
         for host in probe.hosts:

@@ -73,7 +73,7 @@ def test_groups_start_what_a_look_at_every_probe_starts(
         if what == "release":
             held.discard(str(of))
         elif what == "refuse":
-            assert grouped.take(lambda probe, of=of: of in probe.hosts) == plain.refuse(str(of))  # type: ignore[misc]
+            assert grouped.refuse(lambda probe, of=of: of in probe.hosts, of) == plain.refuse(str(of))  # type: ignore[misc]
         else:
             assert isinstance(of, tuple)
             for waiting in (plain, grouped):
@@ -97,3 +97,18 @@ def test_of_many_repetitions_only_the_first_is_looked_at() -> None:
     started = [waiting.start(Counted()) for _ in range(1000)]
     assert [probe.probe_id for [probe] in started] == [f"p{number}" for number in range(1000)]
     assert looks[0] == 1000
+
+
+def test_nobody_is_asked_again_before_something_changes() -> None:
+    waiting = Waiting([probe_of(0, ("a",)), probe_of(1, ("b",))])
+    looks = [0]
+
+    def refused(probe: Probe) -> bool:
+        looks[0] += 1
+        return probe.hosts == ("y",)
+
+    assert [probe.probe_id for probe in waiting.refuse(refused, 1)] == ["p1"]
+    assert (waiting.refuse(refused, 1), looks) == ([], [2])
+    waiting.append(probe_of(3, ("c",)))
+    assert [probe.probe_id for probe in waiting.refuse(refused, 1)] == ["p3"]
+    assert (waiting.refuse(refused, 2), looks) == ([], [5])

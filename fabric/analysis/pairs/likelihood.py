@@ -79,7 +79,12 @@ class Evidence:
         return below
 
     def gains(self, explained: Floats) -> tuple[Floats, Floats]:
-        """For every component the nats won by calling it bad in addition, and the loss it would then have."""
+        """
+        For every component the nats won by calling it bad in addition, and the loss it would then have.
+
+        It must be worse than what holds its samples down anyway, by as much as is worth naming: under a leaf that lost
+        3 % the lowest of sixteen healthy hosts, which differ by half a percent, fits better with 4 %, and is not bad.
+        """
         sample, component, start, count = self._entries
         seen = np.flatnonzero(count)
         ratio, expected = self.ratio[sample], explained[sample]
@@ -89,6 +94,8 @@ class Evidence:
             level = self._refined(level, ratio, expected, component)
             loss = np.clip(1 - level, 0.0, 1.0)
             loss[loss < self.least_loss] = 0.0
+            worse = expected <= loss[component] - self.least_loss
+            loss[np.bincount(component, worse, minlength=self.components) == 0] = 0.0
             new = self.misfit(ratio, np.maximum(expected, loss[component]))
             gain = np.bincount(component, now - new, minlength=self.components)
             gain[loss == 0.0] = 0.0
