@@ -19,6 +19,9 @@ from fabric.store.past_run import PastRun, read_past_run
 ACCUSING = (Outcome.FAIL, Outcome.ERROR, Outcome.MARGINAL)
 """What is measured again; INCONCLUSIVE and SKIPPED probes accuse nobody."""
 
+NAMING = (Outcome.FAIL, Outcome.ERROR)
+"""Suspects of these outcomes name their hosts: who hung or did not answer is repaired, too."""
+
 MOST_HOSTS = 2
 """Probes over more hosts are not repeated: they would take the hosts of a whole job (a choice)."""
 
@@ -29,9 +32,8 @@ Found = tuple[list[Evidence], int, list[str]]
 
 
 def suspected(run: ShownRun) -> frozenset[str]:
-    """The hosts that a run names as bad."""
-    found = run.judged.verdict.suspects
-    return frozenset(host for one in found if one.outcome is Outcome.FAIL for host in one.hosts)
+    """The hosts that a run names: as bad, or as those that could not be measured."""
+    return frozenset(host for one in run.judged.verdict.suspects for host in one.hosts if one.outcome in NAMING)
 
 
 def evidence_of(failed: ShownRun, hosts: Sequence[str]) -> Found:

@@ -142,7 +142,7 @@ def training_impact(
 
 def _stretched(retained: float) -> str:
     """With nothing known of the steps: from 1 (they never wait for the network) to 1 / retained (they only do)."""
-    text = f"{retained:.0%} of the bandwidth is left"
+    text = f"the worst fault made here left {retained:.0%} of the bandwidth"
     if retained <= 0:
         return f"{text}: jobs that use it stand still"
     most = f"steps take up to {1 / retained:.1f} times as long"

@@ -108,7 +108,7 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     from fabric import app_report
     from fabric.app_post_repair import decide
-    from fabric.report.acceptance_text import EXIT_CODES, acceptance_document, acceptance_lines
+    from fabric.report.acceptance_text import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
     from fabric.report.output import say
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
@@ -119,7 +119,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     if as_json:
         print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
     else:
-        say("\n".join([*acceptance_lines(found), "", judged.path]))
+        say("\n".join([*acceptance_lines(found, judged.verdict.suspects), "", *look_lines(judged.path)]))
     return code
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from fabric.model.names import fold
 from fabric.model.repair import Acceptance, Decision, Weighed
 from fabric.model.units import duration_text
+from fabric.model.verdict import Suspect
 from fabric.report.visible import visible
 
 FORMAT = 1
@@ -16,6 +18,7 @@ EXIT_CODES = {Decision.ACCEPT: 0, Decision.REJECT: 1, Decision.INCONCLUSIVE: 3}
 """What the decision means to the shell, as the outcome of any run."""
 
 _MOST_ROWS = 20
+_MOST_NEXT = 3
 _HEAD = ("probe", "before", "now", "limit", "own past", "peers", "")
 
 
@@ -31,11 +34,17 @@ def acceptance_document(found: Acceptance) -> dict[str, Any]:
     }
 
 
-def acceptance_lines(found: Acceptance) -> list[str]:
-    """The page: the decision first, then why, what was replaced, the evidence before and now, what else to know."""
+def acceptance_lines(found: Acceptance, suspects: Sequence[Suspect] = ()) -> list[str]:
+    """
+    The page: the decision first, then why, what to do next about *suspects* that are still bad, what was replaced, the
+    evidence before and now, what else to know.
+    """
     quick = " (quick: bit errors not covered)" if found.quick else ""
     lines = [f"{found.decision.value} {fold(list(found.hosts))}{quick}", ""]
     lines += [f"  {text}" for text in found.reasons]
+    if found.decision is not Decision.ACCEPT:
+        own = [one for one in suspects if not set(found.hosts).isdisjoint(one.hosts) and one.next_step]
+        lines += [f"  next: {one.component}: {one.next_step}" for one in own[:_MOST_NEXT]]
     lines += ["", f"Against {found.because}, Gb/s:"]
     lines += [f"  {text}" for text in _table(found.weighed)]
     lines += ["", "Parts:"] + [f"  {text}" for text in found.parts]
@@ -44,6 +53,11 @@ def acceptance_lines(found: Acceptance) -> list[str]:
     if found.notes:
         lines += ["", "Also:"] + [f"  {text}" for text in found.notes]
     return [visible(line) for line in lines]
+
+
+def look_lines(path: str) -> list[str]:
+    """Where the run is, and how it is seen."""
+    return [f"Run     {visible(path)}", f"Look    fabric report {visible(path)} --open"]
 
 
 def _table(weighed: tuple[Weighed, ...]) -> list[str]:

@@ -19,7 +19,7 @@ from fabric.model.verdict import Suspect
 from fabric.plan.plan import Plan
 from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, expectation_rows
-from fabric.report.meaning import commands, meaning
+from fabric.report.meaning import NOTE, commands, how_sure, meaning
 from fabric.report.output import say
 from fabric.report.plan_changes import phase_lines, warning_lines
 from fabric.report.plan_rounds import folded_rounds
@@ -80,9 +80,14 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     _print_expectations(out, judged)
     _print_changes(out, judged)
     _print_suspects(out, verdict.suspects)
-    if verdict.reasons:
-        out.print(Text("\nAlso noted" if verdict.outcome is Outcome.PASS else "\nWhat did not pass"))
-        for reason in verdict.reasons:
+    failed = [reason for reason in verdict.reasons if not reason.startswith(NOTE)]
+    noted = [reason.removeprefix(NOTE) for reason in verdict.reasons if reason.startswith(NOTE)]
+    if verdict.outcome is Outcome.PASS:
+        failed, noted = [], [*failed, *noted]
+    for title, reasons in (("What did not pass", failed), ("Also noted", noted)):
+        if reasons:
+            out.print(Text(f"\n{title}"))
+        for reason in reasons:
             _print_wrapped(out, f"  {reason}")
     if is_known(verdict.training) and verdict.training is not None:
         out.print()
@@ -137,14 +142,14 @@ def _print_suspects(out: Console, suspects: tuple[Suspect, ...]) -> None:
                 (suspect.component, "bold"),
                 f"  {suspect.kind}  ",
                 (suspect.outcome.name, _STYLE[suspect.outcome]),
-                f"  confidence {suspect.confidence:.0%}",
+                f"  confidence {how_sure(suspect)}",
             )
         )
         for line in suspect.evidence:
             _print_wrapped(out, f"       {line}")
         if suspect.ambiguous_with:
             _print_wrapped(out, f"       cannot be told apart from: {', '.join(suspect.ambiguous_with)}")
-        out.print(Text(f"       next: {suspect.next_step}"))
+        _print_wrapped(out, f"       next: {suspect.next_step}")
     if len(suspects) > _MOST_SUSPECTS:
         out.print(Text(f"     and {len(suspects) - _MOST_SUSPECTS} more: see verdict.json"))
 

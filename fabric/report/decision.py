@@ -23,7 +23,8 @@ _LONGEST_REASON = 240
 @dataclass(frozen=True, slots=True)
 class ShownDecision:
     """
-    *line*: "REJECT gpu003", or that nothing is decided yet and what tells; *reasons*: the weightiest first.
+    *line*: "REJECT gpu003 after repair", or that nothing is decided yet and what tells; *reasons*: the weightiest
+    first, then what else is to be known.
 
     *decision* is None where nothing is decided yet.
     """
@@ -49,8 +50,8 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
         return untold
     shown = tuple(_cut(str(reason)) for reason in reasons[:_MOST_REASONS])
     quick = "; quick: bit errors are not covered" if because.quick else ""
-    line = f"{decision.value} {hosts}, which was measured after its repair{quick}"
-    return ShownDecision(line, shown, decision)
+    line = f"{decision.value} {hosts} after repair{quick}"
+    return ShownDecision(line, (*shown, *_beside(found.get("notes"), reasons)), decision)
 
 
 def run_exit_code(run: ShownRun) -> int:
@@ -78,6 +79,13 @@ def decision_bytes(document: dict[str, Any]) -> bytes:
 def _because(scenario: Scenario) -> Because | None:
     specs = (spec for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec))
     return next((spec.because for spec in specs if spec.because is not None), None)
+
+
+def _beside(notes: object, reasons: list[object]) -> tuple[str, ...]:
+    """What does not change the decision, and whoever puts the host back must know: that nothing was replaced."""
+    if not isinstance(notes, list):
+        return ()
+    return tuple(f"but know: {_cut(str(note))}" for note in notes[:_MOST_REASONS] if note not in reasons)
 
 
 def _cut(reason: str) -> str:

@@ -132,6 +132,11 @@ def _offenders(found: History) -> Iterator[str]:
         yield f"  and {len(rows) - _MOST_HOSTS} more"
     rule = f"{LEAST_SIGNALS} of these and trouble in {LEAST_RUNS} runs make an offender"
     yield f"  *: at or above the {QUANTILE:.0%} quantile of all hosts; {rule}"
+    yield from _LEGEND
 
 
+_LEGEND = (
+    "  how many runs suspected it (tickets), in how many ways (troubles), could not measure it (out), kept it from a",
+    "  later phase (excluded), had failed probes of it with others (multi) or of its own (single; rate: their share)",
+)
 _HEADS = ("tickets", "troubles", "out", "excluded", "multi fails", "single fails", "single rate")

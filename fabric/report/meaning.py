@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import Suspect, Verdict
+
+_NAMED = 2
+NOTE = "note: "
+"""With this a reason begins that made nothing fail."""
 
 _MEANING = {
     Outcome.PASS: "everything measured and good",
@@ -35,6 +40,30 @@ def meaning(judged: JudgedRun) -> str:
     elif failed or not said:
         said.append(_MEANING[verdict.outcome])
     return "; ".join(said)
+
+
+def headline(verdict: Verdict) -> str:
+    """
+    The suspects that made the outcome, the surest first: what to look at, before anything is read.
+
+    Where something failed, also who could not be measured: an ERROR is easily missed behind a FAIL.
+    """
+    said = [_some([one.component for one in verdict.suspects if one.outcome is verdict.outcome])]
+    if verdict.outcome is Outcome.FAIL:
+        unknown = _some([one.component for one in verdict.suspects if one.outcome is Outcome.ERROR])
+        said.append(f"not measured: {unknown}" if unknown else "")
+    return "; ".join(filter(None, said))
+
+
+def how_sure(suspect: Suspect) -> str:
+    """``49%, one of 2 alike``: a low number may only say that several parts share the blame."""
+    alike = f", one of {len(suspect.ambiguous_with) + 1} alike" if suspect.ambiguous_with else ""
+    return f"{suspect.confidence:.0%}{alike}"
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,7 @@ from fabric.model.names import fold
 from fabric.model.units import duration_text
 from fabric.report.changes_text import change_lines, number
 from fabric.report.decision import decision_of
-from fabric.report.meaning import commands
+from fabric.report.meaning import commands, headline, how_sure, meaning
 from fabric.report.shown_run import ShownRun
 from fabric.report.training_text import impact_line
 from fabric.report.verdict_json import counts
@@ -37,6 +37,9 @@ def _lines(run: ShownRun) -> Iterator[str]:
         yield ""
         yield from (f"- {plain(reason)}" for reason in decision.reasons)
         yield ""
+    named = headline(verdict)
+    yield f"**{plain(meaning(judged) + (f': {named}' if named else ''))}**"
+    yield ""
     tally = ", ".join(f"{many} {name}" for name, many in counts(verdict).items())
     yield f"- run {plain(judged.run_id)}, {run.began or 'time unknown'}, {duration_text(judged.elapsed_s)}"
     yield f"- hosts: {plain(fold(judged.scenario.hosts))}"
@@ -44,9 +47,22 @@ def _lines(run: ShownRun) -> Iterator[str]:
     if not run.complete:
         yield "- **interrupted**: what it did not reach is not judged"
     yield from (f"- **{label.lower()}**: {code(command)}" for label, command in commands(judged))
+    yield from _suspects(run)
+    yield from _expected(run)
+    if verdict.training is not None:
+        yield ""
+        yield f"For training: {plain(impact_line(verdict.training))}"
+    yield ""
+    limits = plain(", ".join(judged.judged_by))
+    yield f"Judged by {limits}. Versions: {plain(_versions(run))}. Again: {code(judged.again)}"
+
+
+def _suspects(run: ShownRun) -> Iterator[str]:
+    judged, verdict = run.judged, run.judged.verdict
     for index, suspect in enumerate(verdict.suspects[:MOST_SUSPECTS], start=1):
         yield ""
-        yield f"## {index}. {plain(suspect.component)} ({suspect.kind}), {suspect.confidence:.0%} sure"
+        sure = f"{suspect.outcome.name}, sure: {how_sure(suspect)}"
+        yield f"## {index}. {plain(suspect.component)} ({suspect.kind}): {sure}"
         yield ""
         yield from (f"- {plain(line)}" for line in suspect.evidence)
         if suspect.ambiguous_with:
@@ -57,13 +73,6 @@ def _lines(run: ShownRun) -> Iterator[str]:
     rest = len(verdict.suspects) - MOST_SUSPECTS
     if rest > 0:
         yield f"\nand {rest} more suspects: see verdict.json"
-    yield from _expected(run)
-    if verdict.training is not None:
-        yield ""
-        yield f"For training: {plain(impact_line(verdict.training))}"
-    yield ""
-    limits = plain(", ".join(judged.judged_by))
-    yield f"Judged by {limits}. Versions: {plain(_versions(run))}. Again: {code(judged.again)}"
 
 
 def _expected(run: ShownRun) -> Iterator[str]:

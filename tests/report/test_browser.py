@@ -102,6 +102,19 @@ def test_a_suspect_leads_to_its_measurements(browser: Chromium, bad_page: str) -
     assert clean(browser)
 
 
+def test_what_has_no_peers_says_that_its_share_is_of_what_is_required(browser: Chromium, bad_page: str) -> None:
+    browser.open(bad_page)
+    browser.value("words.value = 'tor_all_reduce'; words.dispatchEvent(new Event('input'))")
+    browser.until(
+        "[...document.querySelectorAll('#table tbody tr')].every(row => row.cells[3].textContent === 'tor_all_reduce')"
+    )
+    shares = browser.value(
+        "[...document.querySelectorAll('#table tbody tr')].map(row => row.cells[9]?.textContent ?? '')"
+    )
+    assert any(share.endswith("% of required") for share in shares)
+    assert clean(browser)
+
+
 def test_of_one_host_shares_are_of_what_is_required(browser: Chromium, tmp_path: Path) -> None:
     """And a number above what is required that failed says why."""
     run = app.reopened(run_of(tmp_path, hosts="gpu001", faults=("gpu001/mlx5_2:slow=0.6",)))

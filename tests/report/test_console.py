@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -11,6 +12,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 from fabric.report.console import show_verdict
+from fabric.report.meaning import headline
 
 SCENARIO = Scenario("self-check", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings())
 
@@ -61,3 +63,24 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 def test_many_suspects_are_counted_not_listed() -> None:
     """A long list ends with where to read on."""
     assert "and 5 more: see verdict.json" in printed(failing("slow", count=25))
+
+
+def test_a_note_is_not_what_did_not_pass() -> None:
+    verdict = replace(
+        failing("slow"), reasons=("FAIL: 1 of 1 loopback on gpu001", "note: the cables were not looked at")
+    )
+    failed, _, noted = printed(verdict).partition("What did not pass")[2].partition("Also noted")
+    assert "loopback" in failed
+    assert "the cables were not looked at" in noted
+
+
+def test_a_suspect_that_shares_the_blame_says_among_how_many() -> None:
+    """Half as sure of each of two is not half as sure that something is bad."""
+    assert "confidence 100%, one of 2 alike" in printed(failing("slow"))
+
+
+def test_the_headline_names_who_was_not_measured_behind_a_failure() -> None:
+    verdict = failing("slow")
+    lost = replace(verdict.suspects[0], component="gpu002", kind="host", outcome=Outcome.ERROR)
+    assert headline(replace(verdict, suspects=(*verdict.suspects, lost))) == "gpu001/mlx5_0; not measured: gpu002"
+    assert headline(replace(verdict, outcome=Outcome.ERROR, suspects=(lost,))) == "gpu002"

@@ -37,12 +37,21 @@ def test_a_decision_is_said_with_its_reasons(repaired_run: ShownRun, tmp_path: P
     (tmp_path / FILE).write_bytes(orjson.dumps({"decision": "REJECT", "reasons": reasons}))
     found = decision_of(repaired_run)
     assert found is not None
-    assert found.line == "REJECT gpu002, which was measured after its repair"
+    assert found.line == "REJECT gpu002 after repair"
     assert found.reasons[0] == reasons[0]
     assert len(found.reasons[1]) < 300
     above = page(repaired_run, found).partition("<nav>")[0]
     assert "REJECT gpu002" in above
     assert reasons[0] in above
+
+
+def test_whoever_puts_the_host_back_is_told_that_nothing_was_replaced(repaired_run: ShownRun, tmp_path: Path) -> None:
+    notes = ["nothing was replaced: every serial number is as it was: the fault may come back", "why"]
+    (tmp_path / FILE).write_bytes(orjson.dumps({"decision": "ACCEPT", "reasons": ["why"], "notes": notes}))
+    found = decision_of(repaired_run)
+    assert found is not None
+    assert found.reasons == ("why", f"but know: {notes[0]}")
+    assert "nothing was replaced" in page(repaired_run, found).partition("<nav>")[0]
 
 
 @pytest.mark.parametrize("data", [None, b"{", b"[]", b'{"decision": 1, "reasons": []}', b'{"decision": "ACCEPT"}'])
@@ -67,7 +76,7 @@ def decide(folder: Path, decision: Decision) -> None:
 def test_the_ticket_begins_with_the_decision(repaired_run: ShownRun, tmp_path: Path) -> None:
     decide(tmp_path, Decision.REJECT)
     lines = [line for line in summary(repaired_run).splitlines() if line]
-    assert lines[2:4] == ["**REJECT gpu002, which was measured after its repair**", "- why"]
+    assert lines[2:4] == ["**REJECT gpu002 after repair**", "- why"]
 
 
 @pytest.mark.parametrize(("decision", "code"), [(Decision.ACCEPT, 0), (Decision.REJECT, 1), (Decision.INCONCLUSIVE, 3)])

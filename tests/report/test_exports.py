@@ -122,7 +122,12 @@ def test_hostile_csv_has_its_columns(bad_run: ShownRun) -> None:
 def test_summary_says_where_how_sure_and_what_to_do(bad_run: ShownRun) -> None:
     text = summary(bad_run)
     assert text.startswith("# FAIL: self-check on 4 hosts")
-    for part in ("gpu002/mlx5\\_3 (rnic), 9", "**next**: check link width", "Simulated"):
+    for part in (
+        "gpu002/mlx5\\_3 (rnic): FAIL, sure: 9",
+        "**the fabric is bad: gpu002/mlx5\\_3**",
+        "**next**: check link width",
+        "Simulated",
+    ):
         assert part in text
 
 

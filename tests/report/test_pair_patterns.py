@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,36 @@ def test_targeted_rounds_are_not_in_the_median_line(uplink_run: ShownRun) -> Non
 
 def test_each_phase_has_a_median_line_of_its_own(uplink_run: ShownRun, tmp_path: Path) -> None:
     assert str(timeline.draw(uplink_run)).count('class="series c0"') == len(uplink_run.judged.scenario.phases)
+
+
+def test_whoever_sends_two_hosts_are_one_pair_and_one_partner(bad_run: ShownRun) -> None:
+    """Measured both ways it was two partners, and a good way was drawn over a bad one."""
+    row = next(row for row in bad_run.rows if len(row.probe.hosts) == 2)
+    ways = [
+        ("gpu002", "gpu001"),
+        ("gpu001", "gpu002"),
+        ("gpu003", "gpu002"),
+        ("gpu002", "gpu003"),
+        ("gpu001", "gpu003"),
+    ]
+    probes = [replace(row.probe, probe_id=f"tor/{number}", hosts=hosts) for number, hosts in enumerate(ways)]
+    speeds = [240.0 if "gpu002" in hosts else 400.0 for hosts in ways]
+    good = replace(row.probe, probe_id="tor/good", hosts=("gpu003", "gpu004"))
+    probes += [replace(good, probe_id=f"tor/good{number}") for number in range(6)]
+    verdicts = [
+        replace(row.verdict, probe_id=probe.probe_id, value_gbps=value)
+        for probe, value in zip(probes, [*speeds, *[400.0] * 6], strict=True)
+    ]
+    verdict = replace(bad_run.judged.verdict, probes=tuple(verdicts), suspects=())
+    judged = replace(bad_run.judged, verdict=verdict)
+    (matrix,) = pairs.pair_matrices(ShownRun(judged, bad_run.inventory, probes, {}, bad_run.document))
+    assert matrix.patterns == ("row: gpu002 is low with each of its 2 partners",)
+    assert ("gpu001", "gpu002") in matrix.shares
+    assert ("gpu002", "gpu001") not in matrix.shares
+
+
+def test_routes_that_were_read_are_no_lost_measurement(uplink_run: ShownRun) -> None:
+    """They have no number by their nature, and all of them went well."""
+    assert any(row.result and row.result.outcome is Outcome.PASS for row in uplink_run.rows)
+    assert all(level.share is not None for level in levels(uplink_run))
+    assert "Cross:" not in timeline.caption(uplink_run)

@@ -12,7 +12,7 @@ from fabric.report.html import fabric_map, heat, pairs, timeline
 from fabric.report.html.page import page
 from fabric.report.html.scale import Scale
 from fabric.report.html.shares import medians
-from fabric.report.html.timeline_levels import Level
+from fabric.report.html.timeline_levels import Level, levels
 from fabric.report.shown_run import ShownRun
 
 
@@ -174,3 +174,23 @@ def test_the_detail_of_a_reason_is_set_below_it(bad_run: ShownRun) -> None:
     shown = page(replace(bad_run, judged=replace(bad_run.judged, verdict=verdict)))
     assert "<li>SKIPPED: 4 of 10</li>" in shown
     assert '<li class="under">  gpu003: did not pass</li>' in shown
+
+
+def test_the_leaf_of_a_suspected_rnic_has_its_name(bad_run: ShownRun) -> None:
+    leaf = bad_run.inventory.topology.hosts["gpu002"].leaves[3]
+    assert f">{leaf}</text>" in str(fabric_map.draw(bad_run))
+
+
+def test_flows_within_a_host_are_measured_by_all_flows(bad_run: ShownRun) -> None:
+    """A flow is asked for half its rate: over that it would be at 2, and all else a flat line below."""
+    row = next(row for row in bad_run.rows if row.verdict.outcome is Outcome.PASS and row.result is not None)
+    hosts = [("gpu001",), ("gpu001", "gpu002"), ("gpu003", "gpu004"), ("gpu002", "gpu003")]
+    probes = [
+        replace(row.probe, probe_id=f"burn/{number}", kind="link_burn", hosts=names, params={"series": str(number)})
+        for number, names in enumerate(hosts)
+    ]
+    verdicts = tuple(replace(row.verdict, probe_id=probe.probe_id, limit_gbps=1.0) for probe in probes)
+    judged = replace(bad_run.judged, verdict=replace(bad_run.judged.verdict, probes=verdicts))
+    results = {probe.probe_id: row.result for probe in probes if row.result is not None}
+    found = levels(ShownRun(judged, bad_run.inventory, probes, results, bad_run.document))
+    assert [level.share for level in found] == [1.0] * 4

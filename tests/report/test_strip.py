@@ -75,3 +75,14 @@ def test_a_part_that_all_hosts_measured_with_has_peers(bad_run: ShownRun) -> Non
     run.__dict__["row_of"] = {row.probe.probe_id: row}
     assert "the same elsewhere" in str(strip.evidence(suspect, run, measured))
     assert strip._peers(measured[strip.peer_label(row)], suspect, {"gpu001"}) == strip.Peers(302.0, 302.0, 302.0)
+
+
+def test_the_worst_of_many_is_drawn_first(bad_run: ShownRun) -> None:
+    """Of a course over hours the first bad probes are the best of the bad ones."""
+    suspect = suspect_of(bad_run, Outcome.FAIL)
+    worst = suspect.probes[-1]
+    verdict = bad_run.judged.verdict
+    probes = tuple(replace(one, value_gbps=50.0) if one.probe_id == worst else one for one in verdict.probes)
+    run = replace(bad_run, judged=replace(bad_run.judged, verdict=replace(verdict, probes=probes)))
+    drawn = str(strip.evidence(suspect, run, {}))
+    assert min(drawn.index(f"{probe}: ") for probe in suspect.probes) == drawn.index(f"{worst}: 50.0 Gb/s")

@@ -116,6 +116,8 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
             ends = [places[host] for host in suspect.hosts[:4] if host in places]
         elif len(ends) == 2:
             yield line(*ends[0], *ends[1], f"suspected b-{suspect.outcome.value}")
+            if labelled < 8 and "--" not in suspect.component:
+                yield _leaf_name(ends[1], places)
             ends = [_where(suspect.component, *ends)]
         ends = [_free(end, signs) for end in ends]
         for x, y in ends:
@@ -134,6 +136,14 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
                 cls="tiny",
                 most=36,
             )
+
+
+def _leaf_name(leaf: Place, places: Mapping[str, Place]) -> Markup:
+    """Beside the leaf that a suspected RNIC is joined to: who pulls the cable goes to both ends."""
+    x, y = leaf
+    name = next((name for name, place in places.items() if place == leaf), "")
+    left = x > _WIDTH - 160
+    return text(x + (-10 if left else 10), y - 11, name, anchor="end" if left else "start", cls="tiny", most=36)
 
 
 def _free(place: Place, signs: list[Place]) -> Place:

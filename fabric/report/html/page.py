@@ -36,7 +36,7 @@ from fabric.report.html import (
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.html.timeline_levels import levels
-from fabric.report.meaning import meaning
+from fabric.report.meaning import NOTE, headline, meaning
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
 from fabric.report.training_text import impact_line, is_known
@@ -47,10 +47,7 @@ MOST_SUSPECTS = 20
 _MOST_TREES = 6
 _MOST_BAD = 24
 _OF_A_SUSPECT = 4
-_NAMED = 2
 _GOOD_ALONE = "All of these met what is required: the evidence is in the lines above, not in the bandwidth."
-_NOTE = "note: "
-"""With this a reason begins that made nothing fail."""
 
 
 def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
@@ -123,7 +120,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
     return {
         "outcome": verdict.outcome,
         "meaning": meaning(judged),
-        "headline": _headline(verdict),
+        "headline": headline(verdict),
         "on_purpose": _on_purpose(verdict),
         "scenario": judged.scenario,
         "hosts": f"{len(judged.scenario.hosts):,} host{'s' if len(judged.scenario.hosts) != 1 else ''}",
@@ -131,8 +128,8 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "took": duration_text(judged.elapsed_s),
         "counts": counts(verdict),
         "probes": f"{len(verdict.probes):,}",
-        "reasons": [one for one in verdict.reasons if not one.startswith(_NOTE)],
-        "notes": [one.removeprefix(_NOTE) for one in verdict.reasons if one.startswith(_NOTE)],
+        "reasons": [one for one in verdict.reasons if not one.startswith(NOTE)],
+        "notes": [one.removeprefix(NOTE) for one in verdict.reasons if one.startswith(NOTE)],
         "exit_code": run_exit_code(run),
         "training": impact_line(verdict.training) if verdict.training else "",
         "means": impact_line(verdict.training) if verdict.training and is_known(verdict.training) else "",
@@ -156,15 +153,6 @@ def _title(run: ShownRun, decision: ShownDecision | None) -> str:
     judged = run.judged
     word = decision.decision.value if decision and decision.decision else judged.verdict.outcome.name
     return f"{word} {judged.scenario.name} {judged.run_id}"
-
-
-def _headline(verdict: Verdict) -> str:
-    """The suspects that made the outcome, the surest first: what to look at, before anything is read."""
-    names = [one.component for one in verdict.suspects if one.outcome is verdict.outcome]
-    if not names:
-        return ""
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _on_purpose(verdict: Verdict) -> str:

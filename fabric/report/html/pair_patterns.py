@@ -52,6 +52,8 @@ def patterns(
     shares: Mapping[Pair, tuple[float | None, Outcome]], low: AbstractSet[Pair], known: Sequence[Explained]
 ) -> tuple[str, ...]:
     """
+    Of pairs that are each there once, in one order.
+
     First the pairs of a suspect, each suspect one line. Of the rest rows: a host that is low with all of at least two
     partners; then the pairs that no such host explains.
     """

@@ -69,13 +69,14 @@ def _names(run: ShownRun) -> dict[str, str]:
 
 def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
     values: dict[Pair, list[Row]] = {}
+    place = {host: number for number, host in enumerate(run.judged.scenario.hosts)}
     for row in rows:
-        a, b = row.probe.hosts
-        values.setdefault((a, b), []).append(row)
+        a, b = sorted(row.probe.hosts, key=lambda host: place.get(host, len(place)))
+        values.setdefault((a, b), []).append(row)  # whoever sends: a pair is one pair
     known = [row.verdict.value_gbps for row in rows if row.verdict.value_gbps is not None]
     normal = median(known) if known else None
     taking_part = {host for pair in values for host in pair}
-    hosts = tuple(host for host in run.judged.scenario.hosts if host in taking_part)
+    hosts = tuple(host for host in place if host in taking_part)
     shares = {pair: _folded(members, normal) for pair, members in values.items()}
     low = {pair: found for pair, members in values.items() if (found := _low(members, normal))}
     causes = explained(low, run.judged.verdict.suspects, run.inventory.topology)

@@ -61,14 +61,15 @@ def peer_label(row: Row) -> Label:
 def evidence(suspect: Suspect, run: ShownRun, measured: Elsewhere) -> Markup | None:
     """One line for each bad probe, the worst first; None where nothing was measured."""
     rows = [row for probe in suspect.probes if (row := run.row_of.get(probe)) is not None]
-    known = [row for row in rows if row.verdict.value_gbps is not None][:MOST_ROWS]
-    if not known:
+    every = [row for row in rows if row.verdict.value_gbps is not None]
+    if not every:
         return None
-    labels = dict.fromkeys(peer_label(row) for row in known)
+    labels = dict.fromkeys(peer_label(row) for row in every)
     others = {host for one in run.judged.verdict.suspects for host in one.hosts}
     peers = {
         label: found for label in labels if (found := _peers(measured.get(label, ()), suspect, others)) is not None
     }
+    known = sorted(every, key=lambda row: _of_usual(row, peers))[:MOST_ROWS]
     highest = max(_highest(row, peers) for row in known) * 1.05
     scale = Scale(0.0, highest, _LEFT, _WIDTH - 40)
     bottom = _TOP + _ROW * len(known)
@@ -120,6 +121,13 @@ def _legend(*, with_peers: bool) -> list[Markup]:
         line(_LEFT + 350, 2, _LEFT + 350, 16, "limit"),
         text(_LEFT + 357, 13, "at least required", cls="tick"),
     ]
+
+
+def _of_usual(row: Row, peers: Mapping[Label, Peers]) -> float:
+    """What it has of the median of its peers, else of its limit; with neither it comes last."""
+    other = peers.get(peer_label(row))
+    reference = other.middle if other else row.verdict.limit_gbps
+    return (row.verdict.value_gbps or 0.0) / reference if reference else float("inf")
 
 
 def _highest(row: Row, peers: Mapping[Label, Peers]) -> float:

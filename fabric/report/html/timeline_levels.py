@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
+from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Where
 from fabric.report.html.follow_up_rounds import TargetedRounds
@@ -29,13 +30,17 @@ class Level(NamedTuple):
     line: int = 0
 
 
+_FLOWS = "link_burn"
+"""Its flows are all alike, also those that begin and end on one host: each is measured by all the others."""
+
 _Key = tuple[str, str, tuple[str, ...], Where]
 _PeerKey = tuple[str, str, Where]
 
 
 def levels(run: ShownRun) -> list[Level]:
     """
-    Every probe that ran; share None where nothing was measured.
+    Every probe that ran; share None where nothing was measured. A step that went well and has no number by its nature
+    (routes that were read) is none.
 
     The reference of a probe that one host makes alone is the median of the hosts, with at least three of them. Else,
     and of those of several hosts, it is the median of the same probe with the same matrix values in phases without a
@@ -49,10 +54,11 @@ def levels(run: ShownRun) -> list[Level]:
     ran: list[tuple[Row, ProbeResult, _PeerKey, float | None]] = []
     for row in run.rows:
         probe, _, result = row
-        if result is None or result.attempt == 0:
+        if result is None or result.attempt == 0 or result.outcome is Outcome.PASS:
             continue
         value = _value(result)
-        peer = (probe.kind, row.series if len(probe.hosts) == 1 else "", wheres.get(probe.phase, ()))
+        alone = len(probe.hosts) == 1 and probe.kind != _FLOWS
+        peer = (probe.kind, row.series if alone else "", wheres.get(probe.phase, ()))
         ran.append((row, result, peer, value))
         if value is not None and probe.phase not in faulty:
             known.peers.setdefault(peer, []).append((probe.hosts, value))
