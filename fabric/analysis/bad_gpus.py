@@ -4,9 +4,13 @@ GPUs that are bad although the tool's words alone do not say so: one that is not
 The words of one probe may mean the driver, the tool or us. What the other GPUs of the same host do with the very same
 command tells: where they work, it is the part. So an ERROR becomes a FAIL, with that evidence, where
 
-- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured, and another host of the
-  platform has all of them (a single host cannot be compared: then, too, it is a missing part, as of an RNIC);
+- a tool finds fewer GPUs than the inventory has, other GPUs of this host were measured, in this phase (or the tool
+  counts them there), and another host of the platform has all of them (a single host cannot be compared: then, too, it
+  is a missing part, as of an RNIC);
 - NCCL gives up on every group of GPUs with one certain GPU in it, and every group without it is measured.
+
+A GPU that vanished in some phase of a run says nothing of the phases before it: a driver that ended in between takes
+all GPUs with it, and what was slow before that accuses what it always does.
 
 All else stays an ERROR: no GPU works (the driver), all hosts lack the same (the inventory), words that speak of memory
 or of a GPU in use (``nccl_failures.of_one_gpu``). Which GPU is missing is not told: CUDA numbers those that are left
@@ -71,8 +75,16 @@ def _missing(
             lacking.setdefault(probe.hosts[0], []).append(probe)
     if not lacking:
         return
-    working = {probe.hosts[0] for probe in own if _measured(probe, verdicts)}
-    for host, members in lacking.items():
+    here = {(probe.phase, probe.hosts[0]) for probe in own if _measured(probe, verdicts)}
+    working = {host for _, host in here}
+    here |= {
+        (probe.phase, host)
+        for host, members in lacking.items()
+        for probe in members
+        if _counts_others(verdicts[probe.probe_id].reason)
+    }
+    for host, lost in lacking.items():
+        members = [probe for probe in lost if (probe.phase, host) in here]
         platform = topology.hosts[host].platform
         alike = {probe.hosts[0] for probe in own if topology.hosts[probe.hosts[0]].platform.name == platform.name}
         whole = sorted((alike & working) - lacking.keys())
@@ -83,7 +95,9 @@ def _missing(
         named = NamedPart(f"{host}/{GPUS}", "absent")
         for probe in members:
             yield _failed(verdicts[probe.probe_id], because, named)
-        for probe in _slow_at_times([probe for probe in probes if probe.hosts == (host,)], verdicts):
+        phases = {probe.phase for probe in members}
+        beside_it = [probe for probe in probes if probe.hosts == (host,) and probe.phase in phases]
+        for probe in _slow_at_times(beside_it, verdicts):
             yield replace(verdicts[probe.probe_id], named=named)
 
 
@@ -102,15 +116,17 @@ def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts)
         verdict = verdicts[probe.probe_id]
         if probe.kind == all_to_all.KIND and verdict.ran and of_one_gpu(verdict.reason):
             bad.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
-    good: dict[tuple[str, str], list[Probe]] = {}
+    every: dict[tuple[str, str], list[Probe]] = {}
     for probe in own if bad else ():
-        if probe.kind == all_to_all.KIND and _measured(probe, verdicts):
-            good.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
+        if probe.kind == all_to_all.KIND and (probe.phase, probe.hosts[0]) in bad:
+            every.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
     for place, members in bad.items():
         groups = {_gpus(probe) for probe in members}
-        well = {_gpus(probe) for probe in good.get(place, ())}
+        well = {_gpus(probe) for probe in every[place] if _measured(probe, verdicts)}
         guilty = frozenset.intersection(*groups) - frozenset().union(*well)
         if len(guilty) != 1 or len(groups) < _LEAST_GROUPS or not well:
+            continue
+        if any(not _measured(probe, verdicts) and guilty.isdisjoint(_gpus(probe)) for probe in every[place]):
             continue
         text = f"so with each of {len(groups)} groups of GPUs that gpu{min(guilty)} is in, {len(well)} without it work"
         for probe in members:
@@ -120,6 +136,11 @@ def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts)
 def _says_missing(reason: str) -> bool:
     few = too_few_gpus(reason)
     return no_such_gpu(reason) is not None or (few is not None and 0 < few[1] < few[0])
+
+
+def _counts_others(reason: str) -> bool:
+    few = too_few_gpus(reason)
+    return few is not None and few[1] > 0
 
 
 def _measured(probe: Probe, verdicts: _Verdicts) -> bool:

@@ -10,21 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from statistics import median_high
+from statistics import median, median_high
 
 from fabric.analysis.evidence import evidence_lines
 from fabric.analysis.host_level import LEAST_NUMBERS
 from fabric.analysis.peer_share import Classes
-from fabric.analysis.peers import peers_of
+from fabric.analysis.peers import LEAST_PEERS
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.verdict import ProbeVerdict, Suspect
 
-LEAST_LACK = 0.01
-"""Share that a host must lack as a whole (a choice: healthy hosts differ by half a percent)."""
+LEAST_LACK = 0.015
+"""Share that a host must lack as a whole (a choice: three times the half percent by which healthy hosts differ)."""
 
 NEAR = 0.02
 """Share by which a number may lie below its host's level and still be as low as the host (two thirds of the floor)."""
+
+WORSE = 0.06
+"""Share by which the numbers of the part lie below it (a choice: six times the noise of one sample; else two numbers of
+a healthy host that miss a near limit by chance would look like a host and its part)."""
 
 _MOST_PROBES = 20
 
@@ -41,7 +45,7 @@ def low_hosts(classes: Classes, bad: AbstractSet[str]) -> list[tuple[Suspect, fr
             continue
         near = [one for one in numbers if one[2] >= level * (1 - NEAR)]
         missed = [(probe, verdict) for probe, verdict, _ in near if probe.probe_id in bad]
-        worse = [one for one in numbers if one[2] < level * (1 - NEAR) and one[0].probe_id in bad]
+        worse = [one for one in numbers if one[2] < level * (1 - WORSE) and one[0].probe_id in bad]
         if missed and worse:
             explains = frozenset(probe.probe_id for probe, _ in missed)
             found.append((_suspect(host, level, near, missed), explains))
@@ -49,21 +53,31 @@ def low_hosts(classes: Classes, bad: AbstractSet[str]) -> list[tuple[Suspect, fr
 
 
 def _shares(classes: Classes, bad: AbstractSet[str]) -> dict[str, list[_Share]]:
-    """The numbers of every host that has two bad ones or more, each with its share of what is normal for its class."""
-    count: dict[str, int] = {}
-    for members in classes.values():
-        for probe, _ in members:
-            if probe.probe_id in bad:
-                count[probe.hosts[0]] = count.get(probe.hosts[0], 0) + 1
-    hosts = {host for host, number in count.items() if number > 1}
+    """The numbers of every host that may be one, each with its share of what is normal for its class."""
+    hosts = _candidates(classes, bad)
     found: dict[str, list[_Share]] = {}
     for members in classes.values() if hosts else ():
-        normal = peers_of([verdict.value_gbps or 0.0 for _, verdict in members])
-        for probe, verdict in members if normal is not None else ():
-            if probe.hosts[0] in hosts and normal is not None:
-                share = (verdict.value_gbps or 0.0) / normal.median_gbps
-                found.setdefault(probe.hosts[0], []).append((probe, verdict, share))
+        _add(found, members, [pair for pair in members if pair[0].hosts[0] in hosts])
     return found
+
+
+def _candidates(classes: Classes, bad: AbstractSet[str]) -> set[str]:
+    """Hosts of which one bad number is so much worse than another as the two troubles are; seldom is there any."""
+    found: dict[str, list[_Share]] = {}
+    for members in classes.values():
+        _add(found, members, [pair for pair in members if pair[0].probe_id in bad])
+    apart = (1 - WORSE) / (1 - NEAR)
+    worst_and_best = {host: (min(s for _, _, s in own), max(s for _, _, s in own)) for host, own in found.items()}
+    return {host for host, (worst, best) in worst_and_best.items() if worst < apart * best}
+
+
+def _add(found: dict[str, list[_Share]], members: Sequence[_Judged], some: Sequence[_Judged]) -> None:
+    """By host *some* members of a class, where it has enough to say what is normal."""
+    normal = (
+        median(verdict.value_gbps or 0.0 for _, verdict in members) if some and len(members) >= LEAST_PEERS else 0.0
+    )
+    for probe, verdict in some if normal > 0.0 else ():
+        found.setdefault(probe.hosts[0], []).append((probe, verdict, (verdict.value_gbps or 0.0) / normal))
 
 
 def _suspect(host: str, level: float, near: Sequence[_Share], missed: Sequence[_Judged]) -> Suspect:

@@ -53,6 +53,10 @@ class Remembers(Protocol):
         """A phase is over: told once of each, in order, also of those from before an interruption."""
         ...
 
+    def back(self, host: str) -> None:
+        """A host was repaired and let in again before the next phase that is told: what was known of it is old."""
+        ...
+
 
 class Announced:
     """Tells an observer which parts are measured again because they dipped, of each phase once."""

@@ -55,6 +55,7 @@ def run_plan(
     learned = LearnedDeadlines()
     clock = RoundClock(plan, so_far, directory=directory, clock=executor.now)
     results: list[ProbeResult] = []
+    told: dict[str, float] = {}
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
         for number, phase_plan in enumerate(plan.phases):
             phase = phase_plan.phase
@@ -63,13 +64,14 @@ def run_plan(
                 continue
             if _is_over(phase_plan, past, so_far):
                 results.extend(past.results.values())
-                learned.learn(phase_plan, past.results.values())
-                _remember(follow_ups, phase_plan, tuple(past.results.values()), past.added)
+                _tell_who_is_back(follow_ups, left_out.readmitted, told, so_far.phases_began.get(phase.name, 0.0))
+                _remember(learned, follow_ups, phase_plan, tuple(past.results.values()), past.added)
                 if phase.name in needed:
                     done = tuple(past.results.values())
                     failed[phase.name] = left_out.still_failed(gate(phase_plan, done), done)
                 continue
             left_out.let_in(health, failed.values())
+            _tell_who_is_back(follow_ups, left_out.readmitted, told, executor.now())
             excluded = {
                 host: f"did not pass {need}: {why}"
                 for need in phase.needs
@@ -94,11 +96,8 @@ def run_plan(
             if interruption.times:  # it is not over: a run that goes on begins here
                 directory.flush()
                 raise KeyboardInterrupt
-            learned.learn(phase_plan, phase_results)
             left_out.judge(phase_plan, phase_results)
-            _remember(
-                follow_ups, phase_plan, phase_results, [one for one in directory.added if one.phase == phase.name]
-            )
+            _remember(learned, follow_ups, phase_plan, phase_results, _added_in(directory, phase.name))
             directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
             directory.flush()
             results.extend(phase_results)
@@ -116,12 +115,33 @@ def _note_begin(
 
 
 def _remember(
-    follow_ups: Sequence[FollowUp], phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
+    learned: LearnedDeadlines,
+    follow_ups: Sequence[FollowUp],
+    phase_plan: PhasePlan,
+    results: Sequence[ProbeResult],
+    added: Sequence[Probe],
 ) -> None:
     """A phase is over: what remembers earlier rounds is told."""
+    learned.learn(phase_plan, results)
     for one in follow_ups:
         if isinstance(one, Remembers):
             one.ended(phase_plan, results, added)
+
+
+def _added_in(directory: RunDirectory, phase: str) -> list[Probe]:
+    return [probe for probe in directory.added if probe.phase == phase]
+
+
+def _tell_who_is_back(
+    follow_ups: Sequence[FollowUp], readmitted: Mapping[str, float], told: dict[str, float], now_s: float
+) -> None:
+    """Each readmission once, before the first phase that began after it; *told*: those that were (by host)."""
+    for host, at_s in readmitted.items():
+        if at_s <= now_s and told.get(host) != at_s:
+            told[host] = at_s
+            for one in follow_ups:
+                if isinstance(one, Remembers):
+                    one.back(host)
 
 
 def _is_over(phase_plan: PhasePlan, past: PhasePast, so_far: SoFar) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -22,10 +23,12 @@ OUT_OF_MEMORY = "gpu002: Test CUDA failure common.cu:1030 'out of memory'"
 Says = Callable[[Probe], str | float | None]
 
 
-def judged(says: Says, hosts: int = 3) -> tuple[list[Probe], dict[str, ProbeVerdict], Topology]:
+def judged(
+    says: Says, hosts: int = 3, phases: tuple[Phase, ...] = (INTRA,)
+) -> tuple[list[Probe], dict[str, ProbeVerdict], Topology]:
     """What each probe *says*: an ERROR in words, a number below its limit, or None where all is well."""
     rack = rack_topology(hosts)
-    probes = expand_phase(INTRA, rack, tuple(rack.hosts))
+    probes = [probe for phase in phases for probe in expand_phase(phase, rack, tuple(rack.hosts))]
     verdicts = {}
     for probe in probes:
         said = says(probe)
@@ -156,3 +159,68 @@ def test_a_probe_that_was_not_run_stays_an_error() -> None:
     one = next(probe.probe_id for probe in probes if probe.params.get("endpoint") == "gpu7")
     verdicts[one] = ProbeVerdict(one, Outcome.ERROR, "not run: No such device ID (7) exists", ran=False)
     assert with_bad_gpus(probes, verdicts, rack) == verdicts
+
+
+ROUNDS = tuple(replace(INTRA, name=f"soak-r{number}") for number in (1, 2))
+
+
+def in_second(says: Says) -> Says:
+    """Only in the second round."""
+    return lambda probe: says(probe) if probe.phase == "soak-r2" else None
+
+
+def outcomes(says: Says, phases: tuple[Phase, ...] = ROUNDS) -> set[Outcome]:
+    """Of all that ended badly."""
+    _, verdicts, _ = judged(says, phases=phases)
+    return {one.outcome for one in verdicts.values()} - {Outcome.PASS}
+
+
+def test_a_gpu_that_vanishes_in_a_later_round_is_a_missing_part() -> None:
+    assert outcomes(in_second(lacks("gpu002"))) == {Outcome.FAIL}
+
+
+def test_a_driver_that_ends_in_a_later_round_is_no_missing_part() -> None:
+    """All GPUs are gone, and what they did a round before says nothing."""
+
+    def says(probe: Probe) -> str | None:
+        if probe.hosts != ("gpu002",) or not gpus_of(probe):
+            return None
+        number = min(gpus_of(probe))
+        return f"gpu002: ib_write_bw on mlx5_0: No such device ID ({number}) exists in system"
+
+    assert outcomes(in_second(says)) == {Outcome.ERROR}
+
+
+def test_a_tool_that_counts_the_other_gpus_is_enough_in_a_round() -> None:
+    """A soak may run one group of all GPUs and nothing else on them."""
+    soak = replace(INTRA, name="soak-r2", probes=(AllToAllSpec(halves=False),))
+    phases = (INTRA, soak)
+    _, verdicts, _ = judged(in_second(lacks("gpu002")), phases=phases)
+    assert [one.outcome for one in verdicts.values() if one.outcome is not Outcome.PASS] == [Outcome.FAIL]
+    assert [one.named.component for one in verdicts.values() if one.named] == ["gpu002/gpus"]
+
+
+def test_a_path_that_was_slow_before_the_gpu_was_gone_is_not_the_gpu() -> None:
+    def says(probe: Probe) -> str | float | None:
+        slow = probe.kind == "loopback" and _second(probe) and probe.params["endpoint"] == "gpu5"
+        first = 250.0 if slow and probe.params["rnic"] == "mlx5_5" and probe.phase == "soak-r1" else None
+        return in_second(lacks("gpu002"))(probe) or first
+
+    _, verdicts, _ = judged(says, phases=ROUNDS)
+    slow = [one for one in verdicts.values() if one.value_gbps == 250.0]
+    assert len(slow) == 1
+    assert slow[0].named is None
+
+
+def test_a_group_without_the_gpu_that_was_not_measured_leaves_it_open() -> None:
+    """Its words are others, but it fails as well: it may be the driver."""
+
+    def says(probe: Probe) -> str | None:
+        if probe.kind != "all_to_all" or not _second(probe):
+            return None
+        if 5 in gpus_of(probe):
+            return UNHANDLED
+        return OUT_OF_MEMORY if gpus_of(probe) == frozenset(range(4)) else None
+
+    _, verdicts, _ = judged(says)
+    assert {one.outcome for one in verdicts.values()} == {Outcome.PASS, Outcome.ERROR}

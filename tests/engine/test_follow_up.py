@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.follow_up import Announced, FollowUp, Limits
+from fabric.engine.readmit_files import FOLDER
 from fabric.engine.run import run_plan
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
@@ -20,7 +21,7 @@ from fabric.probes.kinds import expand_phase
 from fabric.store.events import read_events
 from fabric.store.results import from_events, replanned
 from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import so_far
+from fabric.store.so_far import SoFar, so_far
 from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import Watcher, good
@@ -167,6 +168,10 @@ class Learns(Wants):
         """The phase, how many results, and what was added."""
         self.told.append((phase_plan.phase.name, len(results), [probe.probe_id for probe in added]))
 
+    def back(self, host: str) -> None:
+        """A host, in the place of a phase."""
+        self.told.append((host, 0, []))
+
 
 def test_who_remembers_is_told_of_every_phase_that_is_over(tmp_path: Path) -> None:
     learns = Learns("more", once("x"))
@@ -193,6 +198,49 @@ def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: P
         so_far=past,
     )
     assert later.told == first.told
+
+
+class Asks(Watcher):
+    """Somebody readmits a host while phase a runs."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def phase_started(self, plan: PhasePlan) -> None:
+        """Asked in phase a, answered before phase b."""
+        super().phase_started(plan)
+        if plan.phase.name == "a":
+            (self._directory / FOLDER).mkdir()
+            (self._directory / FOLDER / "gpu001").touch()
+
+
+def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_after_a_kill(tmp_path: Path) -> None:
+    """In the order in which it was: what a phase before it told is old, what one after it told is not."""
+    topology = rack_topology(2)
+    made = [Phase(name, (LoopbackSpec(),)) for name in "zabc"]
+    plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
+    directory = RunDirectory.create(tmp_path, "t", {})
+
+    def told(past: SoFar | None, where: RunDirectory, watcher: Watcher) -> list[str]:
+        learns = Learns("more", lambda _results, _added: ())
+        run_plan(
+            plan,
+            topology=topology,
+            executor=ScriptedExecutor(good),
+            directory=where,
+            observer=watcher,
+            gate=lambda _plan, _results: {},
+            follow_ups=(learns,),
+            so_far=past or SoFar(out={"gpu001": "did not answer"}),
+        )
+        return [name for name, *_ in learns.told]
+
+    assert told(None, directory, Asks(directory.path)) == ["z", "a", "gpu001", "b", "c"]
+    events = list(read_events(directory.path / "events.jsonl"))
+    ended = [number for number, event in enumerate(events) if event["event"] == "phase_ended"]
+    killed = so_far(events[: ended[2] + 1])
+    assert told(killed, RunDirectory.create(tmp_path / "later", "t", {}), Watcher()) == ["z", "a", "gpu001", "b", "c"]
 
 
 def test_parts_that_are_measured_again_are_told_once() -> None:

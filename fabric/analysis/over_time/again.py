@@ -8,16 +8,20 @@ the ones that are chosen. What was measured afterwards is free of that choice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fabric.analysis.over_time import shapes
-from fabric.analysis.over_time.dips_in_round import MOST_DIPS
+from fabric.analysis.over_time.dips_in_round import are_too_many
+from fabric.analysis.over_time.dips_tests import partner_of
 from fabric.analysis.over_time.gather import Finding
 from fabric.analysis.over_time.rates import Rates
-from fabric.analysis.over_time.tracks import Point, Track, Tracks
+from fabric.analysis.over_time.tracks import LEAST_ROUNDS, Point, Track, Tracks, tracks
 from fabric.model.follow_up import AGAIN
-from fabric.model.probe import Probe
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Phase
+from fabric.model.topology import Topology
+from fabric.probes import pairwise
 
 OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
 """The kinds of findings that are told and accuse nobody."""
@@ -25,6 +29,43 @@ OPEN, CLEARED, TOO_MANY = "dips_open", "dips_cleared", "dips_too_many"
 WAYS = 2
 """In so many ways a part is found: with enough dips before its tests are spent, or with fewer when they are. Either may
 err, so the chance of an error is divided by it."""
+
+
+LEAST_TO_CLEAR = 60
+"""With fewer tests, none of which dipped, a part stays open (a choice: with so many it is known with 95 % that it dips
+in fewer than 1 of 20)."""
+
+DOUBT = 0.05
+"""A partner with which all of a part's dips were is well when others' tests with it would all be so by chance only so
+seldom (a choice)."""
+
+_Ends = Mapping[str, tuple[str, str]]
+"""By probe id because of whom a further test was run, and its partner."""
+
+
+def with_further(
+    found: Tracks,
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    phases: Sequence[Phase],
+    topology: Topology,
+) -> tuple[Tracks, Tracks]:
+    """
+    What was *found* of planned probes, and the tracks of further tests.
+
+    A further test tells without a course: with those of phases that ran too seldom for one come their planned probes.
+    """
+    followed = {probe.phase for probe in probes if AGAIN in probe.params}
+    if not followed:
+        return found, Tracks({}, {})
+    repeated = {(phase.written, phase.where) for phase in phases if phase.name in followed}
+    own = [phase for phase in phases if (phase.written, phase.where) in repeated]
+    further = tracks(probes, results, own, topology, again=True, least_rounds=1)
+    rounds = Counter((phase.written, phase.where) for phase in own)
+    if min(rounds.values(), default=LEAST_ROUNDS) >= LEAST_ROUNDS:
+        return found, further
+    few = tracks(probes, results, own, topology, least_rounds=1)
+    return Tracks({**few.rnics, **found.rnics}, {**few.hosts, **found.hosts}), further
 
 
 def dipped_again(
@@ -41,7 +82,7 @@ def dipped_again(
     *alpha*: the chance that of all healthy parts that were measured again any is found. Tests with a partner that is
     named do not count.
     """
-    whose = {probe.probe_id: (str(probe.params[AGAIN]), _partner(probe)) for probe in probes if AGAIN in probe.params}
+    whose = {probe.probe_id: (str(probe.params[AGAIN]), partner_of(probe)) for probe in probes if AGAIN in probe.params}
     if not whose:
         return []
     known = set(named)
@@ -53,19 +94,49 @@ def dipped_again(
         own = [one for one in level.points if whose[one.probe_id][0] == part]
         own = [one for one in own if not _is_known(whose[one.probe_id][1], known)]
         planned = found.rnics.get(part, Track(part))
-        first = _first(planned, explained)
+        first = _first(planned, explained, asked_with=_dips_of_others(level, whose))
         if own and first and not _is_known(part, known):
             chance = alpha / (WAYS * len(parts))
-            listed.append(_said(first, own, level, rates.of_others(planned), chance))
+            said = _said(first, own, level, rates.of_others(planned), chance)
+            other = _doubtful(part, own, further, whose) if said.kind == "dips" else ""
+            listed.append(said if not other else _either(said, first, other))
     return sorted(listed, key=lambda one: (-one.weight, one.component))
 
 
-def _first(planned: Track, explained: AbstractSet[str]) -> str:
+def _dips_of_others(level: Track, whose: _Ends) -> bool:
+    """Whether a test dipped in which it was the partner."""
+    return any(whose[one.probe_id][1] == level.component and _is_low(one, level) for one in level.points)
+
+
+def _doubtful(part: str, own: Sequence[Point], further: Tracks, whose: _Ends) -> str:
+    """A partner with which all its dips were, and of which others' tests do not show that it is well; else empty."""
+    low = [one for one in own if _is_low(one, further.rnics[part])]
+    others = {whose[one.probe_id][1] for one in low}
+    if len(others) != 1:
+        return ""
+    (other,) = others
+    level = further.rnics[other]
+    together = sum(whose[one.probe_id][1] == other for one in own)
+    apart = [one for one in level.points if part not in whose[one.probe_id]]
+    if any(_is_low(one, level) for one in apart):
+        return other
+    return other if (1.0 - len(low) / together) ** len(apart) > DOUBT else ""
+
+
+def _either(said: Finding, first: str, other: str) -> Finding:
+    """A note instead: one of two."""
+    text = f"{first}, and in {len(said.probes)} more, all of them with {other}: it may be either; more rounds do"
+    return Finding(said.component, OPEN, text, 1.0, said.weight, said.probes)
+
+
+def _first(planned: Track, explained: AbstractSet[str], *, asked_with: bool) -> str:
     """Why it was measured again; empty where it dipped only with a part that is named."""
     dips = [one for one in planned.points if _is_low(one, planned)]
     own = sum(one.probe_id not in explained for one in dips)
     if dips and not own:
         return ""
+    if not own and asked_with:
+        return "may be why another part's further tests with it dipped"
     if not own:
         return "may be why a collective of its host dipped"
     times = "once" if own == 1 else f"{own} times"
@@ -80,6 +151,9 @@ def _said(first: str, own: Sequence[Point], level: Track, rate: float, alpha: fl
     low = [one for one in own if _is_low(one, level)]
     lost = sum(1.0 - one.share for one in low)
     ids = tuple(one.probe_id for one in low)
+    if not low and len(own) < LEAST_TO_CLEAR:
+        text = f"{first}, not again in {len(own)} more: too few to clear it; more rounds do"
+        return Finding(part, OPEN, text, 1.0, 0.0, ())
     if not low:
         most = 1.0 - 0.05 ** (1.0 / len(own))  # none in n at this rate has a chance of 5 %
         text = f"{first}, not again in {len(own)} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
@@ -100,31 +174,24 @@ def _said(first: str, own: Sequence[Point], level: Track, rate: float, alpha: fl
 
 def too_many_at_once(found: Tracks, probes: Sequence[Probe], explained: AbstractSet[str]) -> list[Finding]:
     """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
-    low = {
-        point.probe_id
-        for track in found.rnics.values()
-        for point in track.points
-        if point.probe_id not in explained and _is_low(point, track)
-    }
-    if len(low) <= MOST_DIPS:
+    points = [(point, track) for track in found.rnics.values() for point in track.points if point.kind == pairwise.KIND]
+    low = {point.probe_id for point, track in points if point.probe_id not in explained and _is_low(point, track)}
+    if not are_too_many(len(low), 0):
         return []
+    all_of = {point.probe_id for point, _ in points}
+    compared = Counter(probe.phase for probe in probes if probe.probe_id in all_of)
     counted = Counter(probe.phase for probe in probes if probe.probe_id in low)
     followed = {probe.phase for probe in probes if AGAIN in probe.params}
     text = "pair tests dipped at once: no single part, so none was measured again"
     return [
         Finding(phase, TOO_MANY, f"{count} {text}", 1.0, 0.0, ())
         for phase, count in counted.items()
-        if count > MOST_DIPS and phase not in followed
+        if are_too_many(count, compared[phase]) and phase not in followed
     ]
 
 
 def _is_low(point: Point, track: Track) -> bool:
     return shapes.is_low(point.share, floor=track.floor, sigma=track.sigma)
-
-
-def _partner(probe: Probe) -> str:
-    ends = [f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}"]
-    return next(end for end in ends if end != probe.params[AGAIN])
 
 
 def _is_known(part: str, known: AbstractSet[str]) -> bool:

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fabric.analysis.over_time.dips_in_round import RoundDips, dips_in_round, low_among
+from fabric.analysis.over_time.dips_answers import answers_of, counted, doubtful_partners, unanswered_by
+from fabric.analysis.over_time.dips_in_round import RoundDips, dips_in_round
 from fabric.analysis.over_time.dips_tests import tests as tests_of
 from fabric.model.follow_up import AGAIN, Limits
 from fabric.model.probe import Probe, ProbeResult
@@ -46,6 +47,9 @@ MOST_PARTS = 64
 MOST_IN_ALL = 20_000
 """Tests in all rounds of a phase (a choice: what 2,048 hosts measure in less than one round)."""
 
+MOST_UNANSWERED = 2
+"""With so many tests of a part in a round that measured nothing it gets no more there (a choice)."""
+
 _Repeated = tuple[str, object]
 """A phase as it is written, and its combination of a matrix: what all its rounds have in common."""
 
@@ -66,6 +70,11 @@ class Standing:
         most = MOST_TESTS if self.again else min(MOST_TESTS, FIRST_TESTS * self.dips)
         return max(0, most - self.tests)
 
+    @property
+    def cleared(self) -> bool:
+        """All its tests were well: it may be a partner of others again."""
+        return not self.again and not self.wanted
+
 
 class DippedAgain:
     """Of phases that fill a time with rounds of pair tests; remembers what earlier rounds said."""
@@ -75,6 +84,7 @@ class DippedAgain:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._known: dict[_Repeated, dict[str, Standing]] = {}
+        self._spent: Counter[_Repeated] = Counter()
         self._seen: tuple[str, int, RoundDips] | None = None
 
     def limits(self, phase_plan: PhasePlan) -> Limits | None:
@@ -88,22 +98,37 @@ class DippedAgain:
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A round is over, in this session of the run or in one before it: the next rounds know of it."""
         if tests_a_round(phase_plan):
-            self._known[_repeated(phase_plan.phase)] = self._now(phase_plan, results, added)[0]
+            repeated = _repeated(phase_plan.phase)
+            self._known[repeated] = self._now(phase_plan, results, added)[0]
+            self._spent[repeated] += counted(added).total()
+
+    def back(self, host: str) -> None:
+        """A host was repaired and let in again: what its parts did before says nothing of them."""
+        for repeated, known in self._known.items():
+            self._known[repeated] = {part: one for part, one in known.items() if part.partition("/")[0] != host}
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
         standings, dips = self._now(phase_plan, results, added)
-        left = MOST_IN_ALL - sum(one.tests for one in standings.values())
+        done, most = counted(added), tests_a_round(phase_plan)
+        left = MOST_IN_ALL - self._spent[_repeated(phase_plan.phase)] - done.total()
+        unanswered, silent = unanswered_by(added, {result.probe_id: result for result in results})
         most_urgent = sorted(
-            (part for part, one in standings.items() if one.wanted), key=lambda p: _urgency(p, standings)
+            (
+                part
+                for part, one in standings.items()
+                if one.wanted and part in dips.able and unanswered[part] < MOST_UNANSWERED
+            ),
+            key=lambda p: _urgency(p, standings),
         )
-        done, most = _done(added), tests_a_round(phase_plan)
-        counts = {part: min(BATCH, standings[part].wanted, most - done[part]) for part in most_urgent[:MOST_PARTS]}
+        new = [part for part in most_urgent if part not in done][: max(0, MOST_PARTS - len(done))]
+        now = {*new, *done}
+        counts = {part: min(BATCH, standings[part].wanted, most - done[part]) for part in most_urgent if part in now}
         wanted = {part: count for part, count in counts.items() if count > 0}
         spec = _spec(phase_plan.phase)
         if not wanted or spec is None or left <= 0:
             return ()
-        well = dips.well - standings.keys()
+        well = dips.well - silent - {part for part, one in standings.items() if not one.cleared}
         made = tests_of(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
         return made[:left]
 
@@ -118,9 +143,12 @@ class DippedAgain:
         for part, count in dips.parts.items():
             old = standings.get(part, Standing())
             standings[part] = replace(old, dips=old.dips + count)
-        for part, (tests, again) in _tested(added, by_id, self._topology).items():
+        for part, (tests, again) in answers_of(added, by_id, self._topology).items():
             old = standings.get(part, Standing())
             standings[part] = replace(old, tests=old.tests + tests, again=old.again + again)
+        for part in doubtful_partners(added, by_id, self._topology):
+            old = standings.get(part, Standing())
+            standings[part] = replace(old, dips=old.dips + 1)
         return standings, dips
 
     def _dips(
@@ -177,19 +205,3 @@ def _urgency(part: str, standings: Mapping[str, Standing]) -> tuple[int, int, in
     """Who dipped again comes first, then who dipped most, then who was begun with."""
     one = standings[part]
     return -one.again, -one.dips, -one.tests, part
-
-
-def _done(added: Sequence[Probe]) -> Counter[str]:
-    """How many tests each part was given in this round."""
-    return Counter(str(probe.params[AGAIN]) for probe in added if AGAIN in probe.params)
-
-
-def _tested(added: Sequence[Probe], by_id: Mapping[str, ProbeResult], topology: Topology) -> dict[str, tuple[int, int]]:
-    """Of each part the tests of this round that were begun because of it, and in how many of them it dipped."""
-    own = [probe for probe in added if AGAIN in probe.params and probe.probe_id in by_id]
-    low, _ = low_among(own, by_id, topology)
-    found: dict[str, tuple[int, int]] = {}
-    for probe in own:
-        tests, again = found.get(str(probe.params[AGAIN]), (0, 0))
-        found[str(probe.params[AGAIN])] = tests + 1, again + (probe.probe_id in low)
-    return found

@@ -42,11 +42,14 @@ RECURRENT = 3
 class RoundDips:
     """
     *parts*: RNICs and in how many probes of the round they may have dipped. *well*: RNICs of which every probe was
-    good. *probes*: how many probes dipped without an explanation; where that is *too_many*, no part is accused.
+    good. *able*: RNICs with which a further test would measure something: they took part in pair tests of the round,
+    nothing of them or of a collective of their host failed, and they are not low most of the time. *probes*: how many
+    probes dipped without an explanation; where that is *too_many*, no part is accused.
     """
 
     parts: Mapping[str, int]
     well: frozenset[str]
+    able: frozenset[str]
     probes: int
     too_many: bool
 
@@ -77,12 +80,18 @@ def dips_in_round(
     left = [probe for probe in dipped if not _is_explained(probe, explaining)]
     left = _without_leaves(left, topology)
     rnics = [end for end in seen if "/" in end]
-    well = frozenset(end for end in rnics if not bad[end] and end not in explaining and end not in before)
-    if len(left) > MOST_DIPS or (len(left) >= 4 and len(left) > MOST_SHARE * compared):
-        return RoundDips({}, well, len(left), too_many=True)
-    return RoundDips(
-        _accused(left, rnics, before), well - {end for one in left for end in _ends(one)}, len(left), False
-    )
+    gone = explaining - (set(known_bad) - failed)
+    able = frozenset(end for end in rnics if end not in gone and end.partition("/")[0] not in failed)
+    well = frozenset(end for end in able if not bad[end] and end not in known_bad)
+    if are_too_many(len(left), compared):
+        return RoundDips({}, well, able, len(left), too_many=True)
+    accused = {part: count for part, count in _accused(left, rnics, before).items() if part in able}
+    return RoundDips(accused, well - {end for one in left for end in _ends(one)}, able, len(left), too_many=False)
+
+
+def are_too_many(dips: int, compared: int) -> bool:
+    """Whether so many probes that dip, of so many that were *compared*, are no single parts."""
+    return dips > MOST_DIPS or (dips >= 4 and dips > MOST_SHARE * compared)
 
 
 def _accused(left: Sequence[Probe], rnics: Sequence[str], before: Mapping[str, int]) -> dict[str, int]:

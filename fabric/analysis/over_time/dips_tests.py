@@ -29,22 +29,37 @@ def tests(
     """
     For each part (``gpu001/mlx5_3``) the *wanted* number of tests, after those *done* in this *phase*.
 
-    Partners are RNICs of the same rail and line rate that are *well*. Who sends changes from test to test. Beyond a
-    leaf tests wait for each other, so that there all parts together get what one part may have. None for a part that
-    has no such partner.
+    Partners are RNICs of the same rail and line rate that are *well*. Who sends changes from test to test. What would
+    take longer than the tests of one part is left for the next time: a partner has one test at once, so parts of one
+    leaf get so many times what one may have as there are partners; beyond a leaf tests wait for each other, so that
+    there all parts together get what one may have. None for a part that has no such partner.
     """
     hosts = {name.partition("/")[0] for name in (*wanted, *well)}
     planes = planes_of((name for name in topology.hosts if name in hosts), topology)
-    across_left = max(wanted.values(), default=0)
+    most = across_left = max(wanted.values(), default=0)
+    near_left: dict[tuple[int, float, str], int] = {}
     made: list[Probe] = []
     for place, (part, count) in enumerate(wanted.items()):
         for plane in planes:
             if _is_on(part, plane, topology):
-                near, partners = _partners(part, plane, well, topology)
-                count = count if near else min(count, across_left)
-                across_left -= 0 if near else count
+                leaf, partners = _partners(part, plane, well, topology)
+                if not partners:
+                    continue
+                if leaf is None:
+                    count = min(count, across_left)
+                    across_left -= count
+                else:
+                    key = (plane.rail, plane.line_rate_gbps, leaf)
+                    count = min(count, near_left.setdefault(key, most * len(partners)))
+                    near_left[key] -= count
                 made += _of_part(spec, phase, part, plane, partners, done.get(part, 0), count, place, topology)
     return made
+
+
+def partner_of(probe: Probe) -> str:
+    """The RNIC at the other end of a test that was begun because of one."""
+    ends = (f"{probe.hosts[0]}/{probe.params['rnic']}", f"{probe.hosts[-1]}/{probe.params['peer_rnic']}")
+    return next(end for end in ends if end != probe.params[AGAIN])
 
 
 def _of_part(
@@ -61,7 +76,7 @@ def _of_part(
     """Several parts of one plane begin with other partners, so that they seldom wait for the same."""
     host = part.partition("/")[0]
     once = replace(spec, name=f"{spec.name}-again", repeat=1)
-    for number in range(done, done + count) if partners else ():
+    for number in range(done, done + count):
         other = partners[(number + place * max(1, len(partners) // 2)) % len(partners)]
         reverse = (number + number // len(partners)) % 2 == 1
         test = PairTest(host, other, why=f"{part} dipped")
@@ -80,12 +95,17 @@ def _is_on(part: str, plane: Plane, topology: Topology) -> bool:
     return rnic.rail == plane.rail and rnic.line_rate_gbps == plane.line_rate_gbps
 
 
-def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology) -> tuple[bool, list[str]]:
-    """Whether they are under its own leaf, and the hosts."""
+def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology) -> tuple[str | None, list[str]]:
+    """Its own leaf if they are under it, and the hosts."""
     host = part.partition("/")[0]
-    of_rail = {one: rnic.device for one in plane.hosts for rnic in topology.hosts[one].platform.rnics
-               if rnic.rail == plane.rail}  # fmt: skip
+    of_rail = {
+        one: next(rnic.device for rnic in topology.hosts[one].platform.rnics if rnic.rail == plane.rail)
+        for one in plane.hosts
+    }
     good = [one for one in plane.hosts if one != host and f"{one}/{of_rail[one]}" in well]
-    leaf = next((frozenset(hosts) for hosts in plane.leaves.values() if host in hosts), frozenset[str]())
-    near = [one for one in good if one in leaf]
-    return (True, near) if len(near) >= LEAST_PARTNERS else (False, good)
+    for leaf, hosts in plane.leaves.items():
+        under = frozenset(hosts)
+        near = [one for one in good if one in under] if host in under else []
+        if len(near) >= LEAST_PARTNERS:
+            return leaf, near
+    return None, good

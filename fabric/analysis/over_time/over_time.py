@@ -13,7 +13,7 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from fabric.analysis.over_time import shapes
-from fabric.analysis.over_time.again import dipped_again, too_many_at_once
+from fabric.analysis.over_time.again import dipped_again, too_many_at_once, with_further
 from fabric.analysis.over_time.gather import Finding, gathered
 from fabric.analysis.over_time.place import placed
 from fabric.analysis.over_time.ports import down_together
@@ -50,20 +50,21 @@ def over_time(
     """
     found = tracks(probes, results, phases, topology)
     down = down_together(samples, topology)
-    if not found.rnics and not found.hosts:
+    whole, further = with_further(found, probes, results, phases, topology)
+    if not whole.rnics and not whole.hosts:
         return down
     together = shared_in_tracks(found, probes, topology)
-    found = without(found, (name for one in together for name in one.explains))
+    shared = [name for one in together for name in one.explains]
+    found, whole = without(found, shared), without(whole, shared)
     modules = _modules(samples)
     named = _named(found.rnics, modules, explained=set())
     guilty = {finding.component.partition("/")[0] for finding in named}
     through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
     named += _named(found.hosts, modules, explained=through)
-    further = tracks(probes, results, phases, topology, again=True)
     notes: list[Finding] = []
     for _ in range(_MOST_PASSES):  # who is named takes its partners' dips with it
-        wanted = {point.probe_id for one in named for point in (*_of(one, found), *_further(one, further))}
-        again = dipped_again(found, further, probes, [one.component for one in named], wanted, ALPHA)
+        wanted = {point.probe_id for one in named for point in (*_of(one, whole), *_further(one, further))}
+        again = dipped_again(whole, further, probes, [one.component for one in named], wanted, ALPHA)
         notes = [one for one in again if one.kind != "dips"]
         if len(notes) == len(again):
             break
@@ -75,12 +76,12 @@ def over_time(
             one,
             hosts=(one.component.partition("/")[0],),
             explains={
-                point.probe_id: by_id[point.probe_id].hosts for point in (*_of(one, found), *_further(one, further))
+                point.probe_id: by_id[point.probe_id].hosts for point in (*_of(one, whole), *_further(one, further))
             },
         )
         for one in named
     ]
-    each = placed(gathered(behind_uplinks(named, found, by_id, topology), found, topology), found, topology)
+    each = placed(gathered(behind_uplinks(named, whole, by_id, topology), whole, topology), whole, topology)
     many = too_many_at_once(found, probes, wanted)
     return [*down, *together, *each, *notes, *few, *many]
 

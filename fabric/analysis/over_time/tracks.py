@@ -71,17 +71,19 @@ def tracks(
     topology: Topology,
     *,
     again: bool = False,
+    least_rounds: int = LEAST_ROUNDS,
 ) -> Tracks:
     """
     From the phases that ran often enough and altered nothing.
 
     Of what was planned; with *again* of what was measured once more because a part had dipped, and of nothing else.
+    *least_rounds*: so often a phase must have run.
     """
     rounds = Counter((phase.written, phase.where) for phase in phases if not phase.changes)
     repeated = {
         phase.name: (phase.written, phase.where)
         for phase in phases
-        if rounds[phase.written, phase.where] >= LEAST_ROUNDS and not phase.changes
+        if rounds[phase.written, phase.where] >= least_rounds and not phase.changes
     }
     groups: dict[Hashable, list[tuple[Probe, ProbeResult, float | None]]] = {}
     for probe in probes:

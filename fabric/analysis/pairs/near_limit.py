@@ -25,7 +25,7 @@ def near_limit(
     fitted: Fitted, probe_ids: Sequence[str], verdicts: Mapping[str, ProbeVerdict]
 ) -> dict[str, ProbeVerdict]:
     """
-    By id the verdicts, INCONCLUSIVE now, of pairs measured once that missed their limit by less than five sigmas.
+    By id the verdicts, INCONCLUSIVE now, of pairs that missed their limit once, by less than five sigmas.
 
     *probe_ids* are those of the samples, in their order.
     """
@@ -38,10 +38,13 @@ def near_limit(
         if verdict.outcome is not Outcome.FAIL or limit is None or verdict.against or told[i]:
             continue
         value = float(samples.gbps[i])
-        if value * (1 + FAR * fitted.evidence.noise) < limit or np.count_nonzero(pairs == pairs[i]) > 1:
+        times = pairs == pairs[i]
+        if value * (1 + FAR * fitted.evidence.noise) < limit or np.count_nonzero(samples.gbps[times] < limit) > 1:
             continue
         if all(_reaches(fitted, int(end), i, limit) for end in (samples.a[i], samples.b[i])):
-            reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required, in one sample: "
+            count = int(np.count_nonzero(times))
+            which = "one sample" if count == 1 else f"one of {count} samples"
+            reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required, in {which}: "
             noise = f"{fitted.evidence.noise:.1%}"
             reason += f"within the noise of {noise}, and both ends reach it with others; measure this pair again"
             found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)

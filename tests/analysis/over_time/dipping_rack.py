@@ -42,6 +42,11 @@ def measured(probe: Probe, share: float | None, at_s: float = 0.0) -> ProbeResul
     return ProbeResult(probe.probe_id, 1, (value,), None, "", at_s, at_s + 10.0)
 
 
+def refused(probe: Probe) -> ProbeResult:
+    """It was not begun: a host of it is out."""
+    return ProbeResult(probe.probe_id, 0, (), Outcome.SKIPPED, "out", 0.0, 0.0)
+
+
 def soak(number: int, topology: Topology = RACK, *, round_s: float = ROUND_S, rounds: int = 4) -> PhasePlan:
     """One of the rounds of a phase that fills a time, with so many pair tests of each RNIC."""
     spec = PairwiseSpec(rounds=rounds, duration_s=10, first=(number - 1) * rounds)
@@ -60,25 +65,26 @@ class Rounds:
         self.probes: list[Probe] = []
         self.results: dict[str, ProbeResult] = {}
 
-    def run(self, plan: PhasePlan, follow_up: DippedAgain | None = None) -> list[Probe]:
-        """What was measured again after this round."""
+    def run(self, plan: PhasePlan, follow_up: DippedAgain | None = None, out: str = "") -> list[Probe]:
+        """What was measured again after this round; nothing is run with the host that is *out*."""
         asked = follow_up or self.follow_up
         planned = [slot.probe for slots in plan.schedule.components for slot in slots]
-        results, added = self._measure(planned), list[Probe]()
+        results, added = self._measure(planned, out), list[Probe]()
         limits = asked.limits(plan)
         for _ in range(limits.rounds if limits else 0):
             more = list(asked.more(plan, results, added))
             if not more:
                 break
             added += more
-            results += self._measure(more)
+            results += self._measure(more, out)
         asked.ended(plan, results, added)
         self.plans.append(plan)
         return added
 
-    def _measure(self, probes: Sequence[Probe]) -> list[ProbeResult]:
+    def _measure(self, probes: Sequence[Probe], out: str) -> list[ProbeResult]:
         self.probes += probes
-        made = [measured(one, self.share(one), 1000.0 * len(self.plans)) for one in probes]
+        at_s = 1000.0 * len(self.plans)
+        made = [refused(one) if out in one.hosts else measured(one, self.share(one), at_s) for one in probes]
         self.results.update((one.probe_id, one) for one in made)
         return made
 

@@ -120,3 +120,83 @@ def test_notes_are_lines_of_the_verdict_and_change_no_outcome() -> None:
     assert not verdict.suspects
     assert f"note: {BAD}: dipped once in 48 probes, not again in 120 more: no suspect" in "\n".join(verdict.reasons)
     assert with_over_time(PASSED, ran(again(12))).outcome is Outcome.FAIL
+
+
+def test_dips_that_were_all_with_one_partner_may_be_the_partner() -> None:
+    """It is well in what was planned for it, so it is asked again and again; then it is found by tests of its own."""
+    partner = "gpu012/mlx5_1"
+
+    def share(probe: Probe) -> float:
+        return 0.5 if AGAIN in probe.params and partner in ends(probe) else once(probe)
+
+    found = by_part(ran(share))
+    assert [one.component for one in found.values() if one.kind == "dips"] == [partner]
+    assert "another part's further tests" in found[partner].text
+
+
+SMALL = rack_topology(3, parts=2)
+PLANNED = [slot.probe for of_one in soak(2, SMALL, rounds=24).schedule.components for slot in of_one]
+FIRST = next(one for one in PLANNED if {"gpu001", "gpu002"} == set(one.hosts) and one.params["rail"] == 0)
+"""Two of three hosts dip once together: both have one partner only."""
+
+
+def of_three(share: Share) -> dict[str, str]:
+    """The kind of finding of each part."""
+    run = Rounds(lambda probe: 0.5 if probe.probe_id == FIRST.probe_id else share(probe), SMALL)
+    for number in range(1, ROUNDS + 1):
+        run.run(soak(number, SMALL, rounds=24))
+    found = over_time(run.probes, run.results, [one.phase for one in run.plans], SMALL, Samples(300.0, {}))
+    return {one.component: one.kind for one in found}
+
+
+def test_dips_with_one_partner_are_the_part_where_others_were_well_with_it() -> None:
+    def only_it(probe: Probe) -> float:
+        return 0.5 if probe.params.get(AGAIN) == "gpu001/mlx5_0" and probe.probe_id.endswith("0") else 1.0
+
+    assert of_three(only_it) == {"gpu001/mlx5_0": "dips"}
+
+
+def test_dips_with_one_partner_are_nobody_where_others_dip_with_it_too() -> None:
+    def third(probe: Probe) -> float:
+        return 0.5 if AGAIN in probe.params and probe.probe_id.endswith("0") else 1.0
+
+    found = of_three(third)
+    assert set(found.values()) == {OPEN}
+    assert found.keys() >= {"gpu001/mlx5_0", "gpu002/mlx5_0"}
+
+
+def test_a_burn_in_of_few_rounds_names_a_part_that_dips_again() -> None:
+    """Further tests need no course: with three rounds there is a suspect, and no FAIL that nobody is named for."""
+    found = by_part(ran(again(9), rounds=4))
+    assert [(one.component, one.kind) for one in found.values()] == [(BAD, "dips")]
+    assert with_over_time(PASSED, list(found.values())).outcome is Outcome.FAIL
+    assert {one.kind for one in ran(once, rounds=5)} == {CLEARED}
+
+
+def test_a_tenth_of_a_small_round_is_too_many_and_is_said() -> None:
+    """Of 64 pair tests 12 dip in one round: fewer than in a large fleet, and no single parts either."""
+
+    def share(probe: Probe) -> float:
+        return 0.5 if probe.phase == "soak-r2" and AGAIN not in probe.params and number_of(probe) < 12 else 1.0
+
+    def number_of(probe: Probe) -> int:
+        return order.index(probe.probe_id) if probe.probe_id in order else 99
+
+    slots = [slot for of_one in soak(2).schedule.components for slot in of_one]
+    order = [slot.probe.probe_id for slot in slots if slot.probe.probe_id.endswith((".t5", ".t7"))]
+    notes = [one for one in ran(share) if one.kind == TOO_MANY]
+    assert [(one.component, one.text.partition(" ")[0]) for one in notes] == [("soak-r2", "12")]
+
+
+def test_a_few_tests_clear_nobody() -> None:
+    """A run that ended after two rounds: 36 tests say little of a part that dips once in 50 probes."""
+    assert {one.kind for one in ran(once, rounds=2)} == {OPEN}
+    found = by_part(ran(once, rounds=2))
+    assert found[BAD].text == "dipped once in 8 probes, not again in 36 more: too few to clear it; more rounds do"
+
+
+def test_further_tests_of_a_phase_that_is_not_told_say_nothing() -> None:
+    run = Rounds(again(9))
+    run.run(soak(1))
+    run.run(soak(2))
+    assert over_time(run.probes, run.results, [], RACK, Samples(300.0, {})) == []

@@ -8,10 +8,11 @@ import pytest
 
 from fabric.analysis.over_time.dipped_again import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, DippedAgain, dips_lines
 from fabric.model.follow_up import AGAIN
-from fabric.model.probe import Probe
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings, PairwiseSpec
 from fabric.plan.plan import Plan
-from tests.analysis.over_time.dipping_rack import Rounds, ends, parts_of, soak, well
+from tests.analysis.over_time.dipping_rack import Rounds, ends, measured, parts_of, soak, well
 
 BAD = "gpu003/mlx5_1"
 A_ROUND = 36  # 3 % of four hours, in tests of 12 s
@@ -116,3 +117,103 @@ def test_a_run_that_goes_on_asks_for_what_it_would_have_asked_for() -> None:
 def test_the_plan_says_how_much_may_be_added() -> None:
     (line,) = dips_lines(Plan((soak(1), soak(2))))
     assert f"up to {A_ROUND} pair tests each, 7 min 12 s a round more at most" in line
+
+
+def test_a_part_of_a_host_that_is_out_is_not_asked_for() -> None:
+    """Its tests would be SKIPPED, hundreds of them, and tell nothing."""
+    rounds = Rounds(dips_once)
+    rounds.run(soak(1))
+    assert BAD not in parts_of(rounds.run(soak(2), out="gpu003"))
+    assert BAD in parts_of(rounds.run(soak(3)))
+
+
+def test_a_part_that_failed_since_is_not_asked_for() -> None:
+    def fails_later(probe: Probe) -> float | None:
+        return None if probe.phase == "soak-r2" and BAD in ends(probe) else dips_once(probe)
+
+    rounds = Rounds(fails_later)
+    assert BAD in parts_of(rounds.run(soak(1)))
+    assert BAD not in parts_of(rounds.run(soak(2)))
+
+
+def test_what_was_not_measured_is_no_test() -> None:
+    """Else a part that nobody could measure would be cleared by it."""
+    follow_up, plan = DippedAgain(Rounds(well).topology), soak(1)
+    planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+    results = [measured(probe, dips_once(probe)) for probe in planned]
+    first = list(follow_up.more(plan, results, ()))
+    errors = [ProbeResult(one.probe_id, 1, (), Outcome.ERROR, "no such file", 0.0, 1.0) for one in first]
+    assert follow_up.more(plan, [*results, *errors], first) == ()
+    follow_up.ended(plan, [*results, *errors], first)
+    next_round = [measured(slot.probe, 1.0) for slots in soak(2).schedule.components for slot in slots]
+    assert len(parts_of(list(follow_up.more(soak(2), next_round, ())))) == 2
+
+
+def test_a_partner_that_does_not_answer_is_not_asked_again() -> None:
+    follow_up, plan = DippedAgain(Rounds(well).topology), soak(1)
+    planned = [slot.probe for slots in plan.schedule.components for slot in slots]
+    results = [measured(probe, dips_once(probe)) for probe in planned]
+    first = list(follow_up.more(plan, results, ()))
+    lost = next(one for one in first if one.params[AGAIN] == BAD)
+    silent = next(end for end in ends(lost) if end != BAD)
+    answers = [
+        ProbeResult(one.probe_id, 1, (), Outcome.ERROR, "", 0.0, 1.0) if one is lost else measured(one, 1.0)
+        for one in first
+    ]
+    more = follow_up.more(plan, [*results, *answers], first)
+    assert BAD in parts_of(list(more))
+    assert not [one for one in more if silent in ends(one)]
+
+
+def test_what_is_known_of_a_repaired_host_is_forgotten() -> None:
+    """The part that dipped may have been replaced: it is not settled, and explains nobody's dips."""
+    rounds = Rounds(dips_again)
+    for number in range(1, 8):
+        rounds.run(soak(number))
+    rounds.follow_up.back("gpu003")
+    first = next(probe for probe in _planned(8) if BAD in ends(probe))
+    rounds.share = lambda probe: 0.5 if probe.probe_id == first.probe_id else 1.0
+    assert parts_of(rounds.run(soak(8))) >= set(ends(first))
+
+
+def _planned(number: int) -> list[Probe]:
+    return [slot.probe for slots in soak(number).schedule.components for slot in slots]
+
+
+def test_a_part_that_was_cleared_is_a_partner_again() -> None:
+    """In small fleets partners would run out."""
+    rounds = Rounds(dips_once)
+    for number in range(1, 6):
+        rounds.run(soak(number))
+    other = next(probe for probe in _planned(6) if "gpu010/mlx5_1" in ends(probe) and BAD not in ends(probe))
+    rounds.share = lambda probe: 0.5 if probe.probe_id == other.probe_id else 1.0
+    assert BAD in {end for probe in rounds.run(soak(6)) for end in ends(probe)}
+
+
+def test_no_more_than_so_many_parts_are_begun_after_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that is settled makes no room for another one."""
+    monkeypatch.setattr("fabric.analysis.over_time.dipped_again.MOST_PARTS", 1)
+    monkeypatch.setattr("fabric.analysis.over_time.dipped_again.FIRST_TESTS", 10)
+    assert len(parts_of(Rounds(dips_once).run(soak(1)))) == 1
+
+
+def test_all_tests_of_a_phase_have_a_bound_whatever_became_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fabric.analysis.over_time.dipped_again.MOST_IN_ALL", 50)
+
+    def fails_alone(probe: Probe) -> float | None:
+        return None if AGAIN in probe.params else dips_once(probe)
+
+    rounds = Rounds(fails_alone)
+    assert sum(len(rounds.run(soak(number))) for number in range(1, 9)) <= 50
+    rounds.follow_up.back("gpu003")
+    dipping = Rounds(dips_once)
+    assert sum(len(dipping.run(soak(number))) for number in range(1, 4)) == 50
+    dipping.follow_up.back("gpu003")
+    assert dipping.run(soak(4)) == []
+
+
+def test_a_partner_with_which_alone_a_part_dips_is_measured_itself() -> None:
+    partner = "gpu012/mlx5_1"
+    rounds = Rounds(lambda probe: 0.5 if AGAIN in probe.params and partner in ends(probe) else dips_once(probe))
+    added = [probe for number in (1, 2) for probe in rounds.run(soak(number))]
+    assert partner in parts_of(added)

@@ -78,3 +78,19 @@ def test_it_goes_on_where_it_was() -> None:
     well = EVERYBODY - {BAD}
     whole = asked_for(spec, "soak-r1", {BAD: 12}, done={}, well=well, topology=RACK)
     assert asked_for(spec, "soak-r1", {BAD: 5}, done={BAD: 7}, well=well, topology=RACK) == whole[7:]
+
+
+def test_a_part_without_a_partner_takes_no_time_from_others() -> None:
+    """Beyond the leaf there is time for the tests of one part: nobody else would ever be measured."""
+    lonely = "gpu001/mlx5_0"
+    asked = made({lonely: 9, BAD: 9}, frozenset(one for one in EVERYBODY if one.endswith("mlx5_1")), two_leaves(3))
+    assert len(asked) == 9
+    assert all(BAD in ends(probe) for probe in asked)
+
+
+def test_parts_of_one_leaf_wait_until_their_partners_have_time() -> None:
+    """Eight parts and three partners: in the time of ten tests each partner has ten."""
+    wanted = {f"gpu{number:03}/mlx5_1": 10 for number in range(1, 9)}
+    well = frozenset(f"gpu{number:03}/mlx5_1" for number in (9, 10, 11))
+    assert len(made(wanted, well)) == 30
+    assert len(made(wanted, EVERYBODY - wanted.keys())) == 80

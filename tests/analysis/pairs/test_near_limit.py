@@ -14,7 +14,9 @@ from fabric.model.verdict import ProbeVerdict
 LIMIT = 384.0
 
 
-def told(value: float, *, pair: tuple[int, int] = (0, 1), level: float = 388.0, times: int = 1) -> list[str]:
+def told(
+    value: float, *, pair: tuple[int, int] = (0, 1), level: float = 388.0, times: int = 1, then: float | None = None
+) -> list[str]:
     """Ids that become INCONCLUSIVE where one pair of eight hosts reaches *value*, and all others about *level*."""
     random = np.random.default_rng(1)
     a, b = np.triu_indices(8, 1)
@@ -22,6 +24,7 @@ def told(value: float, *, pair: tuple[int, int] = (0, 1), level: float = 388.0, 
     a, b = np.concatenate([a, a[again]]), np.concatenate([b, b[again]])
     gbps = level * (1 + 0.005 * random.normal(size=len(a)))
     gbps[(a == pair[0]) & (b == pair[1])] = value
+    gbps[28:] = value if then is None else then
     names = tuple(f"h{number}" for number in range(8))
     leaf, via = np.full(8, UNKNOWN), np.full(len(a), UNKNOWN)
     fitted = fit(PairSamples(names, a, b, gbps, (), leaf, (), via, rail="mlx5_0"))
@@ -41,6 +44,10 @@ def told(value: float, *, pair: tuple[int, int] = (0, 1), level: float = 388.0, 
 
 def test_a_single_sample_within_the_noise_is_to_be_measured_again() -> None:
     assert told(383.2) == ["p0"]
+
+
+def test_a_pair_that_missed_once_and_reached_it_later_is_near_its_limit() -> None:
+    assert told(383.2, times=3, then=389.0) == ["p0"]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from fabric.analysis.pairs.fitted import Fitted, fit
+from fabric.analysis.pairs.reference import Reference
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
 from fabric.analysis.pairs.usual_level import against_usual
 from tests.analysis.pairs.test_in_run import World, ran
@@ -36,6 +38,14 @@ def over_leaf0(a: int, b: int) -> float:
     return 0.03 if 0 in (a, b) else 0.0
 
 
+def one_host(*, share: float = 0.1) -> Fitted:
+    """The same rail with one host whose pairs lost a tenth."""
+    fitted = rail(good, seed=4)
+    samples = fitted.samples
+    through = (samples.a == 3) | (samples.b == 3)
+    return fit(replace(samples, gbps=np.where(through, samples.gbps * (1 - share), samples.gbps)), floor=FLOOR)
+
+
 def named(planes: list[Fitted]) -> list[list[str]]:
     return [[one.components.names[blamed.component] for blamed in one.decoded.blamed] for one in planes]
 
@@ -61,6 +71,22 @@ def test_two_rails_do_not_say_which_is_usual() -> None:
 def test_healthy_rails_stay_as_they_are() -> None:
     planes = [rail(good, seed=seed) for seed in range(8)]
     assert against_usual(planes, FLOOR) == planes
+
+
+def test_beside_a_few_lucky_pairs_good_hosts_are_not_slow() -> None:
+    """A rail whose level is taken too high: the others say what is normal, and nobody is named."""
+    others = [rail(good, seed=seed) for seed in range(3)]
+    bad = one_host()
+    high = replace(others[0], references=(Reference(392 * 1.01, 0.005),), decoded=bad.decoded)
+    (component,) = named([high])[0]
+    assert "h3" in component
+    assert named(against_usual([*others, high], FLOOR)) == [[], [], [], []]
+
+
+def test_who_is_bad_against_the_usual_level_stays_named_beside_lucky_pairs() -> None:
+    others = [rail(good, seed=seed) for seed in range(3)]
+    high = replace(one_host(), references=(Reference(392 * 1.01, 0.005),))
+    assert named(against_usual([*others, high], FLOOR))[-1] == named([high])[0] != []
 
 
 def test_in_a_run_such_a_leaf_is_named_by_its_other_rails() -> None:
