@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fabric.analysis.pairs.decode import certain_from
 from fabric.analysis.pairs.schedule import State, next_round
 from fabric.model.diagnosis import PairTest
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
 GOOD_GBPS = 392.0
-CERTAIN = 6.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ def localised(fabric: Fabric) -> Found:
         tests += len(pairs)
         state = state.with_results(fabric.samples(pairs))
     fitted = state.fitted()
-    certain = [one.component for one in fitted.decoded.blamed if one.margin >= CERTAIN]
+    least = fitted.evidence.least_loss
+    certain = [one.component for one in fitted.decoded.blamed if one.margin >= certain_from(one.loss, least)]
     return Found(frozenset(fitted.components.names[c] for c in certain), state.rounds, tests)
 
 

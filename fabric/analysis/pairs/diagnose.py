@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fabric.analysis.pairs.against_limit import PairsBelow, below_limit, pairs_below, said_once
-from fabric.analysis.pairs.decode import CERTAIN
+from fabric.analysis.pairs.decode import certain_from
 from fabric.analysis.pairs.failed import Failed, failed_tests
 from fabric.analysis.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR, Fitted, fit
@@ -216,7 +216,8 @@ def doubts(
 def _certain(fitted: Fitted) -> set[str]:
     """Names of the parts that are bad for certain, each with the part that it is a direction of."""
     components = fitted.components
-    blamed = [one.component for one in fitted.decoded.blamed if one.gain >= CERTAIN]
+    least = fitted.evidence.least_loss
+    blamed = [one.component for one in fitted.decoded.blamed if one.gain >= certain_from(one.loss, least)]
     return {components.names[c] for one in blamed for c in (one, int(components.part[one]))}
 
 

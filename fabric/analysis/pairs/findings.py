@@ -7,7 +7,7 @@ from math import exp, floor, log, log10
 import numpy as np
 
 from fabric.analysis.pairs.components import DIRECTIONS, LINKS
-from fabric.analysis.pairs.decode import CERTAIN, Blamed
+from fabric.analysis.pairs.decode import Blamed, certain_from
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.model.outcome import Outcome
@@ -88,7 +88,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     return Suspect(
         component=components.names[blamed.component],
         kind="host" if kind.startswith("host") else kind,
-        outcome=Outcome.FAIL if blamed.gain >= CERTAIN else Outcome.INCONCLUSIVE,
+        outcome=Outcome.FAIL if blamed.gain >= certain_from(blamed.loss, evidence.least_loss) else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=tuple(said),
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),

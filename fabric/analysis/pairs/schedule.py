@@ -25,7 +25,7 @@ FIRST_ROUNDS = 3
 MOST_ROUNDS = 9
 """Then what is not localised is reported as ambiguous (a choice; 300 simulated runs need 4 in the mean)."""
 
-FURTHER_ROUNDS = 8
+FURTHER_ROUNDS = 10
 """
 As many more for parts that are blamed and not certain, and for nothing else (a choice).
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fabric.analysis.pairs.decode import CERTAIN
+from fabric.analysis.pairs.decode import certain_from
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.likelihood import MOST_BELOW
 from fabric.analysis.pairs.samples import UNKNOWN, Bools
@@ -15,7 +15,6 @@ Routes = Mapping[tuple[str, str], str]
 """By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
 
 _CLEARED = 2
-_SMALL, _CERTAIN_IF_SMALL = 1.5, 2 * CERTAIN  # a loss just large enough may be spread between hosts: look again
 
 
 def to_settle(fitted: Fitted) -> list[int]:
@@ -30,8 +29,7 @@ def uncertain(fitted: Fitted) -> list[int]:
     """Components that are blamed, and not certain yet, with their rivals."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        small = blamed.loss < _SMALL * fitted.evidence.least_loss
-        if blamed.margin < (_CERTAIN_IF_SMALL if small else CERTAIN):
+        if blamed.margin < certain_from(blamed.loss, fitted.evidence.least_loss):
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
     return list(found)

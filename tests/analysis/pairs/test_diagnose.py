@@ -7,6 +7,7 @@ import pytest
 
 from fabric.analysis.pairs.diagnose import diagnose
 from fabric.model.outcome import Outcome
+from fabric.tools.pair_rows import PairRow
 from tests.analysis.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 
@@ -232,3 +233,21 @@ def test_a_pair_that_dips_both_ways_among_many_dips_is_to_be_measured_again(limi
 def test_a_pair_that_is_slow_both_ways_where_nothing_dips_is_bad(limit):
     found = diagnose(dipping(64, 0.0), limit_gbps=limit)
     assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu004--gpu031"])
+
+
+@pytest.mark.parametrize("seed", [131, 142, 147])
+def test_the_lowest_of_many_healthy_rnics_is_not_failed_by_four_samples(seed: int) -> None:
+    """16 hosts with 8 rails that differ by half a percent: one looks 2.5 % low in four samples of one percent each."""
+    random = np.random.default_rng(seed)
+    names = hosts(16)
+    level = {(name, rail): 1 + 0.005 * random.normal() for name in names for rail in range(8)}
+    rows = []
+    for _ in range(4):
+        for rail in range(8):
+            order = [names[i] for i in random.permutation(16)]
+            for a, b in zip(order[::2], order[1::2], strict=True):
+                gbps = 390 * min(level[a, rail], level[b, rail]) * (1 + 0.01 * random.normal())
+                rows.append(PairRow(a, b, gbps, 1, rail=str(rail)))
+    found = diagnose(rows, limit_gbps=370.0)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert [one.outcome for one in found.suspects] == [Outcome.INCONCLUSIVE]
