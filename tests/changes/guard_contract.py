@@ -17,7 +17,7 @@ LATE_S = 3.0
 LOOKS_S = 0.5
 """A guard looks at its lease at least as often."""
 
-SHORT = Lease(1.0, 60.0)
+SHORT = Lease(2.0, 60.0)
 
 
 class GuardContract:
