@@ -21,14 +21,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from pair_fabric import GOOD_GBPS, Fabric, Found, Scene, Score, localised
+from pair_fabric import GOOD_GBPS, Fabric, Found, Scene, Score, localised, rows_of, screened
 from pair_peers import PEERS, SLOW_PEERS
 
 from fabric.analysis.pairs.diagnose import diagnose
 from fabric.app_diagnose import diagnose_files
 from fabric.model.outcome import Outcome
-from fabric.probes.pair_rounds import across_leaves, under_leaves
-from fabric.tools.pair_rows import PairRow
 
 GOALS: dict[str, tuple[Scene, str, Callable[[Score], bool]]] = {
     "A1  10 %, CV 1 %": (
@@ -115,28 +113,6 @@ def speed() -> None:
 def _speed_sample(a: int, b: int, rail: int) -> float:
     """One host is bad on every rail, another on one."""
     return GOOD_GBPS * (0.8 if 5 in (a, b) or (rail == 3 and 77 in (a, b)) else 1.0)
-
-
-def rows_of(fabric: Fabric, rounds: int) -> list[PairRow]:
-    """A few fixed rounds, as a file would bring them."""
-    tests = [
-        test
-        for number in range(rounds)
-        for test in (across_leaves(fabric.leaves, fabric.spines, number - 1) if number else under_leaves(fabric.leaves))
-    ]
-    return [PairRow(test.a, test.b, gbps, 1) for test, gbps in fabric.samples(tests)]
-
-
-def screened(rounds: int) -> Callable[[Fabric], Found]:
-    """``diagnose`` on fixed rounds, without a topology: what a file of results gives."""
-
-    def method(fabric: Fabric) -> Found:
-        rows = rows_of(fabric, rounds)
-        found = diagnose(rows)
-        named = [s.component for s in found.suspects if s.outcome is Outcome.FAIL and not s.ambiguous_with]
-        return Found(frozenset(named), rounds, len(rows))
-
-    return method
 
 
 def statistics(runs: int) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fabric.analysis.pairs.decode import certain_from
+from fabric.analysis.pairs.diagnose import diagnose
 from fabric.analysis.pairs.schedule import State, next_round
 from fabric.model.diagnosis import PairTest
+from fabric.model.outcome import Outcome
+from fabric.probes.pair_rounds import across_leaves, under_leaves
+from fabric.tools.pair_rows import PairRow
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
 GOOD_GBPS = 392.0
@@ -92,9 +96,30 @@ def localised(fabric: Fabric) -> Found:
         tests += len(pairs)
         state = state.with_results(fabric.samples(pairs))
     fitted = state.fitted()
-    least = fitted.evidence.least_loss
-    certain = [one.component for one in fitted.decoded.blamed if one.margin >= certain_from(one.loss, least)]
+    certain = [one.component for one in fitted.decoded.blamed if one.margin >= certain_from(one.loss, fitted.evidence)]
     return Found(frozenset(fitted.components.names[c] for c in certain), state.rounds, tests)
+
+
+def rows_of(fabric: Fabric, rounds: int) -> list[PairRow]:
+    """A few fixed rounds, as a file would bring them."""
+    tests = [
+        test
+        for number in range(rounds)
+        for test in (across_leaves(fabric.leaves, fabric.spines, number - 1) if number else under_leaves(fabric.leaves))
+    ]
+    return [PairRow(test.a, test.b, gbps, 1) for test, gbps in fabric.samples(tests)]
+
+
+def screened(rounds: int) -> Callable[[Fabric], Found]:
+    """``diagnose`` on fixed rounds, without a topology: what a file of results gives."""
+
+    def method(fabric: Fabric) -> Found:
+        rows = rows_of(fabric, rounds)
+        found = diagnose(rows)
+        named = [s.component for s in found.suspects if s.outcome is Outcome.FAIL and not s.ambiguous_with]
+        return Found(frozenset(named), rounds, len(rows))
+
+    return method
 
 
 @dataclass

@@ -25,6 +25,9 @@ from fabric.analysis.pairs.scomp import NEVER, scomp
 CERTAIN = 6.0
 """Nats of margin from which a component is called localised (e^6 = 400 to 1)."""
 
+OF_SPREAD = 4.0
+"""A loss of less than so many times the spread between healthy hosts is not worth naming (a choice)."""
+
 _SMALL = 1.5
 """A loss below so many times the least one worth naming is small (a choice)."""
 
@@ -62,15 +65,21 @@ class Blamed:
     gain: float
 
 
-def certain_from(loss: float, least_loss: float) -> float:
+def certain_from(loss: float, evidence: Evidence) -> float:
     """
     The nats from which a part that lost *loss* is called bad.
 
-    Twice as many where that is little more than is worth naming: healthy parts differ too, and of a hundred the lowest
-    looks so after a few samples (16 hosts with 8 rails that differ by 0.5 %, four samples of 1 % each: one data set in
-    thirteen had a part that was).
+    Twice as many where that is little more than is worth naming and healthy parts may differ by a quarter of it: of a
+    hundred the lowest looks so after a few samples (16 hosts with 8 rails that differ by 0.5 %, four samples of 1 %
+    each: one data set in thirteen had a part that was).
     """
-    return CERTAIN * (2 if loss < _SMALL * least_loss else 1)
+    differ = OF_SPREAD * evidence.spread >= evidence.least_loss
+    return settled_from(loss, evidence) if differ else CERTAIN
+
+
+def settled_from(loss: float, evidence: Evidence) -> float:
+    """The nats from which no more samples are asked for: twice as many wherever the loss is just worth naming."""
+    return CERTAIN * (2 if loss < _SMALL * evidence.least_loss else 1)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from fabric.analysis.pairs.samples import UNKNOWN, Bools, PairSamples
 from fabric.analysis.pairs.settle import to_settle
 from fabric.analysis.pairs.shared_part import shared_parts
 from fabric.analysis.pairs.targeted import targeted
+from fabric.analysis.pairs.usual_level import beside_alike
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -62,6 +63,7 @@ def diagnose(
         else:
             judged.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{where_text(kind, samples)}"))
     failed = failed_tests(failures, rows, topology)
+    planes = beside_alike(planes, floor)
     return diagnosis_of(planes, judged, topology=topology, limit_gbps=limit_gbps, floor=floor, failed=failed)
 
 
@@ -216,8 +218,7 @@ def doubts(
 def _certain(fitted: Fitted) -> set[str]:
     """Names of the parts that are bad for certain, each with the part that it is a direction of."""
     components = fitted.components
-    least = fitted.evidence.least_loss
-    blamed = [one.component for one in fitted.decoded.blamed if one.gain >= certain_from(one.loss, least)]
+    blamed = [one.component for one in fitted.decoded.blamed if one.gain >= certain_from(one.loss, fitted.evidence)]
     return {components.names[c] for one in blamed for c in (one, int(components.part[one]))}
 
 

@@ -88,7 +88,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     return Suspect(
         component=components.names[blamed.component],
         kind="host" if kind.startswith("host") else kind,
-        outcome=Outcome.FAIL if blamed.gain >= certain_from(blamed.loss, evidence.least_loss) else Outcome.INCONCLUSIVE,
+        outcome=Outcome.FAIL if blamed.gain >= certain_from(blamed.loss, evidence) else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=tuple(said),
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -30,7 +31,8 @@ class Evidence:
     """
     *ratio* of each sample to its reference, *noise* of one sample, *paths* as in ``Components``.
 
-    *least_loss*: a smaller loss is not worth naming, however certain it is.
+    *least_loss*: a smaller loss is not worth naming, however certain it is. *spread*: the standard deviation between
+    healthy hosts, at most, a share of the reference; infinite where it cannot be told.
     """
 
     ratio: Floats
@@ -38,6 +40,7 @@ class Evidence:
     paths: Ints
     components: int
     least_loss: float
+    spread: float = inf
 
     @cached_property
     def _entries(self) -> tuple[Ints, Ints, Ints, Ints]:

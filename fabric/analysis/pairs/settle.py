@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fabric.analysis.pairs.decode import certain_from
+from fabric.analysis.pairs.decode import settled_from
 from fabric.analysis.pairs.fitted import Fitted
 from fabric.analysis.pairs.likelihood import MOST_BELOW
 from fabric.analysis.pairs.samples import UNKNOWN, Bools
@@ -29,7 +29,7 @@ def uncertain(fitted: Fitted) -> list[int]:
     """Components that are blamed, and not certain yet, with their rivals."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        if blamed.margin < certain_from(blamed.loss, fitted.evidence.least_loss):
+        if blamed.margin < settled_from(blamed.loss, fitted.evidence):
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
     return list(found)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.pair_fabric import Fabric, Scene, Score, localised
+from benchmarks.pair_fabric import Fabric, Scene, Score, localised, screened
 from fabric.analysis.pairs.schedule import FURTHER_ROUNDS, MOST_ROUNDS, State, next_round
 
 LEAVES = {f"leaf{leaf}": tuple(f"h{leaf}{host}" for host in range(6)) for leaf in range(4)}
@@ -74,6 +74,16 @@ def test_three_percent_at_a_noise_of_two_is_found_with_few_samples():
     assert found.precision == 1.0
     assert found.recall >= 0.93
     assert 4 * found.tests / found.runs / 128 <= 7
+
+
+def test_three_percent_at_a_noise_of_one_is_certain_after_five_samples_where_hosts_are_alike():
+    """Goal B2 with fixed rounds, as a file brings them."""
+    scene, found = Scene(0.03, 0.01, hosts_only=True), Score()
+    for seed in range(12):
+        fabric = Fabric(scene, seed)
+        found.add(fabric, screened(5)(fabric))
+    assert (found.precision, found.wrong) == (1.0, 0)
+    assert found.recall >= 0.9
 
 
 def test_ten_percent_is_localised_among_172_components():

@@ -10,7 +10,7 @@ import numpy as np
 from fabric.analysis.pairs.fitted import Fitted, fit
 from fabric.analysis.pairs.reference import Reference
 from fabric.analysis.pairs.samples import UNKNOWN, PairSamples
-from fabric.analysis.pairs.usual_level import against_usual
+from fabric.analysis.pairs.usual_level import against_usual, beside_alike
 from tests.analysis.pairs.test_in_run import World, ran
 from tests.probes.test_pairwise import pod
 
@@ -68,9 +68,24 @@ def test_two_rails_do_not_say_which_is_usual() -> None:
     assert against_usual(planes, FLOOR) == planes
 
 
-def test_healthy_rails_stay_as_they_are() -> None:
+def test_healthy_rails_name_nobody_and_keep_their_level() -> None:
     planes = [rail(good, seed=seed) for seed in range(8)]
-    assert against_usual(planes, FLOOR) == planes
+    found = against_usual(planes, FLOOR)
+    assert named(found) == [[]] * 8
+    assert [one.references for one in found] == [one.references for one in planes]
+
+
+def test_a_rail_that_is_steadier_by_chance_has_the_noise_of_the_others() -> None:
+    """Else what one of its few samples lost looks like a fault."""
+    others = [rail(good, seed=seed) for seed in range(3)]
+    steady = replace(others[0], evidence=replace(others[0].evidence, noise=0.002))
+    found = against_usual([*others, steady], FLOOR)
+    assert found[-1].evidence.noise == sorted(one.references[0].noise for one in (*others, others[0]))[1:3][0]
+
+
+def test_rails_of_another_kind_of_test_say_nothing() -> None:
+    planes = [("bw", rail(good, seed=0)), ("lat", rail(good, seed=1)), ("bw", one_host())]
+    assert beside_alike(planes, FLOOR) == planes
 
 
 def test_beside_a_few_lucky_pairs_good_hosts_are_not_slow() -> None:
