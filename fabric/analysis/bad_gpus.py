@@ -47,8 +47,10 @@ _Verdicts = Mapping[str, ProbeVerdict]
 
 def with_bad_gpus(probes: Sequence[Probe], verdicts: _Verdicts, topology: Topology) -> dict[str, ProbeVerdict]:
     """The verdicts by probe id, those that bad GPUs explain as FAIL and with the reason why it is the part."""
-    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR and _of_gpus(probe)]
     found = dict(verdicts)
+    if not any(verdict.outcome is Outcome.ERROR for verdict in verdicts.values()):
+        return found
+    errors = [probe for probe in probes if verdicts[probe.probe_id].outcome is Outcome.ERROR and _of_gpus(probe)]
     if not errors:
         return found
     own = [probe for probe in probes if _of_gpus(probe)]

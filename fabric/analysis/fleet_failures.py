@@ -72,6 +72,8 @@ def watched(
         series.setdefault((phase.written, phase.where), {})[phase.name] = _Round()
     altered = {(phase.written, phase.where) for phase in phases if phase.changes}
     kept = [rounds for key, rounds in series.items() if len(rounds) >= LEAST_ROUNDS and key not in altered]
+    if not kept:
+        return None
     by_phase = {name: found for rounds in kept for name, found in rounds.items()}
     last_well = _fill(by_phase, probes, results)
     count = 0

@@ -44,6 +44,8 @@ def suspects(
     leaf is not, if hosts passed through it), and say nothing of how fast a part is. What was run because one part had
     dipped is for ``over_time/again.py``: most of it goes through that part, and each pair is measured a few times.
     """
+    if not any(verdict.outcome is outcome for verdict in verdicts.values()):  # nearly always, and quickly seen
+        return []
     probes = [probe for probe in probes if AGAIN not in probe.params]
     bad_hosts = {host for probe in probes if verdicts[probe.probe_id].outcome is outcome for host in probe.hosts}
     if not bad_hosts:

@@ -85,6 +85,8 @@ def tracks(
         for phase in phases
         if rounds[phase.written, phase.where] >= least_rounds and not phase.changes
     }
+    if not repeated:
+        return Tracks({}, {})
     groups: dict[Hashable, list[tuple[Probe, ProbeResult, float | None]]] = {}
     for probe in probes:
         result = results.get(probe.probe_id)

@@ -27,9 +27,11 @@ def unseen_uplinks(
     rounds = Counter((phase.written, phase.where) for phase in phases)
     repeated = {phase.name for phase in phases if rounds[phase.written, phase.where] > 1}
     upper = {name for uplinks in topology.uplinks for name in uplinks.upper}
+    if not upper or not repeated:
+        return []
     ran = [(probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results]
     ends = [result.ended_s for probe, result in ran if probe.phase in repeated]
-    if not upper or not ends:
+    if not ends:
         return []
     last = max((result.started_s, probe.phase) for probe, result in ran if probe.phase in repeated)[1]
     if any(probe.kind == routes.KIND and probe.phase == last for probe, _ in ran):
