@@ -6,8 +6,8 @@ How often the judge calls a healthy fleet bad, what it finds, and how fast: on m
 Every host is measured with loopback and RNIC pairs, the limits far below, so that only peers can tell. Prints per clean
 run the numbers to be measured again and the suspects, then how often a slow RNIC is named, and nothing else is; with
 one sample, with five, and with as many as it takes (``samples: auto``). Then the goals of a judge (``judge_goals.py``)
-for several rules. At the end the CPU seconds of judging 294,912 probes, the self-check of 2,048 hosts, and of asking
-once which of them need more samples.
+for several rules. At the end the CPU seconds of judging 294,912 probes, the self-check of 2,048 hosts, of their whole
+verdict (suspects, components, reasons), and of asking once which of them need more samples.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.judge_goals import goals
+from fabric.analysis.conclude import conclude
 from fabric.analysis.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -85,12 +86,15 @@ def alarms(topology: Topology, runs: int) -> None:
 def speed() -> None:
     """CPU seconds of the largest fleet."""
     topology = rack_topology(2048)
-    for repeat, words in ((1, "judged"), (3, "asked for more samples")):
+    for repeat, words in ((1, "judged"), (1, "whole verdict"), (3, "asked for more samples")):
         pairs = measured(probes_of(topology, repeat=repeat), cv=0.003, seed=1)
-        judge = judge_of(topology)
+        judge, probes = judge_of(topology), [probe for probe, _ in pairs]
+        results = {probe.probe_id: result for probe, result in pairs}
         started_s = time.process_time()
-        if repeat == 1:
+        if words == "judged":
             judged(pairs, topology)
+        elif words == "whole verdict":
+            conclude(probes, results, topology=topology, judge=judge)
         else:
             judge.unsettled(pairs)
         took_s = time.process_time() - started_s
