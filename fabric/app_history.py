@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.config.wording import nearest
 from fabric.errors import ConfigError, Problem, StoreError
+from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
 from fabric.store.runs_index import runs_index
 
@@ -78,7 +79,7 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
             signals = _signals(database)
             if component is not None:
                 _refuse_unknown(database, component, [one.host for one in signals], results)
-            runs = _runs(database, component)
+            runs = _runs(database, component, results.resolve())
     except duckdb.Error as exc:
         raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
     return History(component, tuple(runs), tuple(signals), len(paths) - len(whole), len(paths))
@@ -91,7 +92,7 @@ def _directories(results: Path, days: int | None) -> list[Path]:
     return sorted((path for path in found if path.name >= since), key=lambda path: (path.name, path))
 
 
-def _runs(database: DuckDBPyConnection, component: str | None) -> list[RunLine]:
+def _runs(database: DuckDBPyConnection, component: str | None, results: Path) -> list[RunLine]:
     host = component.partition("/")[0] if component else None
     where = (
         """WHERE EXISTS (SELECT 1 FROM taking_part t WHERE t.path = v.path AND t.host = $host)
@@ -118,6 +119,7 @@ def _runs(database: DuckDBPyConnection, component: str | None) -> list[RunLine]:
             shares.get(path),
             sum(_names(probe, part.partition(":")[0]) for probe in dict.fromkeys(failed.get(path, ()))),
             tuple(name for name in dict.fromkeys(suspected.get(path, ())) if _names(name, part)),
+            None if (decided := decision_in(results / path)) is None else decided.value,
         )
         for path, run_id, scenario, backend, outcome, hosts in rows
     ]

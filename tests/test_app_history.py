@@ -197,3 +197,16 @@ def test_a_host_alone_has_its_share_of_its_limit(tmp_path: Path) -> None:
     (found,) = history(tmp_path, component="gpu002").runs
     assert found.share is not None
     assert found.share < 0.7
+
+
+def test_a_validation_after_a_repair_has_its_decision(results: Path, tmp_path: Path) -> None:
+    """All its probes may pass, and the host be rejected: nothing was replaced, or it is slower than it was."""
+    shutil.copytree(results, tmp_path / "all", symlinks=True)
+    decided, other = sorted((tmp_path / "all" / "self-check").glob("2099*"))[:2]
+    (decided / "acceptance.json").write_bytes(orjson.dumps({"decision": "REJECT"}))
+    (other / "acceptance.json").write_bytes(b"{")
+    found = history(tmp_path / "all")
+    assert {run.run_id: run.decision for run in found.runs if run.decision} == {decided.name: "REJECT"}
+    (line,) = [line for line in lines(found) if decided.name in line]
+    assert "REJECT" in line
+    assert "FAIL" not in line

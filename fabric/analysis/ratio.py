@@ -116,7 +116,7 @@ def _interval(sides: Compared) -> tuple[Interval, str]:
     """The interval, and what it rests on in words."""
     of, over = _by_round(sides.of), _by_round(sides.over)
     rounds = sorted(set(of) & set(over))
-    keys = f" of {sides.keys} keys" if sides.keys > 1 else ""
+    keys = f" of {sides.keys} measurements" if sides.keys > 1 else ""
     if len(rounds) >= ROUNDS_TO_PAIR:
         return of_pairs([(of[number], over[number]) for number in rounds]), f"{len(rounds)} rounds{keys}, paired"
     counts = (len(sides.of), len(sides.over))

@@ -54,6 +54,14 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     return ShownDecision(line, (*shown, *_beside(found.get("notes"), reasons)), decision)
 
 
+def decision_in(directory: Path) -> Decision | None:
+    """What acceptance.json of a run says; None where there is none that can be read."""
+    try:
+        return Decision(orjson.loads((directory / FILE).read_bytes())["decision"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def run_exit_code(run: ShownRun) -> int:
     """What the end of a run is to the shell: of a post-repair validation its decision, once that is made."""
     code = exit_code(run.judged.verdict)

@@ -45,7 +45,8 @@ class RunLine:
     One run as a component saw it.
 
     *share* is the least of what was measured of it over the median of the same measurement on all hosts of that run;
-    None where nothing was. *suspected*: components of it that the run suspected.
+    None where nothing was. *suspected*: components of it that the run suspected. *decision*: whether the hosts of a
+    post-repair validation may return, ``ACCEPT`` or ``REJECT``; None for other runs and where it is not decided.
     """
 
     run_id: str
@@ -56,6 +57,7 @@ class RunLine:
     share: float | None
     failed: int
     suspected: tuple[str, ...]
+    decision: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def _run_line(run: RunLine, width: int) -> str:
     rest = len(run.suspected) - _MOST_NAMES
     names = ", ".join(run.suspected[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
     mock = " (simulated)" if run.backend == "mock" else ""
-    head = f"  {run.run_id:<17} {run.scenario:<{width}} {run.outcome.upper():<12}"
+    head = f"  {run.run_id:<17} {run.scenario:<{width}} {run.decision or run.outcome.upper():<12}"
     return f"{head} {share:>6} {failed:<12} {names}{mock}".rstrip()
 
 

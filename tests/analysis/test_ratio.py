@@ -128,7 +128,7 @@ def test_pairs_are_no_samples_of_each_other() -> None:
         assert verdict.outcome is outcome
         if repeat == 2:
             assert verdict.n == 4
-            assert "of 30 keys" in verdict.reason
+            assert "of 30 measurements" in verdict.reason
             assert verdict.value == pytest.approx(0.5, rel=0.01)
 
 

@@ -22,10 +22,11 @@ def unseen_uplinks(
 
     Only the state of ports shows a cable or a switch above the leaves that died (iblinkinfo, which ``localise`` reads
     where paths are static): routes go around it, so that probes across leaves are as fast as before, or nearly.
-    Nothing is said when it was read in the last round, or where the inventory lists no such cables.
+    Nothing is said when it was read in the last round, where the inventory lists no such cables, or of rounds that do
+    not fill a time: they compare something, and watch over nothing.
     """
     rounds = Counter((phase.written, phase.where) for phase in phases)
-    repeated = {phase.name for phase in phases if rounds[phase.written, phase.where] > 1}
+    repeated = {phase.name for phase in phases if phase.fills and rounds[phase.written, phase.where] > 1}
     upper = {name for uplinks in topology.uplinks for name in uplinks.upper}
     if not upper or not repeated:
         return []

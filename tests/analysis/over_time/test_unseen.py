@@ -6,19 +6,27 @@ from dataclasses import replace
 
 from fabric.analysis.over_time.unseen import unseen_uplinks
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.repetition import FilledTime
 from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.model.topology import Uplinks
 from tests.analysis.over_time.test_shared import hall
 
 UPLINKS = Uplinks(("su0-leaf0",), ("spine0", "spine1"), 2, 400.0)
+SOAK = FilledTime("soak", 10800.0)
 
 
 def said(
-    *, uplinks: bool = True, rounds: int = 3, read: tuple[int, ...] = (), units: int = 1, kind: str = "pairwise"
+    *,
+    uplinks: bool = True,
+    rounds: int = 3,
+    read: tuple[int, ...] = (),
+    units: int = 1,
+    kind: str = "pairwise",
+    fills: FilledTime | None = SOAK,
 ) -> list[str]:
     """Of a run with so many rounds of an hour, with switch tables read in some, gpu001 with gpu008 in each."""
     topology = replace(hall(units), uplinks=(UPLINKS,) if uplinks else ())
-    phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(rounds)]
+    phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n, fills=fills) for n in range(rounds)]
     probes, results = [], {}
     for number, phase in enumerate(phases):
         params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0"} if kind == "pairwise" else {}
@@ -60,3 +68,7 @@ def test_what_was_read_to_the_last_round_is_not_noted() -> None:
 def test_a_run_without_rounds_or_without_such_cables_has_no_note() -> None:
     assert said(rounds=1) == []
     assert said(uplinks=False) == []
+
+
+def test_rounds_that_compare_something_and_fill_no_time_have_no_note() -> None:
+    assert said(fills=None) == []
