@@ -26,7 +26,7 @@ _LATE = 1.5
 
 _MOST_LANES = 8
 _MOST_HOSTS = 4
-_LANE, _GAP = 34.0, 12.0
+_LANE, _GAP, _WORDS = 40.0, 12.0, 12.0
 _WARM = ("module_c", "gpu_c", "asic_c")
 _COUNTED = (*JUDGED, *HARDWARE, *HARDWARE_ETHERNET)
 
@@ -180,9 +180,9 @@ def _lane(lane: Lane, x: Scale, top: float, bottom: float) -> Iterator[Markup]:
         )
         return
     least = min(value for _, value in lane.points)
-    y = Scale(min(least, 20.0), max(most, HOT_C + 5.0), bottom, top)
+    y = Scale(min(least, 20.0), max(most, HOT_C + 5.0), bottom - _WORDS, top)
     yield line(x.start, y(HOT_C), x.end, y(HOT_C), "limit")
     steps = [(x(at_s), y(value)) for at_s, value in lane.points]
     yield path(steps, "series c1")
-    said = f"{lane.said}; line: {HOT_C:.0f} C"  # below the curve: the line is above it
-    yield text(x.end - 2, bottom - 3, said, anchor="end", cls="tiny over-lines")
+    said = f"{lane.said}; line: {HOT_C:.0f} C"
+    yield text(x.end - 2, bottom - 3, said, anchor="end", cls="tiny")  # below the curve, in a line of its own
