@@ -5,6 +5,7 @@ Two days of burn-in on the mock: how long it takes to simulate them, and who is 
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --also 12           the same for 12 h first: what grows how
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --seeds 5           how often each kind of fault is named
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --clean --seeds 100
+    python benchmarks/burn_in.py 2048 48 12 --pairs 16                        6 GiB: enough pair tests for rare dips
 
 Every round each host runs an all-to-all over its GPUs, an all-reduce with each neighbour under its ToR, and pair tests
 with partners that change; counters and temperatures are sampled beside them. A fault of each kind comes at a random
@@ -62,7 +63,7 @@ phases:
     probes:
       - all_to_all: {{sizes: [{size}G], halves: false, iterations: {a2a}}}
       - tor_all_reduce: {{sizes: [{size}G], iterations: {ring}}}
-      - pairwise: {{rounds: 4, duration: 10s}}
+      - pairwise: {{rounds: {pairs}, duration: 10s}}
 """
 
 
@@ -82,7 +83,7 @@ def inventory_of(hosts: int, folder: Path) -> Path:
     return path
 
 
-def scenario(folder: Path, inventory: Path, hosts: int, hours: float, rounds: int) -> Path:
+def scenario(folder: Path, inventory: Path, asked: argparse.Namespace, hours: float, rounds: int) -> Path:
     """A soak of so many hours, in about as many rounds: the clock ends it, and rounds last about as long as planned."""
     path = folder / "burn-in.yaml"
 
@@ -94,11 +95,12 @@ def scenario(folder: Path, inventory: Path, hosts: int, hours: float, rounds: in
         text = SCENARIO.format(
             inventory=inventory,
             hours=720,
-            every=next(every for most, every in SAMPLED.items() if hosts <= most),
+            every=next(every for most, every in SAMPLED.items() if asked.hosts <= most),
             planned_s=10,
             size=size_gib,
             a2a=calls[0],
             ring=calls[1],
+            pairs=asked.pairs,
         )
         path.write_text(text)
         return asked_of(path).plan.duration_s
@@ -152,7 +154,7 @@ def measured(
     here = folder / f"{hours:g}h"
     here.mkdir(exist_ok=True)
     rounds = max(8, round(asked.rounds * hours / asked.hours))
-    path = scenario(here, inventory_of(asked.hosts, here), asked.hosts, hours, rounds)
+    path = scenario(here, inventory_of(asked.hosts, here), asked, hours, rounds)
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     plan = asked_of(path)
     faults = [] if asked.clean else planted(plan.inventory, hours, Random(seed))
@@ -180,6 +182,7 @@ def main() -> None:
     parser.add_argument("rounds", type=int, nargs="?", default=96)
     parser.add_argument("--also", type=float, help="so many hours first, for comparison")
     parser.add_argument("--clean", action="store_true")
+    parser.add_argument("--pairs", type=int, default=4, help="pair tests of each RNIC in a round")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1)
     asked = parser.parse_args()

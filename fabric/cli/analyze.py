@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fabric.cli.options import json_option
-from fabric.cli.report import show
+from fabric.cli.report import newest, show
 
 
 @click.command("analyze")
@@ -15,7 +15,11 @@ from fabric.cli.report import show
 @click.option("--baseline", type=click.Path(path_type=Path), help="Judge by this baseline file instead.")
 @json_option
 def command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
-    """Judge RUN (a run directory) again; rewrites what is derived, never what was measured."""
+    """
+    Judge RUN (a run directory, or results/<scenario> for its newest) again.
+
+    Rewrites what is derived, never what was measured.
+    """
     from fabric import app
 
-    return show(app.analyze(run, baseline_path=baseline, rewrite=True), as_json=as_json)
+    return show(app.analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)

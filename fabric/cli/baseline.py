@@ -33,7 +33,7 @@ def command() -> None:
     """Record what good runs measured, beside the limits, and compare."""
 
 
-@command.command("record")
+@command.command("record", short_help="Make a candidate from runs that passed.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @click.option("--as", "name", metavar="NAME", help="The baseline it is meant for, where the runs hold several.")
 @click.option("--out", type=click.Path(path_type=Path), help="The candidate file. Default: NAME.candidate.yaml here.")
@@ -52,7 +52,7 @@ def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_jso
     return 0
 
 
-@command.command("accept")
+@command.command("accept", short_help="Write a candidate into its baseline file.")
 @click.argument("candidate", type=click.Path(path_type=Path))
 @_baselines_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -94,7 +94,7 @@ def show(name: str, baselines: Path, *, as_json: bool) -> int:
     return 0
 
 
-@command.command("diff")
+@command.command("diff", short_help="What two baselines require or record otherwise.")
 @click.argument("a")
 @click.argument("b")
 @_baselines_option
@@ -117,7 +117,7 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
     return 0
 
 
-@command.command("check")
+@command.command("check", short_help="Hold the limits against what was recorded.")
 @click.argument("name")
 @_baselines_option
 @json_option

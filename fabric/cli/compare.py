@@ -17,14 +17,17 @@ def command(first: Path, second: Path, *, as_json: bool) -> int:
     """
     Compare RUN_B with RUN_A, before and after: what became better, what worse, by component.
 
+    A RUN is a run directory, or results/<scenario> for its newest.
+
     Exit 0 the same or better, 1 worse, 3 it cannot be told.
     """
     from fabric.app_compare import compare
+    from fabric.cli.report import newest
     from fabric.report.compare_text import EXIT_CODES, compare_document, compare_lines
     from fabric.report.output import say
     from fabric.report.visible import visible
 
-    found = compare(first, second)
+    found = compare(newest(first), newest(second))
     told = (found.first, found.second, found.comparison, found.notes)
     if as_json:
         print_json(compare_document(*told))

@@ -23,7 +23,7 @@ def schema() -> int:
     return 0
 
 
-@command.command("show")
+@command.command("show", short_help="Check an inventory file, and say what it describes.")
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def show(file: Path, *, as_json: bool) -> int:

@@ -113,13 +113,15 @@ def _explain(exc: BaseException) -> int:
         warn(exc.ctx.get_help() if exc.ctx is not None else "see 'fabric --help'")
         return 2
     elif isinstance(exc, click.ClickException):
-        code, text = 2, f"{exc.format_message()} (see 'fabric --help')"
+        code, text = 2, f"{exc.format_message()} (see '{_asked(exc)} --help')"
     elif isinstance(exc, click.Abort | KeyboardInterrupt):
         code, text = 3, "interrupted"
     elif isinstance(exc, MayBeLive):
         code, text = 4, f"A CHANGE MAY STILL BE LIVE: {exc}"
     elif isinstance(exc, FabricError):
         code, text = 3, f"error: {exc}"
+    elif isinstance(exc, PermissionError) and exc.filename:
+        code, text = 3, f"error: {exc.filename}: {exc.strerror}"
     elif (package := _missing(exc)) is not None:
         code, text = 3, f"error: the Python package {package} is not installed here; {_INSTALL}"
     else:
@@ -129,6 +131,12 @@ def _explain(exc: BaseException) -> int:
         warn(visible(problem))
     warn(visible(text))
     return code
+
+
+def _asked(exc: click.ClickException) -> str:
+    """The command that was called, ``fabric baseline record``; ``fabric`` where it is not known."""
+    ctx = exc.ctx if isinstance(exc, click.UsageError) else None
+    return ctx.command_path if ctx is not None else "fabric"
 
 
 def _missing(exc: BaseException) -> str | None:

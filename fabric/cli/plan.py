@@ -100,11 +100,13 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
 
 
 def _budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
+    from fabric.report.counted import counted
+
     if chosen is None:
         return
     yield f"\n  within {budget}: {chosen.covered:,} of {chosen.coverable:,} components"
     for phase, number in chosen.dropped:
-        yield f"    {phase}: {number:,} probes left out"
+        yield f"    {phase}: {counted(number, 'probe')} left out"
     by_kind: dict[str, list[str]] = {}
     for kind, name in chosen.uncovered:
         by_kind.setdefault(kind, []).append(name)

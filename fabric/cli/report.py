@@ -65,7 +65,22 @@ def command(
         return _make(runs[0], open_it=open_it)
     from fabric import app_report
 
+    _tell_who_is_at_work(runs[0])
     return show(app_report.judged_run(runs[0]), as_json=as_json)
+
+
+def _tell_who_is_at_work(run: Path) -> None:
+    """A run that goes on looks like one that was interrupted: said first, and on stderr."""
+    from fabric.report.output import warn
+    from fabric.report.visible import visible
+    from fabric.store.run_lock import running
+
+    if (holder := running(run)) is not None:
+        warn(
+            visible(
+                f"{run} is going on ({holder.text}): below is what was measured until now; see: fabric status {run}"
+            )
+        )
 
 
 def newest(path: Path) -> Path:
@@ -128,7 +143,7 @@ def _print_output(run: Path, probe: str) -> int:
     from fabric.report.output import say
     from fabric.report.visible import visible
 
-    say("\n".join(visible(line) for line in raw_output(run, probe).splitlines()))
+    say("\n".join(visible(line.expandtabs()) for line in raw_output(run, probe).splitlines()))
     return 0
 
 

@@ -53,6 +53,7 @@ def _document(found: RunStatus) -> dict[str, Any]:
 
 def _lines(found: RunStatus) -> Iterator[str]:
     from fabric.model.units import duration_text
+    from fabric.report.counted import counted
 
     by = f" ({found.holder})" if found.holder else ""
     yield f"{found.run}: {found.state}{by}{f', {found.outcome}' if found.outcome else ''}"
@@ -66,7 +67,7 @@ def _lines(found: RunStatus) -> Iterator[str]:
     if found.event_age_s is not None:
         yield f"last event {duration_text(max(0.0, found.event_age_s))} ago"
     if found.resumed:
-        yield f"resumed    {found.resumed} times"
+        yield f"resumed    {counted(found.resumed, 'time')}"
     for name in found.open_changes:
         yield f"OPEN       {name}"
     for suspect in found.suspects[:10]:

@@ -25,20 +25,28 @@ _OUTCOMES = {
 _TOO_EARLY = ("the phase ended before its time came", "cut off after")
 """As ``changes/hold.py`` and ``changes/cycles.py`` say that there was no time for a change, or for all of it."""
 
-_ENDED_BEFORE = (
+_RUN_ENDED_FIRST = (
     "nothing is altered any more: where the run ended before, fabric resume RUN makes it anew and measures what is "
     "left; where it did not, the probes of the phase ended first: let them last longer, or the change begin earlier"
+)
+_PROBES_ENDED_FIRST = (
+    "nothing is altered any more: the probes of the phase ended first; where they were not meant to be given up, let "
+    "them last longer, or let the change begin earlier"
 )
 
 _NOT_MEASURED = "the run ended before this was measured: fabric resume RUN measures what is left"
 _NOT_IN_FORCE = "more samples do not tell: see below what became of the change, then run it again"
 
 
-def after_change(result: ChangeResult, run: str = RUN) -> str:
-    """One sentence for a change that did not end as asked; empty for one that was taken back in order, when due."""
+def after_change(result: ChangeResult, run: str = RUN, *, complete: bool = True) -> str:
+    """
+    One sentence for a change that did not end as asked; empty for one that was taken back in order, when due.
+
+    *complete* is False for a run that ended early.
+    """
     step = _STATES.get(result.state, "")
     if result.state in ("failed", "reverted") and any(words in result.reason for words in _TOO_EARLY):
-        step = _ENDED_BEFORE
+        step = _PROBES_ENDED_FIRST if complete else _RUN_ENDED_FIRST
     step = step.replace(RUN, run)
     by_hand = result.state == "open" and "by hand" in result.reason
     return f"{step}; what to do by hand is said above" if by_hand else step

@@ -38,12 +38,14 @@ def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tup
         yield found, f"{columns}  {found.text}", found.reason
 
 
-def change_lines(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect], *, run: str = RUN) -> Iterator[str]:
+def change_lines(
+    changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect], *, run: str = RUN, complete: bool = True
+) -> Iterator[str]:
     """
     What was changed and what that did to bandwidth, what is wrong first; counters and explanations indented below.
 
     Changes of one phase that did the same (four cables at once) share a line, and their counters are added up. *run* is
-    the directory for commands to type.
+    the directory for commands to type; *complete* is False for a run that ended early.
     """
     by_id = {effect.change_id: effect for effect in effects}
     groups: dict[_Row, list[ChangeResult]] = {}
@@ -57,7 +59,7 @@ def change_lines(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect
         longest = max(members, key=_in_force_s)
         yield f"{columns}  {'; '.join(filter(None, (_held(longest), row.effect)))}"
         grew = _counters([member.counters for member in members])
-        step = after_change(longest, run)
+        step = after_change(longest, run, complete=complete)
         below = [row.reason, f"counters: {grew}" if grew else "", row.note, f"next: {step}" if step else ""]
         yield from (f"    {line}" for line in below if line)
     if len(groups) > MOST_LINES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from rich.console import Console
@@ -16,9 +16,10 @@ from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect
-from fabric.plan.plan import Plan
+from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.change_steps import after_expectation
 from fabric.report.changes_text import change_lines, expectation_rows
+from fabric.report.counted import counted
 from fabric.report.meaning import NOTE, commands, how_sure, meaning
 from fabric.report.output import say
 from fabric.report.plan_changes import phase_lines, warning_lines
@@ -74,7 +75,9 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
         )
     )
     tally = ", ".join(f"{number:,} {name}" for name, number in counts(verdict).items())
-    out.print(Text(f"      {len(verdict.probes):,} probes in {duration_text(judged.elapsed_s)}{clock}: {tally}"))
+    out.print(
+        Text(f"      {counted(len(verdict.probes), 'probe')} in {duration_text(judged.elapsed_s)}{clock}: {tally}")
+    )
     for label, command in commands(judged):
         out.print(Text(f"{label:<11}{command}", style="bold"))
     _print_expectations(out, judged)
@@ -122,7 +125,7 @@ def _print_changes(out: Console, judged: JudgedRun) -> None:
     if not verdict.changes:
         return
     out.print(Text("\nChanges"))
-    for line in change_lines(verdict.changes, verdict.effects, run=judged.path):
+    for line in change_lines(verdict.changes, verdict.effects, run=judged.path, complete=judged.complete):
         _print_wrapped(out, f"  {line}")
 
 
@@ -168,27 +171,35 @@ def show_plan(
         out.print(Text(f"  {visible(line)}", style="bold"))
     for rounds in folded_rounds(plan.phases):
         phase = rounds.first
-        planned = phase.schedule
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in phase.probes_by_kind.items())
         needs = f"  (only hosts that passed {', '.join(phase.phase.needs)})" if phase.phase.needs else ""
         out.print(Text(f"\n  {rounds.title}{needs}"))
-        out.print(Text(f"    {planned.probes:,} probes: {kinds}"))
-        ratio = planned.makespan_s / planned.lower_bound_s if planned.lower_bound_s else 1.0
-        out.print(
-            Text(
-                f"    {planned.rounds} rounds, {duration_text(planned.makespan_s)}; no schedule is shorter than "
-                f"{duration_text(planned.lower_bound_s)} ({ratio:.2f}x), the work of {planned.busiest_claim}"
-            )
-        )
-        host, probes, work_s = phase.busiest_host
-        if host:
-            out.print(Text(f"    busiest host: {host}, {probes} probes, {duration_text(work_s)} if run one by one"))
+        for line in _work_lines(phase):
+            out.print(Text(f"    {line}"))
         if len(rounds.members) > 1:
             out.print(Text(f"    (of {phase.phase.name}; the others have the same probes with other partners)"))
         for line in phase_lines(phase.changes):
             out.print(Text(f"    {visible(line)}"))
         for note in phase.notes:
             out.print(Text(f"    note: {note}"))
+    if notes:
+        out.print()
     for note in notes:
-        out.print(Text(f"\n  note: {visible(note)}"))
-    out.print(Text(f"\n  {plan.probes:,} probes, expected on hardware: {duration_text(plan.duration_s)}"))
+        out.print(Text(f"  note: {visible(note)}"))
+    out.print(Text(f"\n  {counted(plan.probes, 'probe')}, expected on hardware: {duration_text(plan.duration_s)}"))
+
+
+def _work_lines(phase: PhasePlan) -> Iterator[str]:
+    """How many probes, in how many rounds, and who is busiest; of a phase without probes only that it has none."""
+    planned = phase.schedule
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in phase.probes_by_kind.items())
+    yield f"{counted(planned.probes, 'probe')}{f': {kinds}' if kinds else ''}"
+    if not planned.probes:
+        return
+    ratio = planned.makespan_s / planned.lower_bound_s if planned.lower_bound_s else 1.0
+    yield (
+        f"{counted(planned.rounds, 'round')}, {duration_text(planned.makespan_s)}; no schedule is shorter than "
+        f"{duration_text(planned.lower_bound_s)} ({ratio:.2f}x), the work of {planned.busiest_claim}"
+    )
+    host, probes, work_s = phase.busiest_host
+    if host:
+        yield f"busiest host: {host}, {counted(probes, 'probe')}, {duration_text(work_s)} if run one by one"

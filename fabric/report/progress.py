@@ -18,6 +18,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
+from fabric.report.counted import counted
 from fabric.report.folded_states import FoldedStates
 from fabric.report.output import warn
 from fabric.report.visible import visible
@@ -85,7 +86,7 @@ class ConsoleProgress:
             self._task = self._bar.add_task(self._phase, total=self._total, bad="")
         else:
             expected = duration_text(plan.schedule.makespan_s)
-            self._say(f"{self._phase}: {self._total:,} probes, about {expected} on hardware")
+            self._say(f"{self._phase}: {counted(self._total, 'probe')}, about {expected} on hardware")
 
     def probe_finished(self, result: ProbeResult) -> None:
         """

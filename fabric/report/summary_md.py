@@ -86,7 +86,7 @@ def _expected(run: ShownRun) -> Iterator[str]:
             yield f"| {one.outcome.name} | {plain(one.text)} | {value} | {interval} | {one.n or ''} |"
     if verdict.changes:
         yield "\n## Changed on purpose\n"
-        for line in change_lines(verdict.changes, verdict.effects, run=run.judged.path):
+        for line in change_lines(verdict.changes, verdict.effects, run=run.judged.path, complete=run.judged.complete):
             yield f"{'  ' if line.startswith(' ') else ''}- {plain(line.strip())}"
 
 

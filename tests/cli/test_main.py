@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from fabric.cli.main import _COMMANDS, main
+from tests.cli.command_line import called
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -47,3 +49,25 @@ def test_a_package_that_is_missing_is_named_with_what_to_do() -> None:
     assert done.returncode == 3
     assert "the Python package ClusterShell is not installed here; install" in done.stderr
     assert "internal error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["report"], "fabric report --help"),
+        (["baseline", "record"], "fabric baseline record --help"),
+        (["rn"], "fabric --help"),
+    ],
+)
+def test_a_wrong_command_line_names_the_help_of_its_command(words: list[str], asked: str) -> None:
+    assert f"(see '{asked}')" in called(words).stderr
+
+
+def test_a_file_of_somebody_else_is_no_defect_of_fabric(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied", "results/x/run.json")
+
+    monkeypatch.setattr(Path, "exists", refused)
+    said = called(["report", "results/x"])
+    assert said.returncode == 3
+    assert said.stderr.strip() == "error: results/x/run.json: Permission denied"

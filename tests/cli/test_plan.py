@@ -40,6 +40,12 @@ def test_a_budget_names_what_it_does_not_cover() -> None:
     assert "not covered:" in said
 
 
+def test_a_phase_of_which_nothing_fits_is_said_to_have_no_probes() -> None:
+    said = plan(SELF_CHECK, "--budget", "2m").splitlines()
+    at = next(number for number, line in enumerate(said) if line.startswith("  tor "))
+    assert said[at + 1 : at + 3] == ["    0 probes", ""]
+
+
 def test_a_plan_in_json_has_its_cost_and_budget() -> None:
     whole = json.loads(plan(SELF_CHECK, "--json"))
     cut = json.loads(plan(SELF_CHECK, "--json", "--budget", "2m"))
@@ -62,7 +68,7 @@ def test_the_stages_of_a_burn_in_and_what_they_cover_are_said(tmp_path: Path) ->
     path.write_text(f"{text}phases:\n  - name: burn\n    probes: [link_burn: {{routing: ftree, duration: 30m}}]\n")
     said = plan(str(path))
     assert "512 probes: 512 link_burn" in said
-    assert "1 rounds, 30 min 02 s" in said
+    assert "1 round, 30 min 02 s" in said
     assert "leaf to spine: 512 of 512 links at half their rate or more" in said
 
 

@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from fabric.cli.main import main
+from fabric.store.run_lock import holding
+from tests.cli.command_line import called
 from tests.report.shown import run_of
 
 
@@ -38,6 +40,25 @@ def test_html_is_made_again_after_it_was_deleted(run: Path) -> None:
 
 def test_html_of_latest_is_written_into_the_run(run: Path) -> None:
     assert fabric("report", run.parent / "latest", "--html").output.strip() == str(run / "report.html")
+
+
+def test_tabs_of_a_tool_are_blanks_in_its_output(run: Path) -> None:
+    said = fabric("report", run, "--probe", "intra-host/gpu002/loopback.mlx5_3.gpu0").output
+    assert "\\t" not in said
+    assert " Number of qps   : 1            Transport type : IB" in said
+
+
+def test_a_run_that_goes_on_is_told_before_what_it_measured_until_now(run: Path) -> None:
+    with holding(run.parent.parent, run.parent.name, ["gpu001"], run=run.name):
+        said = called(["report", str(run)])
+    assert said.stderr.startswith(f"{run} is going on (")
+    assert f"fabric status {run}" in said.stderr
+    assert called(["report", str(run)]).stderr == ""
+
+
+def test_the_folder_of_a_scenario_stands_for_its_newest_run(run: Path) -> None:
+    assert f"Run     {run}\n" in fabric("analyze", run.parent).output
+    assert "the same run" in str(fabric("compare", run.parent, run).exception)
 
 
 def test_csv_goes_to_standard_output(run: Path) -> None:

@@ -8,19 +8,25 @@ from fabric.report.change_steps import after_change
 FLAP = Change("drill/flap", "port_flap", "drill", "gpu001/mlx5_0", "port", When(20.0, None), {}, ("gpu001",))
 
 
-def step(state: str, reason: str) -> str:
+def step(state: str, reason: str, *, complete: bool = True) -> str:
     """What is advised."""
-    return after_change(ChangeResult(FLAP, state, reason), "results/r")
+    return after_change(ChangeResult(FLAP, state, reason), "results/r", complete=complete)
 
 
 def test_a_drill_that_was_cut_short_is_resumed_and_not_mended() -> None:
-    said = step("failed", "nothing was altered: the phase ended before its time came")
+    said = step("failed", "nothing was altered: the phase ended before its time came", complete=False)
     assert "fabric resume results/r" in said
     assert "mend it" not in said
 
 
 def test_a_flap_that_was_cut_off_is_resumed() -> None:
-    assert "fabric resume results/r" in step("reverted", "cut off after 0 of 1 cycles")
+    assert "fabric resume results/r" in step("reverted", "cut off after 0 of 1 cycles", complete=False)
+
+
+def test_in_a_run_that_is_complete_nothing_is_left_to_resume() -> None:
+    said = step("reverted", "cut off after 0 of 1 cycles")
+    assert "fabric resume" not in said
+    assert "let the change begin earlier" in said
 
 
 def test_what_went_wrong_is_to_be_mended() -> None:

@@ -140,7 +140,7 @@ def _words(run: ShownRun) -> dict[str, Any]:
             (one, *number(one), after_expectation(one, judged.path, complete=judged.complete))
             for one in verdict.expectations
         ],
-        "change_lines": list(change_lines(verdict.changes, verdict.effects, run=judged.path)),
+        "change_lines": list(change_lines(verdict.changes, verdict.effects, run=judged.path, complete=judged.complete)),
         "open_changes": [one.change.component for one in verdict.changes if one.state == "open"],
         "more_suspects": max(len(verdict.suspects) - MOST_SUSPECTS, 0),
         "inventory": run.inventory,
