@@ -49,7 +49,7 @@ class Counts:
 
     def minus(self, other: Counts) -> Counts:
         """What was added since *other*."""
-        return Counts(*(getattr(self, one.name) - getattr(other, one.name) for one in fields(self)))
+        return Counts(*[getattr(self, name) - getattr(other, name) for name in _NAMES])
 
     @property
     def wait_ticks(self) -> float:
@@ -90,6 +90,9 @@ class Counts:
     def symbol_ber(self) -> float:
         """Wrong bits that not even link-level retry took away, over all bits."""
         return self.symbol / self.bits if self.symbol >= 1.0 else 0.0
+
+
+_NAMES = tuple(one.name for one in fields(Counts))
 
 
 class Tally:

@@ -8,6 +8,7 @@ from fabric.model.topology import Rnic
 from fabric.sim.ib_options import subnet_manager
 from fabric.sim.ibstat import rate_text
 from fabric.sim.life.sensors import hwmon_files
+from fabric.sim.life.temperature import Warmth
 from fabric.sim.mlxreg_values import capped, packets, words
 from fabric.sim.phy import MESSAGE_BYTES
 from fabric.sim.port_counters import PACKET_BYTES
@@ -28,6 +29,9 @@ _QUIET_HARDWARE = (
     "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
 )
 
+_NAMES = "gid_attrs/ndevs"
+_BELOW_PORT = ("counters", "hw_counters", _NAMES)
+
 PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 """Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
 
@@ -35,33 +39,27 @@ PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 def cat(asked: Asked) -> Said:
     """Print files one after the other; ``*`` stands for what it does in a shell."""
     stdout, stderr = "", ""
+    folders = _Folders(asked)
     for path in asked.words:
         if path.startswith("-"):
             continue
-        found = _found(asked, path)
+        found = _found(asked, path, folders)
         stdout += "".join(f"{text}\n" for text in found)
         stderr += "" if found else f"cat: {path}: No such file or directory\n"
     return Said(stdout, stderr, int(bool(stderr)))
 
 
-def _found(asked: Asked, path: str) -> list[str]:
+def _found(asked: Asked, path: str, folders: _Folders) -> list[str]:
     text = asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
         return [text.removesuffix("\n")]
     if not path.startswith(ROOT):
         return []
-    pattern = path.removeprefix(ROOT)
-    device = pattern.partition("/")[0]
-    rnics = [rnic for rnic in asked.rnics if fnmatchcase(rnic.device, device)]
-    texts = []
-    for rnic in rnics:
-        files = _files(asked, rnic, managed=fnmatchcase("sm_lid", pattern.rpartition("/")[2]))
-        # A shell's star does not reach across a slash.
-        texts += [
-            files[name]
-            for name in sorted(files)
-            if name.count("/") == pattern.count("/") and fnmatchcase(name, pattern)
-        ]
+    device, _, below = path.removeprefix(ROOT).partition("/")
+    texts: list[str] = []
+    for rnic in asked.rnics:
+        if fnmatchcase(rnic.device, device):
+            texts += folders.matching(rnic, below)
     return texts
 
 
@@ -88,25 +86,66 @@ def identity_files(asked: Asked, rnic: Rnic) -> dict[str, str]:
     }
 
 
-def _files(asked: Asked, rnic: Rnic, *, managed: bool) -> dict[str, str]:
-    """Every file of one RNIC, by its path below the root; who manages it takes a walk, made only if *managed*."""
-    port = asked.port_of(rnic.device)
+class _Folders:
+    """The folders of a host's RNICs at one moment: each is filled when somebody looks into it, and once."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked, self._warmth = asked, Warmth(asked.site, asked.at_s)
+        self._known: dict[tuple[str, str, bool], dict[str, str]] = {}
+
+    def matching(self, rnic: Rnic, pattern: str) -> list[str]:
+        """The files of one RNIC that a pattern below its folder names, in the order of a shell."""
+        folder, _, name = pattern.rpartition("/")
+        found = {}
+        for path in self._paths(rnic):
+            # A shell's star does not reach across a slash.
+            if path.count("/") == folder.count("/") and bool(path) == bool(folder) and fnmatchcase(path, folder):
+                managed = path.startswith("ports/") and fnmatchcase("sm_lid", name)  # that takes a walk of the fabric
+                for file, text in self._filled(rnic, path, managed=managed).items():
+                    if fnmatchcase(file, name):
+                        found[f"{path}/{file}"] = text
+        return [found[file] for file in sorted(found)]
+
+    def _paths(self, rnic: Rnic) -> tuple[str, ...]:
+        port = f"ports/{rnic.port}"
+        return ("", "device", self._sensors(rnic), port, *(f"{port}/{one}" for one in _BELOW_PORT))
+
+    def _sensors(self, rnic: Rnic) -> str:
+        return f"device/hwmon/hwmon{self._number(rnic)}"
+
+    def _number(self, rnic: Rnic) -> int:
+        return self._asked.site.layout.platform.rnics.index(rnic)
+
+    def _filled(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
+        key = (rnic.device, path, managed)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._files(rnic, path, managed=managed)
+        return known
+
+    def _files(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
+        asked, port = self._asked, self._asked.port_of(rnic.device)
+        if path == self._sensors(rnic):
+            return hwmon_files(self._warmth, rnic.device)
+        if path in ("", "device"):
+            files = identity_files(asked, rnic) | {"node_desc": port.node.description}
+            return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == path}
+        if path.endswith("/counters"):
+            return {name: str(value) for name, value in _counters(asked, port).items()}
+        if path.endswith("/hw_counters"):
+            return {name: str(value) for name, value in _hardware(asked, port).items()}
+        if path.endswith(_NAMES):
+            return {"0": f"eth{self._number(rnic) + 1}"} if port.node.ethernet else {}  # as ip_link names them
+        return _port_files(asked, port, managed=managed)
+
+
+def _port_files(asked: Asked, port: Port, *, managed: bool) -> dict[str, str]:
     ethernet = port.node.ethernet
     manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
-    files = identity_files(asked, rnic) | {"node_desc": port.node.description}
-    state = port_states(port) | {
+    return port_states(port) | {
         "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
         "sm_lid": f"0x{manager.lid if manager else 0:x}",
     }
-    state |= {f"counters/{name}": str(value) for name, value in _counters(asked, port).items()}
-    state |= {f"hw_counters/{name}": str(value) for name, value in _hardware(asked, port).items()}
-    number = asked.site.layout.platform.rnics.index(rnic)
-    if ethernet:
-        state["gid_attrs/ndevs/0"] = f"eth{number + 1}"  # as ip_link names them
-    files |= {f"ports/{rnic.port}/{name}": text for name, text in state.items()}
-    sensors = hwmon_files(asked.site, rnic.device, number, asked.at_s)
-    files |= {f"device/{name}": text for name, text in sensors.items()}
-    return {f"{rnic.device}/{name}": text for name, text in files.items()}
 
 
 def _counters(asked: Asked, port: Port) -> dict[str, int]:
