@@ -109,7 +109,7 @@ def decode(evidence: Evidence, components: Components) -> Decoded:
     many = bool(slow.mean() > MANY)
     losses = _searched(_start(evidence, slow, penalties, components) if many else {}, evidence, penalties)
     if many:
-        penalties = _learnt(losses, components)
+        penalties = learnt(losses, components)
         losses = _searched(_start(evidence, slow, penalties, components), evidence, penalties)
     losses = _swapped(losses, evidence, penalties)
     leads = dict[int, float]()
@@ -152,7 +152,7 @@ def _start(evidence: Evidence, slow: Bools, penalties: Floats, components: Compo
     return _settled({c: loss for c, loss in found.items() if loss > 0}, evidence, penalties)
 
 
-def _learnt(losses: dict[int, float], components: Components) -> Floats:
+def learnt(losses: dict[int, float], components: Components) -> Floats:
     """Penalties with the share of bad hosts that was found (at most 40 %)."""
     sides = [number for number, kind in enumerate(components.kinds) if kind.startswith("host")]
     bad = len({int(components.hosts[c]) for c in losses} - {UNKNOWN})

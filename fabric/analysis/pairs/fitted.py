@@ -16,10 +16,10 @@ from math import inf
 import numpy as np
 
 from fabric.analysis.pairs.components import Components, components_of
-from fabric.analysis.pairs.decode import OF_SPREAD, Decoded, decode
+from fabric.analysis.pairs.decode import OF_SPREAD, Decoded, decode, learnt
 from fabric.analysis.pairs.likelihood import Evidence
 from fabric.analysis.pairs.link_classes import Grouping, classes_of
-from fabric.analysis.pairs.reference import Reference, of_good, reference
+from fabric.analysis.pairs.reference import PRIOR_COUNT, PRIOR_NOISE, Reference, of_good, of_healthy, reference
 from fabric.analysis.pairs.samples import Floats, Ints, PairSamples
 
 EFFECT_FLOOR = 0.03
@@ -28,6 +28,8 @@ EFFECT_FLOOR = 0.03
 _OF_FLOOR = 2 / 3
 _HIGH = 4.0  # standard errors of a variance from n hosts, in units of 1 / sqrt(n), for its upper bound: a choice
 _LEAST_HOSTS_FOR_SPREAD = 8
+_NOISIER = 1.2  # times the noise that is found: with less the noise is known, whoever is bad (a choice)
+_DIPS = 0.01  # share of samples that are slow once, by anything: so many are normal
 
 
 @dataclass(frozen=True)
@@ -54,30 +56,97 @@ def fit(
     """
     Decode samples, of which at least one is above 0. *floor* is the effect floor, a share of the reference.
 
+    Who is blamed is no surer than that these samples are not as likely with nobody bad and more noise.
+
     *usual* is what good pairs reach elsewhere, by the name of a class: taken in place of what these samples say.
     *least_noise*: the noise (CV) is taken to be no less, whatever these samples say.
     """
     components = components_of(samples)
     classes, of_class = classes_of(samples)
+    plane = _Plane(samples, components, classes, of_class, _OF_FLOOR * floor, least_noise)
     references = _references(samples, of_class, len(classes))
-    if usual:
-        references = tuple(usual.get(kind.name, found) for kind, found in zip(classes, references, strict=True))
-    least = _OF_FLOOR * floor
-    evidence = _evidence(samples, components, references, of_class, least, least_noise)
+    found = _decoded(plane, _with_usual(references, classes, usual))
+    if not found.decoded.blamed:
+        return found
+    nobody = _with_usual(_of_all(samples, of_class, references), classes, usual)
+    if _evidence(plane, nobody).noise < _NOISIER * found.evidence.noise:
+        return found
+    return _beside(found, _decoded(plane, nobody))
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """What is decoded, and with what: the samples, *least_loss* worth naming and *least_noise*."""
+
+    samples: PairSamples
+    components: Components
+    classes: tuple[Grouping, ...]
+    of_class: Ints
+    least_loss: float
+    least_noise: float
+
+
+def _with_usual(
+    references: tuple[Reference, ...], classes: tuple[Grouping, ...], usual: Mapping[str, Reference] | None
+) -> tuple[Reference, ...]:
+    """Those of *usual* in the place of the same classes."""
+    if not usual:
+        return references
+    return tuple(usual.get(kind.name, found) for kind, found in zip(classes, references, strict=True))
+
+
+def _decoded(plane: _Plane, references: tuple[Reference, ...]) -> Fitted:
+    """Who is bad beside these references, then once more beside those of the samples that nothing bad holds down."""
+    samples, components, of_class = plane.samples, plane.components, plane.of_class
+    evidence = _evidence(plane, references)
     decoded = decode(evidence, components)
-    # Once more, with reference, noise and spread of the samples that nothing bad is said to hold down.
     good = decoded.explained == 0
     spread = 0.0
     if good.any():
         references = tuple(
             of_good(found, samples.gbps[good & (of_class == number)]) for number, found in enumerate(references)
         )
-        evidence = _evidence(samples, components, references, of_class, least, least_noise)
+        evidence = _evidence(plane, references)
         spread, at_most = _spread(samples, evidence, good)
-        least = max(least, OF_SPREAD * spread)
+        least = max(plane.least_loss, OF_SPREAD * spread)
         evidence = replace(evidence, least_loss=least, spread=at_most)
         decoded = decode(evidence, components)
-    return Fitted(samples, components, evidence, decoded, classes, of_class, references, spread)
+    return Fitted(samples, components, evidence, decoded, plane.classes, of_class, references, spread)
+
+
+def _of_all(samples: PairSamples, of_class: Ints, references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+    """Level and noise of each class if nobody is bad."""
+    return tuple(of_healthy(found, samples.gbps[of_class == number]) for number, found in enumerate(references))
+
+
+def _beside(found: Fitted, other: Fitted) -> Fitted:
+    """
+    No part is surer than its plane is likelier than *other*, which explains the same samples by noise.
+
+    Noise and who is bad are found together: called bad, slow samples no longer count for the noise, which is then so
+    small that they must be bad. Of few samples both are possible, and FAIL waits until one of them is likelier.
+    """
+    lead = _cost(other) - _cost(found)
+    also = {one.component: one.gain for one in other.decoded.blamed}
+    blamed = []
+    for one in found.decoded.blamed:
+        most = max(lead, also.get(one.component, 0.0))
+        sure = float(1 / (1 + np.exp(-np.clip(most, -50, 50))))
+        kept = replace(one, gain=min(one.gain, most), margin=min(one.margin, most))
+        blamed.append(replace(kept, confidence=min(one.confidence, sure)))
+    blamed.sort(key=lambda one: (-one.margin, one.component))
+    return replace(found, decoded=replace(found.decoded, blamed=tuple(blamed)))
+
+
+def _cost(fitted: Fitted) -> float:
+    """Nats against the samples, against their noise (the prior of ``reference``) and against who is blamed."""
+    evidence = fitted.evidence
+    losses = {one.component: one.loss for one in fitted.decoded.blamed}
+    z = (evidence.ratio - 1 + fitted.decoded.explained) / evidence.noise
+    density = (1 - _DIPS) * np.exp(-z * z / 2) / (np.sqrt(2 * np.pi) * evidence.noise) + _DIPS
+    share = (PRIOR_NOISE / evidence.noise) ** 2
+    penalties = learnt(losses, fitted.components)[list(losses)].sum()
+    return float(penalties - np.log(density).sum() + PRIOR_COUNT / 2 * (share - np.log(share)))
 
 
 def _references(samples: PairSamples, of_class: Ints, classes: int) -> tuple[Reference, ...]:
@@ -86,19 +155,15 @@ def _references(samples: PairSamples, of_class: Ints, classes: int) -> tuple[Ref
     return tuple(reference(samples.a[mine], samples.b[mine], samples.gbps[mine]) for mine in members)
 
 
-def _evidence(
-    samples: PairSamples,
-    components: Components,
-    references: tuple[Reference, ...],
-    of_class: Ints,
-    least: float,
-    least_noise: float,
-) -> Evidence:
+def _evidence(plane: _Plane, references: tuple[Reference, ...]) -> Evidence:
+    samples, of_class = plane.samples, plane.of_class
     expected = np.array([found.gbps for found in references])[of_class]
     counts = np.bincount(of_class, minlength=len(references))
     noise = float(np.sqrt(sum(n * found.noise**2 for n, found in zip(counts, references, strict=True)) / counts.sum()))
-    ratio = samples.gbps / expected
-    return Evidence(ratio, max(noise, least_noise), components.paths, len(components.names), least)
+    names = len(plane.components.names)
+    return Evidence(
+        samples.gbps / expected, max(noise, plane.least_noise), plane.components.paths, names, plane.least_loss
+    )
 
 
 def _spread(samples: PairSamples, evidence: Evidence, good: np.ndarray) -> tuple[float, float]:

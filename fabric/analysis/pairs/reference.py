@@ -20,7 +20,9 @@ from fabric.analysis.pairs.samples import Floats, Ints
 LEAST_NOISE = 0.002
 """The noise is never taken to be less than this (a choice: below it clocks and rounding count)."""
 
-_PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # a few samples say little of their spread: 1 % counts as four of them
+PRIOR_NOISE, PRIOR_COUNT = 0.01, 4.0
+"""A few samples say little of their spread: 1 % counts as four of them (a choice)."""
+
 _HOST_QUANTILE, _FLEET_QUANTILE = 0.75, 0.65
 _START_WINDOW, _WINDOW_SIGMAS, _STEPS = 0.04, 1.5, 20
 _CUT = 0.9866  # standard deviation of a normal distribution cut at 3 sigma
@@ -38,7 +40,7 @@ class Reference:
 def reference(a: Ints, b: Ints, gbps: Floats) -> Reference:
     """Of samples between hosts *a* and *b*, of which at least one is above 0."""
     level = _level(a, b, gbps)
-    window, noise = _START_WINDOW, _PRIOR_NOISE
+    window, noise = _START_WINDOW, PRIOR_NOISE
     for _ in range(_STEPS):
         near = gbps[np.abs(gbps - level) <= window * level]
         before = level
@@ -66,10 +68,24 @@ def _noise(gbps: Floats, level: float) -> float:
     """1.4826 times the median distance above the level (a half normal's), drawn to 1 % where samples are few."""
     above = gbps[(gbps >= level) & (gbps <= level * (1 + _LUCKY))] / level - 1
     if not len(above):
-        return _PRIOR_NOISE
+        return PRIOR_NOISE
     seen = 1.4826 * float(np.median(above))
-    drawn = (len(above) * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (len(above) + _PRIOR_COUNT)
+    return _drawn(seen, len(above))
+
+
+def _drawn(noise: float, count: int) -> float:
+    """The noise of *count* samples, drawn to what is usual where they are few."""
+    drawn = (count * noise**2 + PRIOR_COUNT * PRIOR_NOISE**2) / (count + PRIOR_COUNT)
     return max(float(np.sqrt(drawn)), LEAST_NOISE)
+
+
+def of_healthy(found: Reference, gbps: Floats) -> Reference:
+    """The reference if all samples are good, or dips: their median and its distances; *found* if it is 0."""
+    level = float(np.median(gbps)) if len(gbps) else 0.0
+    if level <= 0:
+        return found
+    noise = _drawn(1.4826 * float(np.median(np.abs(gbps / level - 1))), len(gbps))
+    return of_good(Reference(level, noise), gbps)
 
 
 def of_good(found: Reference, gbps: Floats) -> Reference:
@@ -81,6 +97,5 @@ def of_good(found: Reference, gbps: Floats) -> Reference:
             return found
         level = float(np.median(near))
         seen = float(np.std(near / level)) / _CUT
-        drawn = (len(near) * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (len(near) + _PRIOR_COUNT)
-        noise = max(float(np.sqrt(drawn)), LEAST_NOISE)
+        noise = _drawn(seen, len(near))
     return Reference(level, noise)
