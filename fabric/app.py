@@ -14,30 +14,23 @@ from typing import Any
 from fabric.analysis.follow_ups import follow_ups
 from fabric.analysis.gate import out_after
 from fabric.analysis.judge import Judge
-from fabric.analysis.over_time.dipped_again import dips_lines
 from fabric.analysis.own_fails import own_fails
 from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
-from fabric.changes.blast_radius import blast_problems
+from fabric.app_prepare import Asked, prepare
 from fabric.changes.kind import Context
 from fabric.checks.identity import note_identity
-from fabric.config import baseline_notes, load_baselines, load_scenario
-from fabric.config.changes_lines import changes_lines
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import listening
 from fabric.engine.observer import Observer
 from fabric.engine.round_clock import reached, without_results
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
-from fabric.errors import ConfigError, Interrupted, Problem, StoreError
+from fabric.errors import Interrupted, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
-from fabric.model.scenario import Scenario
-from fabric.model.verdict import Baseline, Verdict
-from fabric.plan.as_run import as_run
-from fabric.plan.hold_limit import hold_problems
-from fabric.plan.plan import PhasePlan, Plan, plan_scenario
-from fabric.plan.rounds import longer_than_asked
+from fabric.model.verdict import Verdict
+from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
 from fabric.store.events import FILE as EVENTS
@@ -50,6 +43,7 @@ from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import run_document
 from fabric.store.run_lock import RunLock, holding
 from fabric.store.so_far import SoFar
+from fabric.store.verdict_age import history_bytes
 
 __all__ = [
     "EVENTS",
@@ -69,18 +63,6 @@ MakeExecutor = Callable[[Inventory, int], Executor]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A scenario with everything that the command line overrides, decoded and planned."""
-
-    scenario: Scenario
-    inventory: Inventory
-    baselines: Mapping[str, Baseline]
-    plan: Plan
-    notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
-    given: Mapping[str, Any] = field(default_factory=dict)  # the words of the command line, to read the files again
-
-
-@dataclass(frozen=True, slots=True)
 class Begun:
     """A run with all that it needs: a new one, or one that goes on from *so_far*. *document* is its run.json."""
 
@@ -91,54 +73,6 @@ class Begun:
     executor: Executor
     lock: RunLock
     so_far: SoFar = field(default_factory=SoFar)
-
-
-def prepare(
-    scenario_path: Path,
-    *,
-    inventory_path: Path | None,
-    hosts: str | None,
-    faults: tuple[str, ...],
-    lasts_s: float | None = None,
-) -> Asked:
-    """
-    Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
-
-    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``.
-    """
-    scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
-    override = scenario.judge.baseline
-    used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
-    baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
-    notes = baseline_notes(scenario, inventory, baselines)
-    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
-    plan = plan_scenario(scenario, inventory)
-    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
-    if too_much := _too_much(scenario_path, scenario, plan, inventory):
-        raise ConfigError(too_much)
-    given = {
-        "folder": str(Path.cwd()),
-        "scenario": str(scenario_path),
-        "inventory": None if inventory_path is None else str(inventory_path),
-        "hosts": hosts,
-        "faults": list(faults),
-        "lasts_s": lasts_s,
-    }
-    return Asked(scenario, inventory, baselines, plan, (*notes, *lines, *dips_lines(plan), *longer), given)
-
-
-def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
-    """What the guard rails refuse of each phase, with the line that asks for it."""
-    found = [
-        (phase_plan.phase.written, text)
-        for phase_plan in plan.phases
-        for text in (
-            *blast_problems(phase_plan.changes, inventory.topology, inventory.changes, scenario.allow),
-            *hold_problems(phase_plan, inventory.changes.lease),
-        )
-    ]
-    lines = changes_lines(path) if found else {}
-    return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
 
 
 def run(
@@ -297,4 +231,5 @@ def _judged(begun: Begun, verdict: Verdict, *, elapsed_s: float) -> JudgedRun:
         backend=begun.backend,
         judged_by=named(begun.asked.baselines),
         again=f"fabric report {path}",
+        history_bytes=history_bytes(path),
     )

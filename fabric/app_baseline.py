@@ -13,6 +13,7 @@ from fabric.analysis.keys import floor_of, key_of
 from fabric.analysis.record_fit import changes_between, fit_notes, limit_changes
 from fabric.analysis.series import representative
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
+from fabric.config.wording import nearest, quoted
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
@@ -155,7 +156,10 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     present = load_baseline(file)
     problems = []
     if candidate.backend == "mock" and not simulated:
-        problems.append(Problem(str(path), 0, "its numbers are simulated: real hosts must not be judged by them"))
+        text = (
+            "its numbers are simulated: real hosts must not be judged by them; --simulated accepts them, to try it out"
+        )
+        problems.append(Problem(str(path), 0, text))
     changes = changes_between(present.recorded, candidate.recorded)
     for change in changes:
         sinks = change.old is not None and change.new is not None and change.ratio < 1 - floor_of(change.key.kind)
@@ -196,9 +200,17 @@ def accept(acceptance: Acceptance) -> Baseline:
 
 
 def named_baseline(name: str, *, baselines: Path) -> Baseline:
-    """The baseline of a name, or in a file that is named by its path."""
+    """The baseline of a name, or in a file that is named by its path. ConfigError names those that are there."""
     path = Path(name)
-    return load_baseline(path if path.suffix else baselines / f"{name}.yaml")
+    if path.suffix:
+        return load_baseline(path)
+    file = baselines / f"{name}.yaml"
+    if not file.exists():
+        known = sorted(other.stem for other in baselines.glob("*.yaml") if not other.name.endswith(CANDIDATE))
+        there = f"there are: {', '.join(known)}" if known else "there is none; --baselines names another folder"
+        text = f"no baseline {quoted(name)} ({there}){nearest(name, known)}"
+        raise ConfigError([Problem(str(baselines), 0, text)])
+    return load_baseline(file)
 
 
 def recorded_of(name: str, *, baselines: Path) -> tuple[Recorded, ...]:

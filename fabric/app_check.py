@@ -84,7 +84,9 @@ def _selected(text: str, inventory: Inventory) -> tuple[str, ...]:
     except PydanticCustomError as exc:
         raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
     said: list[Problem] = []
-    names = selected(wanted, inventory.topology, lambda what: said.append(Problem("--hosts", 0, what)))
+    names = selected(
+        wanted, inventory.topology, lambda what: said.append(Problem("--hosts", 0, what)), source=inventory.source
+    )
     if said:
         raise ConfigError(said)
     return names

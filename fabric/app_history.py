@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,10 +14,16 @@ from fabric.config.wording import nearest
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
+from fabric.store.run_folders import run_folders
+from fabric.store.run_lock import running
 from fabric.store.runs_index import runs_index
+from fabric.store.verdict_age import KEY, is_of_all
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+_READ = ("run.json", "verdict.json", "measurements.parquet")
+_MOST_CLOSED = 5
 
 # A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts.
 _TABLES = """
@@ -63,18 +71,21 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
 
     *component*: a host, a part of it (``gpu003/mlx5_2``), or a part of the network (``su0-leaf3--spine02``): then each
     run says what it found of that; of a part of the network only runs that suspected it are known. Raises ConfigError
-    when there are no runs, or when no run knows the component; StoreError when a file cannot be read.
+    when there are no runs, or when no run knows the component; StoreError when all that is there cannot be read.
     """
-    paths = _directories(results.resolve(), days)
+    paths, closed = _directories(results.resolve(), days)
+    if not paths and closed:
+        raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
     if not paths:
         raise ConfigError([Problem(str(results), 0, "no runs here: expected <scenario>/<run>/run.json")])
     whole = [path for path in paths if (path / "verdict.json").is_file()]
     if not whole:
-        raise ConfigError([Problem(str(results), 0, "no run has a verdict.json: fabric analyze RUN makes it")])
+        raise _nothing_judged(results, paths, closed)
     import duckdb
 
     try:
         with runs_index(results.resolve(), whole) as database:
+            stale = _forget_stale(database, results.resolve())
             database.execute(_TABLES)
             signals = _signals(database)
             if component is not None:
@@ -82,14 +93,51 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
             runs = _runs(database, component, results.resolve())
     except duckdb.Error as exc:
         raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
-    return History(component, tuple(runs), tuple(signals), len(paths) - len(whole), len(paths))
+    unjudged = sorted({*paths}.difference(whole) | stale, key=lambda path: (path.name, path))
+    at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
+    return History(
+        component,
+        tuple(runs),
+        tuple(signals),
+        unreadable=len(at_rest),
+        total=len(paths),
+        not_judged=at_rest,
+        at_work=len(unjudged) - len(at_rest),
+        closed=closed,
+    )
 
 
-def _directories(results: Path, days: int | None) -> list[Path]:
-    """Run directories, the oldest first; ``latest`` is a link and not another run."""
+def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:
+    at_work = all(running(path) is not None for path in paths)
+    then = "still going on (fabric status)" if at_work else "fabric analyze RUN makes its verdict.json"
+    shut = [Problem(str(results), 0, f"cannot read {text}") for text in closed[:_MOST_CLOSED]]
+    return ConfigError([Problem(str(results), 0, f"no run is judged yet: {then}"), *shut])
+
+
+def _forget_stale(database: DuckDBPyConnection, results: Path) -> set[Path]:
+    """Leave out runs whose verdict is older than what they measured, as after a crash between the two; those."""
+    rows = database.execute(f"SELECT path, {KEY} FROM told SEMI JOIN wanted USING (path)").fetchall()
+    stale = [path for path, judged_bytes in rows if not is_of_all(results / path, judged_bytes)]
+    database.execute("DELETE FROM wanted WHERE list_contains($stale, path)", {"stale": stale})
+    return {results / path for path in stale}
+
+
+def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str, ...]]:
+    """Run directories, the oldest first, and what cannot be read, with the reason."""
     since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
-    found = [file.parent for file in results.glob("*/*/run.json") if not file.parent.is_symlink()]
-    return sorted((path for path in found if path.name >= since), key=lambda path: (path.name, path))
+    found = run_folders(results)
+    closed = [one.text for one in found.closed if one.path.name >= since]
+    runs = []
+    for path in found.runs:
+        shut = [file for name in _READ if (file := path / name).exists() and not _may_read(file)]
+        if path.name >= since:
+            closed.extend(f"{file}: {os.strerror(errno.EACCES)}" for file in shut)
+            runs.extend([] if shut else [path])
+    return sorted(runs, key=lambda path: (path.name, path)), tuple(closed)
+
+
+def _may_read(file: Path) -> bool:
+    return os.access(file, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _runs(database: DuckDBPyConnection, component: str | None, results: Path) -> list[RunLine]:

@@ -27,7 +27,9 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.report.derived import write_reports
+from fabric.report.going_on import going_on
 from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import is_told
 from fabric.report.verdict_json import verdict_document
 from fabric.store.change_results import change_results
 from fabric.store.durable import write_durably
@@ -40,21 +42,24 @@ from fabric.store.past_run import refuse_own_record
 from fabric.store.readmissions import read_readmissions
 from fabric.store.results import history_of, replanned
 from fabric.store.run_document import baselines_from, read_run
+from fabric.store.run_lock import running
 from fabric.store.samples import read_samples
 from fabric.store.samples_table import write_samples
 from fabric.store.so_far import not_begun
+from fabric.store.verdict_age import history_bytes
 
 
 def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
     """
     Judge a run again from its directory alone, with today's code and, if given, another baseline.
 
-    With *rewrite* what is derived is made again; without, only what is missing.
+    With *rewrite* what is derived is made again; without, only where there is no verdict.json, or one older than what
+    was measured. While the run goes on that would be out of date with its next probe, and nothing is written.
     """
     shown = reopened(path, baseline_path=baseline_path)
     if rewrite:
         write_derived(shown, reports=True)
-    elif not (Path(shown.judged.path) / "verdict.json").exists():
+    elif not shown.judged.goes_on and not is_told(Path(shown.judged.path)):
         with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
             write_derived(shown, reports=True)
     return shown.judged
@@ -71,6 +76,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
         baselines = {name: other for name in baselines}
     file = path / EVENTS
+    at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
     history = history_of(read_events(file))
     first, by_id = history.first, history.results
     plan = reached(plan_scenario(scenario, inventory), not_begun(history.others))
@@ -80,7 +86,10 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
     verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=file)
     complete = any(event["event"] == "run_ended" for event in history.others)
-    if not complete:
+    goes_on = at_work and not complete
+    if goes_on:
+        verdict = going_on(verdict)
+    elif not complete:
         verdict = replace(
             verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
         )
@@ -95,6 +104,8 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         judged_by=named(baselines),
         again=again,
         complete=complete,
+        goes_on=goes_on,
+        history_bytes=read_bytes,
     )
     return ShownRun(judged, inventory, probes, by_id, document, complete)
 

@@ -152,7 +152,10 @@ def _repaired_hosts(asked: Wanted, failed: ShownRun) -> tuple[str, ...]:
     except PydanticCustomError as exc:
         raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
     said: list[Problem] = []
-    found = selected(wanted, failed.inventory.topology, lambda text: said.append(Problem("--hosts", 0, text)))
+    inventory = failed.inventory
+    found = selected(
+        wanted, inventory.topology, lambda text: said.append(Problem("--hosts", 0, text)), source=inventory.source
+    )
     if said:
         raise ConfigError(said)
     return found

@@ -20,9 +20,12 @@ from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.kept_verdict import FILE, read_kept
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
+from fabric.report.told_verdict import is_told
 from fabric.store.durable import write_durably
 from fabric.store.identity import read_identity
 from fabric.store.run_document import read_run
+from fabric.store.run_lock import running
+from fabric.store.verdict_age import history_bytes
 
 COMPARISON = "compare.html"
 """Where several runs side by side are written, in the directory of the first."""
@@ -54,8 +57,10 @@ def keep_decision(path: Path, document: dict[str, Any]) -> None:
     Keep the decision of a post-repair validation where it is another than before, or the first.
 
     A page that is older than the decision is made again: it begins with it. Writes nothing where it may not: an archive
-    may be read-only, and what is shown needs no file.
+    may be read-only, and what is shown needs no file; and nothing while the run goes on: the decision is not made yet.
     """
+    if running(path) is not None:
+        return
     page = path / "report.html"
     with suppress(OSError):
         if not same_decision(path, document):
@@ -68,7 +73,7 @@ def judged_run(path: Path) -> JudgedRun:
     """A run as it was judged: as it was kept where that still counts, else judged again. Raises as ``analyze``."""
     with _without_collector():
         kept = as_kept(path)
-    if kept is not None and (Path(kept.judged.path) / "verdict.json").exists():
+    if kept is not None and is_told(Path(kept.judged.path)):
         return kept.judged
     from fabric.app_judge import analyze
 
@@ -99,6 +104,8 @@ def as_kept(path: Path) -> ShownRun | None:
         judged_by=kept.judged_by,
         again=f"fabric report {path}",
         complete=kept.complete,
+        goes_on=not kept.complete and running(path) is not None,
+        history_bytes=history_bytes(path),
     )
     return ShownRun(judged, inventory, kept.probes, kept.results, document, kept.complete)
 

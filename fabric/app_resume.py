@@ -23,15 +23,18 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.repair import Because
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
+from fabric.report.told_verdict import is_told
 from fabric.store.change_results import FINAL
+from fabric.store.durable import remove_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, refuse_while_open
+from fabric.store.manifest import JUDGED
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import baselines_from, own_version, read_run
-from fabric.store.run_lock import holding
+from fabric.store.run_lock import holding, refuse_at_work
 from fabric.store.run_path import run_path
 from fabric.store.samples_end import close_samples
 from fabric.store.so_far import SoFar, so_far
@@ -69,18 +72,18 @@ def look(path: Path, *, force: bool) -> Resumable:
     Read a run that shall go on; alters nothing.
 
     Raises ConfigError when there is no such run, when it has ended, and unless *force* when the scenario, the
-    inventory, a baseline or this tool is not what it was; StoreError when its history cannot be read.
+    inventory, a baseline or this tool is not what it was; StoreError when it goes on, or its history cannot be read.
     """
     path = run_path(path)
     if path.parent.name in ("", ".."):  # the folders above it, by their own names, hold the lock
         path = path.resolve()
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
-    plan = plan_scenario(scenario, inventory)
+    refuse_at_work(path, scenario.hosts)  # before the history is read and all is planned, which takes its time
     done = _history(path, document)
     if done.over:
-        text = f"this run has ended: see it (fabric report {path}), or run its scenario anew (fabric run)"
-        raise ConfigError([Problem(str(path), 0, text)])
+        raise ConfigError([Problem(str(path), 0, _why_over(path))])
+    plan = plan_scenario(scenario, inventory)
     baselines = baselines_from(document, path / "run.json")
     differs = tuple(_differences(document, because_of(scenario)))
     unknown = _not_planned(plan, done)
@@ -90,6 +93,13 @@ def look(path: Path, *, force: bool) -> Resumable:
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
     return Resumable(path, Asked(scenario, inventory, baselines, plan, ()), document, differs)
+
+
+def _why_over(path: Path) -> str:
+    """A run that was killed between its end and its reports has none, or those of an earlier interruption."""
+    if not is_told(path):
+        return f"this run has ended, everything was measured, and it is not judged yet: fabric analyze {path}"
+    return f"this run has ended: see it (fabric report {path}), or run its scenario anew (fabric run)"
 
 
 def resume(
@@ -163,7 +173,12 @@ def _not_told(path: Path) -> list[str]:
 
 
 def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
-    """The directory, ready for more: a torn line is cut off, and a wish to stop is forgotten."""
+    """
+    The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
+
+    What was judged of an earlier interruption goes before anything more is measured: it would be told as the verdict
+    of the whole, were this run killed between its end and its reports. All of it can be made again.
+    """
     path = found.path
     done = _history(path, found.document) if (path / EVENTS).exists() else SoFar()
     try:
@@ -171,6 +186,12 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
     except OSError as exc:
         raise StoreError(f"{path / STOP}: cannot remove: {exc.strerror}") from exc
     directory = RunDirectory(path, added=done.added)
+    try:
+        remove_durably(path / name for name in JUDGED)
+    except OSError as exc:
+        directory.events.abandon()
+        why = f"{exc.strerror}; it tells of an earlier interruption, and nothing was measured now"
+        raise StoreError(f"{exc.filename or path}: cannot remove: {why}") from exc
     if directory.events.cut_bytes:
         cut = _many(directory.events.cut_bytes, "byte")
         say(f"{path / EVENTS}: cut off {cut} of a torn last line")

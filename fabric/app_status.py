@@ -6,20 +6,23 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import orjson
-
-from fabric.app_judge import reopened
 from fabric.engine.stop_file import NAME as STOP
-from fabric.errors import ConfigError, FabricError, Problem, StoreError
+from fabric.errors import FabricError
+from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
+from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.left_open import open_changes
 from fabric.store.run_document import read_run
+from fabric.store.run_folders import run_folders
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
 from fabric.store.so_far import SoFar, so_far
+
+MOST_JUDGED = 5_000
+"""Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,12 @@ class RunStatus:
     One run at one moment.
 
     *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
-    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *outcome* is that of verdict.json, empty
-    without one. *done* of *planned* probes, including those that were planned while it went on. *rate_per_min* and
-    *left_s* are of this session and by the run's clock, None where nothing can be said. *event_age_s* is by the clock
-    of this machine. *holder* is who runs it. *open_changes* may be live on the fabric.
+    before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *judged*: there is a verdict.json that
+    speaks of all that was measured; *outcome* is what it says, empty while the run goes on. *done* of *planned* probes,
+    including those that were planned while it went on. *rate_per_min* and *left_s* are of this session and by the run's
+    clock, None where nothing can be said. *event_age_s* is by the clock of this machine. *holder* is who runs it.
+    *open_changes* may be live on the fabric. *suspects* are None where more probes would have to be judged than a look
+    may take. *no_number* counts finished probes whose tools gave none.
     """
 
     run: str
@@ -47,35 +52,50 @@ class RunStatus:
     resumed: int = 0
     holder: str = ""
     open_changes: tuple[str, ...] = ()
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[Suspect, ...] | None = ()
     trouble: str = ""
+    judged: bool = False
+    no_number: int = 0
 
 
 def status(path: Path) -> RunStatus:
     """One run, with its suspects so far; ConfigError when it is none, StoreError when its files cannot be read."""
     path = run_path(path)
     read_run(path)
-    found = _status(path)
+    told = told_verdict(path)
+    found = _status(path, told)
+    if told is not None:
+        return replace(found, suspects=told.suspects)
     if not found.done:
         return found
+    if found.planned > MOST_JUDGED:
+        return replace(found, suspects=None)
+    from fabric.app_judge import reopened  # what judges takes a while to import
+
     return replace(found, suspects=reopened(path).judged.verdict.suspects)
 
 
 def all_runs(results: Path, *, most: int) -> list[RunStatus]:
-    """The newest runs under a results folder, newest first; one that cannot be read is told as such."""
-    if not results.is_dir():
-        raise ConfigError([Problem(str(results), 0, "no folder of runs: give a run, or --results")])
-    runs = [file.parent for file in results.glob("*/*/run.json") if not file.parent.is_symlink()]
+    """
+    The newest runs under a results folder, newest first; a run or a folder that cannot be read is told as such.
+
+    Raises ConfigError where the folder is none, or cannot be read itself.
+    """
+    folders = run_folders(results)
+    closed = {one.path: one.why for one in folders.closed}
     found = []
-    for run in sorted(runs, key=lambda path: (path.name, path.parent.name), reverse=True)[:most]:
+    for run in sorted((*folders.runs, *closed), key=lambda path: (path.name, path.parent.name), reverse=True)[:most]:
+        if run in closed:
+            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=closed[run]))
+            continue
         try:
-            found.append(_status(run))
+            found.append(_status(run, told_verdict(run)))
         except (FabricError, OSError) as exc:
             found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=str(exc)))
     return found
 
 
-def _status(run: Path) -> RunStatus:
+def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
     events = list(read_events(run / EVENTS)) if (run / EVENTS).exists() else []
     done = so_far(events)
     holder = running(run)
@@ -87,7 +107,7 @@ def _status(run: Path) -> RunStatus:
         run=str(run),
         scenario=run.parent.name,
         state=_state(run, events, done, at_work=holder is not None),
-        outcome=_outcome(run),
+        outcome="" if told is None or (holder is not None and not done.over) else told.outcome,
         phase=next((event["phase"] for event in reversed(events) if event["event"] == "phase_started"), ""),
         done=len(known),
         planned=planned,
@@ -97,6 +117,8 @@ def _status(run: Path) -> RunStatus:
         resumed=done.resumed,
         holder="" if holder is None else holder.text,
         open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if (run / JOURNAL).exists() else (),
+        judged=told is not None,
+        no_number=sum(one.outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) for one in done.results.values()),
     )
 
 
@@ -126,14 +148,3 @@ def _rate_per_min(events: list[Event]) -> float | None:
     finished = sum(event["event"] == "finished" for event in session)
     took_s = session[-1]["at_s"] - session[0]["at_s"] if session else 0.0
     return 60.0 * finished / took_s if finished and took_s > 0.0 else None
-
-
-def _outcome(run: Path) -> str:
-    """What the verdict was; a run that ended and has none was killed while its reports were made."""
-    try:
-        found = orjson.loads((run / "verdict.json").read_bytes())["outcome"]
-    except FileNotFoundError:
-        return ""
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as exc:
-        raise StoreError(f"{run / 'verdict.json'}: cannot be read: {exc}") from exc
-    return str(found)

@@ -12,10 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.app_history import history
-from fabric.errors import ConfigError
+from fabric.errors import ConfigError, StoreError
 from fabric.report.history import lines, spark
+from fabric.store.run_lock import holding
 from fabric.store.runs_index import FOLDER
 from tests.report.shown import run_of
+from tests.store.other_account import place, shut
+
+__all__ = ["place"]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +119,7 @@ def test_a_run_without_a_verdict_is_counted(results: Path, tmp_path: Path) -> No
         path.unlink()
     found = history(tmp_path / "copy")
     assert (len(found.runs), found.unreadable) == (3, 3)
-    assert any("3 without a readable verdict.json" in line for line in lines(found))
+    assert any("3 not judged yet: fabric analyze RUN; self-check/20990101-000000" in line for line in lines(found))
 
 
 def test_names_that_look_like_patterns_are_names(results: Path, tmp_path: Path) -> None:
@@ -210,3 +214,50 @@ def test_a_validation_after_a_repair_has_its_decision(results: Path, tmp_path: P
     (line,) = [line for line in lines(found) if decided.name in line]
     assert "REJECT" in line
     assert "FAIL" not in line
+
+
+def test_a_verdict_older_than_what_was_measured_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    with (run / "events.jsonl").open("ab") as file:
+        file.write(b"\n")
+    found = history(tmp_path / "copy")
+    assert run.name not in [one.run_id for one in found.runs]
+    assert (len(found.runs), found.unreadable, found.not_judged) == (5, 1, (f"self-check/{run.name}",))
+    assert next(one for one in found.signals if one.host == "gpu002").runs == 5
+    assert f"  1 not judged yet: fabric analyze RUN; self-check/{run.name}" in list(lines(found))
+
+
+def test_a_run_that_goes_on_is_not_to_be_judged_by_hand(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    (run / "verdict.json").unlink()
+    with holding(tmp_path / "copy", "self-check", ["gpu001"], run=run.name):
+        found = history(tmp_path / "copy")
+        for other in (tmp_path / "copy" / "self-check").glob("2*"):
+            if other != run and not other.is_symlink():
+                shutil.rmtree(other)
+        with pytest.raises(ConfigError, match="no run is judged yet: still going on"):
+            history(tmp_path / "copy")
+    assert (found.at_work, found.unreadable, found.not_judged) == (1, 0, ())
+    assert "  1 not judged yet: still going on (fabric status)" in list(lines(found))
+
+
+def test_what_cannot_be_read_is_told_beside_the_rest(results: Path, place: Path) -> None:
+    copy = Path(shutil.copytree(results, place / "copy", symlinks=True))
+    for folder in (copy, copy / "self-check", *copy.glob("self-check/2*")):
+        folder.chmod(0o755)
+    run, other = copy / "self-check" / "20990101-000000", copy / "self-check" / "20990101-000001"
+    with shut(run, other / "verdict.json"):
+        found = history(copy)
+    assert found.closed == (f"{run}: Permission denied", f"{other / 'verdict.json'}: Permission denied")
+    assert (len(found.runs), found.total) == (4, 4)
+    assert f"  cannot be read: {run}: Permission denied" in list(lines(found))
+
+
+def test_where_nothing_can_be_read_it_is_not_said_that_there_is_nothing(place: Path) -> None:
+    (place / "results" / "self-check").mkdir(parents=True)
+    with shut(place / "results" / "self-check"), pytest.raises(StoreError, match="self-check: Permission denied"):
+        history(place / "results")
+    with shut(place / "results"), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        history(place / "results")

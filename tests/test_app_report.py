@@ -14,6 +14,7 @@ from fabric import app_report
 from fabric.cli.main import main
 from fabric.errors import ConfigError, StoreError
 from fabric.report.decision import FILE
+from fabric.store.run_lock import holding
 from tests.report.shown import run_of
 from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked
 
@@ -47,6 +48,16 @@ def test_a_page_is_not_made_again_while_the_decision_is_the_same(rejected: Path)
     before = (rejected / "report.html").stat().st_mtime_ns, (rejected / FILE).stat().st_mtime_ns
     report(rejected)
     assert ((rejected / "report.html").stat().st_mtime_ns, (rejected / FILE).stat().st_mtime_ns) == before
+
+
+def test_no_decision_is_kept_while_the_run_goes_on(rejected: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(rejected, tmp_path / "post-repair" / rejected.name))
+    (run / FILE).unlink()
+    with holding(tmp_path, "post-repair", ["gpu003"], run=run.name):
+        report(run)
+    assert not (run / FILE).exists()
+    report(run)
+    assert (run / FILE).exists()
 
 
 def test_a_page_that_is_made_again_decides_first(rejected: Path, tmp_path: Path) -> None:

@@ -24,20 +24,12 @@ from tests.store.small_run import (
     begin,
     begun_after,
     cut_after,
+    cut_journal,
     finished,
     go_on,
     run_of,
     scenario,
 )
-
-
-def cut_journal(run: Path, state: str) -> None:
-    """As if it had died in this state of its change."""
-    lines = (run / "changes.jsonl").read_bytes().splitlines(keepends=True)
-    last = max(
-        n for n, line in enumerate(lines) if orjson.loads(line.rpartition(b',"crc32"')[0] + b"}")["state"] == state
-    )
-    (run / "changes.jsonl").write_bytes(b"".join(lines[: last + 1]))
 
 
 @pytest.mark.parametrize("which", range(6))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
+from fabric import app, app_judge, app_report, app_status
 from fabric.app_status import all_runs, status
 from fabric.app_stop import stop
 from fabric.errors import ConfigError, StoreError
 from fabric.store.lock_holder import myself, to_json
 from fabric.store.run_lock import FILE, GONE_S, holding
+from tests.store.other_account import place, shut
 from tests.store.small_run import begin, cut_after, go_on, run_of
+
+__all__ = ["place"]
 
 
 def test_a_run_that_ended_has_its_outcome_and_all_of_its_probes(tmp_path: Path) -> None:
@@ -125,3 +131,98 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         status(tmp_path)
     with pytest.raises(ConfigError, match="no folder of runs"):
         all_runs(tmp_path / "nowhere", most=1)
+
+
+def kept_of(run: Path, **keys: object) -> None:
+    """Write verdict.json once more, with other keys."""
+    file = run / "verdict.json"
+    file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), **keys}))
+
+
+def test_a_verdict_older_than_what_was_measured_is_not_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    size = (run / "events.jsonl").stat().st_size
+    kept_of(run, history_bytes=size - 1, outcome="inconclusive")
+    for found in (status(run), *all_runs(tmp_path / "results", most=5)):
+        assert (found.state, found.outcome, found.judged) == ("ended", "", False)
+    kept_of(run, history_bytes=size)
+    assert (status(run).outcome, status(run).judged) == ("inconclusive", True)
+
+
+def test_a_run_that_was_copied_is_still_judged(tmp_path: Path) -> None:
+    """Copies have new times, in any order; what a verdict rests on is in it."""
+    begin(tmp_path)
+    copy = tmp_path / "copy" / "small" / "run"
+    shutil.copytree(run_of(tmp_path), copy)
+    for name, at_s in (("verdict.json", 1.0), ("events.jsonl", 2.0)):
+        os.utime(copy / name, (at_s, at_s))
+    assert (status(copy).outcome, status(copy).judged) == ("pass", True)
+
+
+def test_a_run_that_goes_on_has_no_outcome_yet(tmp_path: Path) -> None:
+    """Though somebody judged what it had measured until now."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    app.analyze(run, baseline_path=None, rewrite=True)
+    assert status(run).outcome != ""
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        assert (status(run).state, status(run).outcome) == ("running", "")
+
+
+def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        before = sorted(run.iterdir())
+        assert app_report.judged_run(run).goes_on
+        assert sorted(run.iterdir()) == before
+    assert not app_report.judged_run(run).goes_on
+    assert status(run).judged
+
+
+def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    kept_of(run, history_bytes=1, outcome="inconclusive")
+    app_report.judged_run(run)
+    assert (status(run).outcome, status(run).judged) == ("pass", True)
+
+
+def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    suspect = {"component": "gpu001", "kind": "host", "outcome": "fail", "confidence": 0.5, "evidence": ["slow"]}
+    more = {"ambiguous_with": [], "next_step": "look", "hosts": ["gpu001"], "probes": []}
+    kept_of(run, suspects=[{**suspect, **more}])
+    for name in ("reopened", "plan_scenario", "concluded"):
+        monkeypatch.setattr(app_judge, name, None)
+    found = status(run)
+    assert [one.component for one in found.suspects or ()] == ["gpu001"]
+
+
+def test_a_large_run_is_counted_and_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    monkeypatch.setattr(app_status, "MOST_JUDGED", 5)
+    monkeypatch.setattr(app_judge, "reopened", None)
+    found = status(run)
+    assert (found.done, found.planned, found.suspects, found.no_number) == (4, 6, None, 0)
+
+
+def test_what_cannot_be_looked_into_is_told_and_is_not_no_runs(place: Path) -> None:
+    begin(place)
+    results, run = place / "results", run_of(place)
+    for closed in (run, run.parent):
+        with shut(closed):
+            (found,) = all_runs(results, most=5)
+        assert (found.run, found.state, found.trouble) == (str(closed), "unreadable", "Permission denied")
+    with shut(results), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        all_runs(results, most=5)
+    with shut(run), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        status(run)

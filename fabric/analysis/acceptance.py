@@ -197,7 +197,7 @@ def _example(found: Sequence[Weighed]) -> str:
     one = min(found, key=lambda one: -1.0 if one.now_gbps is None else one.now_gbps)
     now = "nothing" if one.now_gbps is None else f"{one.now_gbps:.1f} Gb/s"
     reason = one.reason.removeprefix(f"{now}, ") or "good"
-    return f"{one.label}: {one.before} before, {now} now ({reason})"
+    return f"{one.label}: {one.before} before, {now} now: {reason}"
 
 
 def _suite(because: Because, run: Measured, phase: str, case: _Case) -> None:

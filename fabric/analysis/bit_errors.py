@@ -25,7 +25,7 @@ def corrected(change: Change) -> str:
     cliff = f"{_ber(CLIFF_FROM)} to {_ber(CLIFF_TO)}"
     return (
         f"raw BER {mantissa}e-{exponent} is corrected by RS-FEC (cliff at about {cliff}): "
-        "counters rise, bandwidth does not"
+        "counters rise, bandwidth stays"
     )
 
 

@@ -34,7 +34,7 @@ class _Counts:
     common: int = 0
     measured_first: int = 0
     measured_second: int = 0
-    unmeasured: int = 0
+    unmeasured: list[_Name] = field(default_factory=list)
     only_first: list[_Name] = field(default_factory=list)
     only_second: list[_Name] = field(default_factory=list)
 
@@ -65,16 +65,15 @@ def compare_runs(
             counts.common += 1
             groups.setdefault((key.kind, key.size_bytes), []).append(seen)
         elif before == _MEASURED:
-            counts.only_first.append(name)
-            counts.unmeasured += after == _NOT_MEASURED
+            (counts.unmeasured if after == _NOT_MEASURED else counts.only_first).append(name)
         elif after == _MEASURED:
             counts.only_second.append(name)
     return Comparison(
         rows=tuple(sorted(_all_rows(groups, seed), key=_worst_first)),
         common=counts.common,
-        only_first=tuple(_in_words(counts.only_first)),
+        only_first=(*(f"{text}, {_NOT_AGAIN}" for text in _in_words(counts.unmeasured)), *_in_words(counts.only_first)),
         only_second=tuple(_in_words(counts.only_second)),
-        unmeasured=counts.unmeasured,
+        unmeasured=len(counts.unmeasured),
         measured_first=counts.measured_first,
         measured_second=counts.measured_second,
     )
@@ -115,6 +114,7 @@ def parts_of(probe: Probe) -> Iterator[str]:
 
 
 _MEASURED, _FAILED, _NOT_MEASURED, _NOT_ASKED = "measured", "failed", "not measured", "not asked"
+_NOT_AGAIN = "asked of the second run, too, and not measured there"
 _CARRIED = (_MEASURED, _FAILED)
 
 _Place = tuple[str, str, str, tuple[str, ...], str]

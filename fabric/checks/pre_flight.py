@@ -23,6 +23,7 @@ from fabric.checks import (
 from fabric.checks.answer import Answer, Answers, Argv
 from fabric.checks.ask import ask_all
 from fabric.checks.kind import Check
+from fabric.checks.made_equal import made_equal
 from fabric.checks.needs import HostNeeds, with_peers
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
@@ -47,7 +48,15 @@ TIMED_IN_FLIGHT = 32
 
 
 def pre_flight(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
-    """Everything that was found on the hosts in *needs*, not yet folded; alters nothing anywhere."""
+    """
+    Everything that was found on the hosts in *needs*; alters nothing anywhere.
+
+    Equal findings are not folded yet; those that differ in a host's own name or address only are made equal.
+    """
+    return made_equal(_found(executor, hosts, needs), hosts)
+
+
+def _found(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
     first = ask_all(executor, {name: (reach.ARGV,) for name in needs})
     answering = [name for name in needs if reach.usable(_only(first[name]))]
     again = ask_all(executor, {name: (reach.ARGV,) for name in answering}, in_flight=TIMED_IN_FLIGHT)

@@ -27,11 +27,12 @@ def command(component: str | None, results: Path, days: int | None, *, as_json: 
     from fabric.report.visible import visible
 
     found = app_history.history(results, component=component, days=days)
+    code = 3 if found.closed else 0  # not all that is there was told
     if as_json:
         document = asdict(found)
         for row, one in zip(document["signals"], found.signals, strict=True):
             row.update(values=dict(zip(SIGNALS, one.values, strict=True)), lemon=one.lemon)
         print_json({"format": 1, **document})
-        return 0
+        return code
     say("\n".join("\n".join(visible(part) for part in line.split("\n")) for line in lines(found)))
-    return 0
+    return code

@@ -86,6 +86,7 @@ def _covers(topology: Topology) -> Covers:
 
 def _cost_lines(takes: Cost) -> Iterator[str]:
     from fabric.model.units import duration_text
+    from fabric.report.counted import counted
 
     yield f"  {takes.gpu_hours:,.1f} GPU-hours: {takes.gpus:,} GPUs for {duration_text(takes.duration_s)}"
     for what, loads in (("host", takes.hosts), ("leaf", takes.leaves)):
@@ -94,7 +95,7 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
             mean_s = sum(load.work_s for load in loads) / len(loads)
             yield (
                 f"  load of a {what}: {duration_text(mean_s)} of probes on average, most on {most.name} "
-                f"({most.probes:,} probes, {duration_text(most.work_s)}), least on {least.name} "
+                f"({counted(most.probes, 'probe')}, {duration_text(most.work_s)}), least on {least.name} "
                 f"({least.probes:,}, {duration_text(least.work_s)})"
             )
 

@@ -46,7 +46,8 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
         say(f"note: {note}")
     if found.backend != "mock":
         agree(found.asked, yes=yes)
-    with ConsoleProgress(quiet=as_json) as progress:
+    addresses = {host.name: host.address for host in found.asked.inventory.topology.hosts.values()}
+    with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
         judged = app_resume.resume(
             found,
             make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),

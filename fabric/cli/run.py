@@ -48,7 +48,6 @@ def command(
     from fabric import app
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.errors import ConfigError, Problem
-    from fabric.plan.rounds import longer_than_asked
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import BACKENDS
 
@@ -62,7 +61,8 @@ def command(
     if faults and name != "mock":
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
-    _tell(longer_than_asked(asked.plan, asked.given.get("lasts_s") or asked.scenario.lasts_s))
+    for warning in asked.warnings:
+        _tell(warning)
     if name != "mock":
         agree(asked, yes=yes)
     # The plan lives as long as the run: without this the collector walks through it again and again (measured: 25 to
@@ -70,7 +70,8 @@ def command(
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
-    with ConsoleProgress(quiet=as_json) as progress:
+    addresses = {host.name: host.address for host in asked.inventory.topology.hosts.values()}
+    with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
         judged = app.run(
             asked,
             backend=name,
@@ -94,12 +95,17 @@ def _asked(
     lasts_s: float | None,
 ) -> Asked:
     from fabric import app
+    from fabric.app_prepare import require_run
     from fabric.errors import ConfigError, Problem
 
     if because is None and quick:
         raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
     if because is None:
-        return app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=lasts_s)
+        asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=lasts_s)
+        require_run(asked)
+        return asked
+    if lasts_s is not None:
+        raise ConfigError([Problem("--for", 0, "not with --because: how long that takes follows from what failed")])
     from fabric.app_post_repair import Wanted, prepare
     from fabric.cli.report import newest
 

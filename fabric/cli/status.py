@@ -39,14 +39,14 @@ def command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int
         print_json({"runs": [_document(one) for one in runs]})
     else:
         say("\n".join(visible(line) for line in _table(runs)))
-    return 0
+    return 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
 
 
 def _document(found: RunStatus) -> dict[str, Any]:
     from dataclasses import asdict
 
     document = asdict(found)
-    for suspect in document["suspects"]:
+    for suspect in document["suspects"] or ():
         suspect["outcome"] = suspect["outcome"].value
     return document
 
@@ -56,7 +56,7 @@ def _lines(found: RunStatus) -> Iterator[str]:
     from fabric.report.counted import counted
 
     by = f" ({found.holder})" if found.holder else ""
-    yield f"{found.run}: {found.state}{by}{f', {found.outcome}' if found.outcome else ''}"
+    yield f"{found.run}: {found.state}{by}{f', {outcome}' if (outcome := _outcome(found)) else ''}"
     if found.phase:
         yield f"phase      {found.phase}"
     share = f" ({100 * found.done // found.planned} %)" if found.planned else ""
@@ -70,18 +70,37 @@ def _lines(found: RunStatus) -> Iterator[str]:
         yield f"resumed    {counted(found.resumed, 'time')}"
     for name in found.open_changes:
         yield f"OPEN       {name}"
-    for suspect in found.suspects[:10]:
+    if found.no_number:
+        yield f"no number  from {counted(found.no_number, 'probe')}: see fabric report"
+    if found.suspects is None:
+        yield f"suspects   too many probes to judge at a look: fabric {_teller(found)} {found.run} judges them"
+    suspects = found.suspects or ()
+    for suspect in suspects[:10]:
         yield f"suspect    {suspect.component}  {suspect.kind}  {suspect.outcome.name}  {suspect.confidence:.0%}"
-    if len(found.suspects) > 10:
-        yield f"           and {len(found.suspects) - 10} more"
+    if len(suspects) > 10:
+        yield f"           and {len(suspects) - 10} more"
     yield from _next(found)
+
+
+def _outcome(found: RunStatus) -> str:
+    """One that ended without a verdict was killed while its reports were made, or still makes them."""
+    if found.state == "ended" and not found.judged:
+        return "being judged" if found.holder else "not judged yet"
+    return found.outcome
+
+
+def _teller(found: RunStatus) -> str:
+    """The command that judges it: while it goes on nothing is written."""
+    return "report" if found.holder else "analyze"
 
 
 def _next(found: RunStatus) -> Iterator[str]:
     if found.state in ("killed", "interrupted"):
         yield f"next       fabric resume {found.run}"
-    elif found.state == "ended":
+    elif found.state == "ended" and (found.judged or found.holder):
         yield f"next       fabric report {found.run}"
+    elif found.state == "ended":
+        yield f"next       fabric analyze {found.run}"
     if found.open_changes and found.state not in ("running", "stopping"):
         yield f"next       fabric restore {found.run}"
 
@@ -101,4 +120,4 @@ def _row(one: RunStatus) -> tuple[str, ...]:
     age = "" if one.event_age_s is None else f"{duration_text(max(0.0, one.event_age_s))} ago"
     state = f"{one.state}: {one.trouble}" if one.trouble else one.state
     state += f", {len(one.open_changes)} OPEN" if one.open_changes else ""
-    return one.run, state, one.outcome, one.phase, f"{one.done:,}/{one.planned:,}", age
+    return one.run, state, _outcome(one), one.phase, f"{one.done:,}/{one.planned:,}", age

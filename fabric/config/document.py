@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import yaml
 
+from fabric.config.near_path import near_path
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.wording import quoted, shown
 
@@ -58,7 +59,7 @@ def _text(path: Path, problems: Problems) -> str | None:
     """The text of a file, if it is a file, small enough and UTF-8."""
     try:
         if not path.is_file():
-            problems.at_line(0, "no such file" if not path.exists() else "not a regular file")
+            problems.at_line(0, "not a regular file" if path.exists() else f"no such file{near_path(path)}")
             return None
         with path.open("rb") as file:
             data = file.read(BYTES_MOST + 1)

@@ -16,6 +16,8 @@ _SIZE = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")
 _STEPS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
+_LARGEST_FIRST = (("h", 3600), ("m", 60))
+_DAY_S = 86_400
 _SPAN = re.compile(r"(0|[1-9][0-9]{0,8})(\.[0-9]{1,3})?(ms|s|m|h)")
 _SPAN_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INDEXES = re.compile(r"(0|[1-9][0-9]?)(?:-(0|[1-9][0-9]?))?")
@@ -55,7 +57,9 @@ class Duration(Scalar):
         match = _DURATION.fullmatch(value) if isinstance(value, str) else None
         seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
         if not match or not self.least_s <= seconds <= self.most_s:
-            raise refusal(f"a duration from {self.least_s}s to {self.most_s}s such as 5s, 2m or 1h", value)
+            raise refusal(
+                f"a duration from {_in_unit(self.least_s)} to {_in_unit(self.most_s)} such as 5s, 2m or 1h", value
+            )
         return seconds
 
     def json_schema(self) -> JsonSchemaValue:
@@ -75,8 +79,8 @@ class Span(Scalar):
         match = _SPAN.fullmatch(value) if isinstance(value, str) else None
         seconds = float(match[1] + (match[2] or "")) * _SPAN_SECONDS[match[3]] if match else -1.0
         if not match or not self.least_s <= seconds <= self.most_s:
-            expected = f"a duration from {plain(self.least_s)}s to {plain(self.most_s)}s such as 0.5s, 500ms, 20s or 2m"
-            raise refusal(expected, value)
+            least, most = _in_unit(self.least_s), _in_unit(self.most_s)
+            raise refusal(f"a duration from {least} to {most} such as 0.5s, 500ms, 20s or 2m", value)
         return round(seconds, 6)
 
     def json_schema(self) -> JsonSchemaValue:
@@ -98,6 +102,15 @@ class Indexes(Scalar):
     def json_schema(self) -> JsonSchemaValue:
         """A number, or text such as 0-3."""
         return {"type": ["integer", "string"], "minimum": 0, "maximum": 99, "pattern": f"^{_INDEXES.pattern}$"}
+
+
+def _in_unit(seconds: float) -> str:
+    """A bound as it may be written: ``90s``, ``5m``, ``24h``; days are for the reader only."""
+    unit, size = next(
+        ((unit, size) for unit, size in _LARGEST_FIRST if seconds >= size and not seconds % size), ("s", 1)
+    )
+    days = f" ({plain(seconds / _DAY_S)} days)" if seconds > _DAY_S and not seconds % _DAY_S else ""
+    return f"{plain(seconds / size)}{unit}{days}"
 
 
 def geometric(sizes: tuple[int, ...]) -> tuple[int, ...]:

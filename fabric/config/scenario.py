@@ -51,7 +51,7 @@ def load_scenario(
             if hosts is not None
             else lambda text: problems.add(("hosts",), text)
         )
-        names = selected(wanted, inventory.topology, say)
+        names = selected(wanted, inventory.topology, say, source=inventory.source)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
     body = read_body(tree, fabric, problems) if tree or not problems else Body(None)
     judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()

@@ -11,10 +11,12 @@ from pydantic_core import PydanticCustomError
 from fabric.config.folded import NAMES_MOST, Folded, FoldedNames, some
 from fabric.config.scalars import SAFE_NAME, Scalar, refusal
 from fabric.config.wording import nearest, quoted, shown
+from fabric.model.names import fold
 from fabric.model.topology import Topology
 
 _EXPECTED = "all, gpu[001-016], a list of those, {rack: r1} or {tor: leaf3}"
 _GROUPS = ("rack", "tor")
+_HOSTS_SHOWN = 200  # characters of the folded hosts that a message names; a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,15 @@ def _group(value: dict[str, object]) -> Selection:
     return Selection(key, group=SAFE_NAME.parse(group))
 
 
-def selected(selection: Selection, topology: Topology, say: Callable[[str], None]) -> tuple[str, ...]:
-    """The names of the hosts, in inventory order; what cannot be found is said."""
+def selected(
+    selection: Selection, topology: Topology, say: Callable[[str], None], *, source: str = ""
+) -> tuple[str, ...]:
+    """The names of the hosts, in inventory order; what cannot be found is said, with *source*, the inventory's file."""
     hosts = topology.hosts.values()
     if selection.kind == "all":
         return tuple(topology.hosts)
     if selection.kind == "names":
-        return _named(selection.folded, topology, say)
+        return _named(selection.folded, topology, say, source)
     if selection.kind == "rack":
         known = {host.rack for host in hosts if host.rack is not None}
         found = tuple(host.name for host in hosts if host.rack == selection.group)
@@ -92,7 +96,7 @@ def selected(selection: Selection, topology: Topology, say: Callable[[str], None
     return found
 
 
-def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], None]) -> tuple[str, ...]:
+def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], None], source: str) -> tuple[str, ...]:
     """The hosts that are named, each once."""
     wanted: set[str] = set()
     for part in folded:
@@ -107,5 +111,6 @@ def _named(folded: tuple[Folded, ...], topology: Topology, say: Callable[[str], 
         unknown = [name for name in unknown if name not in topology.management]
     if unknown:
         word = "host is" if len(unknown) == 1 else f"{len(unknown)} hosts are"
-        say(f"{word} not in the inventory: {some(unknown)}{nearest(unknown[0], topology.hosts)}")
+        there = f" ({shown(source or 'it')} has {shown(fold(topology.hosts), most=_HOSTS_SHOWN)})"
+        say(f"{word} not in the inventory: {some(unknown)}{there}{nearest(unknown[0], topology.hosts)}")
     return tuple(name for name in topology.hosts if name in wanted)

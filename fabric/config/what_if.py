@@ -14,7 +14,6 @@ from fabric.config.selection import HostsText, selected
 from fabric.config.wording import nearest, one_of, quoted
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
-from fabric.model.topology import Topology
 from fabric.sim.named_clos import NamedClos
 from fabric.sim.net.route import ENGINES
 from fabric.sim.net_from_topology import net_from_topology
@@ -54,7 +53,7 @@ def load_what_if(
         others.extend(exc.problems)
     else:
         found = link_faults(faults, net, line["--fault"], seed=seed)
-        ids = _hosts(hosts, inventory.topology, net, line["--hosts"])
+        ids = _hosts(hosts, inventory, net, line["--hosts"])
         question = Question(
             inventory=inventory.name,
             net=net,
@@ -104,14 +103,14 @@ def _net(inventory: Inventory) -> NamedClos:
         raise ConfigError([Problem(inventory.source, 0, text)]) from exc
 
 
-def _hosts(text: str | None, topology: Topology, net: NamedClos, problems: Problems) -> tuple[int, ...]:
+def _hosts(text: str | None, inventory: Inventory, net: NamedClos, problems: Problems) -> tuple[int, ...]:
     """Ids of the hosts that take part, in inventory order; at least two."""
     try:
         selection = HostsText().parse("all" if text is None else text)
     except PydanticCustomError as exc:
         problems.at_line(0, exc.message())
         return ()
-    names = selected(selection, topology, lambda said: problems.at_line(0, said))
+    names = selected(selection, inventory.topology, lambda said: problems.at_line(0, said), source=inventory.source)
     if len(names) < 2 and not problems:
         problems.at_line(0, f"expected at least 2 hosts, got {len(names)}")
     return tuple(net.host_ids[name] for name in names)

@@ -14,7 +14,9 @@ class JudgedRun:
     What was asked, the verdict, and what it rests on.
 
     *path* is the run's directory; *elapsed_s* is by the run's own clock (simulated on the mock); *judged_by* names the
-    baselines used; *again* is the command that gives this verdict again. *complete* is False where it ended early.
+    baselines used; *again* is the command that gives this verdict again. *complete* is False where not
+    all was reached: it ended early, or it *goes_on*, judged by what was measured until now. *history_bytes* is how much
+    of its history the verdict rests on.
     """
 
     scenario: Scenario
@@ -26,3 +28,5 @@ class JudgedRun:
     judged_by: tuple[str, ...]
     again: str
     complete: bool = True
+    goes_on: bool = False
+    history_bytes: int = 0

@@ -32,8 +32,11 @@ def timed(
     The scenario with its rounds, and a line for each repeated phase; *lasts_s* replaces the file's own ``for``.
 
     Phases with one written name that follow each other (the stages of a link burn) are repeated together. At least one
-    round is run. Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many.
+    round is run. Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many,
+    and where *lasts_s* is given and no phase has a share of it.
     """
+    if lasts_s is not None:
+        _require_share(scenario)
     if not any(_repeats(phase) for phase in scenario.phases):
         return scenario, ()
     whole_s = scenario.lasts_s if lasts_s is None else lasts_s
@@ -53,7 +56,8 @@ def timed(
             ]
             _bounded(block[0], len(phases) + len(made), scenario.source)
             lines.append(
-                f"{block[0].written}: {count} rounds of {duration_text(once_s)}, {duration_text(count * once_s)} in all"
+                f"{block[0].written}: {count:,} round{'' if count == 1 else 's'} of {duration_text(once_s)}, "
+                f"{duration_text(count * once_s)} in all"
             )
         first |= {phase.name: made[place].name for place, phase in enumerate(block)}
         phases += made
@@ -91,6 +95,17 @@ def _wanted_s(phase: Phase, whole_s: float | None) -> float:
     if phase.for_s is not None:
         return phase.for_s
     return (phase.share or 0.0) * (whole_s or 0.0)
+
+
+def _require_share(scenario: Scenario) -> None:
+    """A time for the whole run that no phase takes a share of would change nothing, and nobody would see it."""
+    if any(phase.share is not None for phase in scenario.phases):
+        return
+    text = (
+        f"no phase of {scenario.name} has a share of the whole run, so it would change nothing: leave it out, "
+        "or give a phase a 'share' (scenarios/burn-in.yaml has one)"
+    )
+    raise ConfigError([Problem("--for", 0, text)])
 
 
 def _check(scenario: Scenario, whole_s: float | None) -> None:

@@ -35,32 +35,38 @@ _PROBES_ENDED_FIRST = (
 )
 
 _NOT_MEASURED = "the run ended before this was measured: fabric resume RUN measures what is left"
+_NOT_YET = "the run goes on and has not measured all of this yet: fabric status RUN says how far it is"
+_TAKES_BACK = "the run goes on, and takes it back when its time comes"
 _NOT_IN_FORCE = "more samples do not tell: see below what became of the change, then run it again"
 
 
-def after_change(result: ChangeResult, run: str = RUN, *, complete: bool = True) -> str:
+def after_change(result: ChangeResult, run: str = RUN, *, complete: bool = True, goes_on: bool = False) -> str:
     """
     One sentence for a change that did not end as asked; empty for one that was taken back in order, when due.
 
-    *complete* is False for a run that ended early.
+    *complete* is False for a run that ended early, and for one that *goes_on*.
     """
+    if goes_on and result.state == "open":
+        return _TAKES_BACK
     step = _STATES.get(result.state, "")
     if result.state in ("failed", "reverted") and any(words in result.reason for words in _TOO_EARLY):
-        step = _PROBES_ENDED_FIRST if complete else _RUN_ENDED_FIRST
+        step = _PROBES_ENDED_FIRST if complete or goes_on else _RUN_ENDED_FIRST
     step = step.replace(RUN, run)
     by_hand = result.state == "open" and "by hand" in result.reason
     return f"{step}; what to do by hand is said above" if by_hand else step
 
 
-def after_expectation(found: ExpectationVerdict, run: str = RUN, *, complete: bool = True) -> str:
+def after_expectation(
+    found: ExpectationVerdict, run: str = RUN, *, complete: bool = True, goes_on: bool = False
+) -> str:
     """
     One sentence for an expectation that was not met or could not be judged; empty for one that was met.
 
-    *complete* is False for a run that ended early.
+    *complete* is False for a run that ended early, and for one that *goes_on*.
     """
     step = _OUTCOMES.get(found.outcome, "")
     if found.outcome is Outcome.INCONCLUSIVE and not complete:
-        step = _NOT_MEASURED
+        step = _NOT_YET if goes_on else _NOT_MEASURED
     elif found.outcome is Outcome.INCONCLUSIVE and found.reason.startswith("the change was not in force"):
         step = _NOT_IN_FORCE
     return step.replace(RUN, run)

@@ -39,13 +39,18 @@ def expectation_rows(expectations: Sequence[ExpectationVerdict]) -> Iterator[tup
 
 
 def change_lines(
-    changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect], *, run: str = RUN, complete: bool = True
+    changes: Sequence[ChangeResult],
+    effects: Sequence[ChangeEffect],
+    *,
+    run: str = RUN,
+    complete: bool = True,
+    goes_on: bool = False,
 ) -> Iterator[str]:
     """
     What was changed and what that did to bandwidth, what is wrong first; counters and explanations indented below.
 
     Changes of one phase that did the same (four cables at once) share a line, and their counters are added up. *run* is
-    the directory for commands to type; *complete* is False for a run that ended early.
+    the directory for commands to type; *complete* is False for a run that ended early, and for one that *goes_on*.
     """
     by_id = {effect.change_id: effect for effect in effects}
     groups: dict[_Row, list[ChangeResult]] = {}
@@ -59,7 +64,7 @@ def change_lines(
         longest = max(members, key=_in_force_s)
         yield f"{columns}  {'; '.join(filter(None, (_held(longest), row.effect)))}"
         grew = _counters([member.counters for member in members])
-        step = after_change(longest, run, complete=complete)
+        step = after_change(longest, run, complete=complete, goes_on=goes_on)
         below = [row.reason, f"counters: {grew}" if grew else "", row.note, f"next: {step}" if step else ""]
         yield from (f"    {line}" for line in below if line)
     if len(groups) > MOST_LINES:

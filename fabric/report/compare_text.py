@@ -8,6 +8,7 @@ from typing import Any
 from fabric.model.comparison import Change, Compared, Comparison
 from fabric.model.units import size_text
 from fabric.report.compare_fold import folded
+from fabric.report.counted import counted
 
 EXIT_CODES = {Change.BETTER: 0, Change.SAME: 0, Change.WORSE: 1, Change.INCONCLUSIVE: 3}
 """What a comparison means to the shell: 0 the same or better, 1 worse, 3 it cannot be told."""
@@ -42,7 +43,8 @@ def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequen
         if len(rows) > _MOST_ROWS:
             lines.append(f"  and {len(rows) - _MOST_ROWS} more: see --json")
     if comparison.unmeasured:
-        lines += ["", f"{comparison.unmeasured} probes of the first run could not be measured in the second"]
+        many = counted(comparison.unmeasured, "probe")
+        lines += ["", f"{many} of the first run could not be measured in the second: they are named below"]
     lines += _only("first", comparison.only_first) + _only("second", comparison.only_second)
     if notes:
         lines += ["", *(f"Note    {note}" for note in notes)]

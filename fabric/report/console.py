@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from io import StringIO
 
 from rich.console import Console
 from rich.text import Text
 
-from fabric.model.change import ChangeSettings
+from fabric.model.change import ChangeResult, ChangeSettings
 from fabric.model.judged_run import JudgedRun
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
@@ -81,9 +82,9 @@ def show_verdict(judged: JudgedRun, out: Console) -> None:
     for label, command in commands(judged):
         out.print(Text(f"{label:<11}{command}", style="bold"))
     _print_expectations(out, judged)
-    _print_changes(out, judged)
+    told = _print_changes(out, judged)
     _print_suspects(out, verdict.suspects)
-    failed = [reason for reason in verdict.reasons if not reason.startswith(NOTE)]
+    failed = [_once(reason, verdict.changes, told) for reason in verdict.reasons if not reason.startswith(NOTE)]
     noted = [reason.removeprefix(NOTE) for reason in verdict.reasons if reason.startswith(NOTE)]
     if verdict.outcome is Outcome.PASS:
         failed, noted = [], [*failed, *noted]
@@ -115,18 +116,30 @@ def _print_expectations(out: Console, judged: JudgedRun) -> None:
     out.print(Text("\nExpected (ratios with 95 % interval)"))
     for found, line, reason in expectation_rows(expectations):
         out.print(Text.assemble("  ", (f"{found.outcome.name:<12}", _STYLE[found.outcome]), f"  {visible(line)}"))
-        step = after_expectation(found, judged.path, complete=judged.complete)
+        step = after_expectation(found, judged.path, complete=judged.complete, goes_on=judged.goes_on)
         for below in filter(None, (reason, f"next: {step}" if step else "")):
             _print_wrapped(out, f"{' ' * 16}{below}")
 
 
-def _print_changes(out: Console, judged: JudgedRun) -> None:
+def _print_changes(out: Console, judged: JudgedRun) -> frozenset[str]:
+    """Print what became of the changes; returns the lines, so that nothing below says them again."""
     verdict = judged.verdict
     if not verdict.changes:
-        return
+        return frozenset()
     out.print(Text("\nChanges"))
-    for line in change_lines(verdict.changes, verdict.effects, run=judged.path, complete=judged.complete):
+    state = {"complete": judged.complete, "goes_on": judged.goes_on}
+    lines = list(change_lines(verdict.changes, verdict.effects, run=judged.path, **state))
+    for line in lines:
         _print_wrapped(out, f"  {line}")
+    return frozenset(line.strip() for line in lines)
+
+
+def _once(reason: str, changes: Sequence[ChangeResult], told: AbstractSet[str]) -> str:
+    """What did not pass, without the reason of a change that stands above in *told* already."""
+    for change in changes:
+        if change.reason in told:
+            reason = reason.replace(f"{change.state}: {change.reason}", f"{change.state} (see Changes)")
+    return reason
 
 
 def _print_wrapped(out: Console, text: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fabric.report.counted import counted
+
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
 """
 Seven signals of a lemon, after Meta's (arXiv 2410.21680, section 4.3), as far as our runs can tell them:
@@ -62,13 +64,20 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """*component* None: of all hosts. *unreadable* counts runs without a readable verdict."""
+    """
+    *component* None: of all hosts. *unreadable* counts runs without a verdict of all that they measured: *not_judged*
+    names them, ``scenario/run``. *at_work*: so many of *total* go on and are judged when they end. *closed* says what
+    cannot be read, and why: there may be more runs.
+    """
 
     component: str | None
     runs: tuple[RunLine, ...]
     signals: tuple[HostSignals, ...]
     unreadable: int
     total: int
+    not_judged: tuple[str, ...] = ()
+    at_work: int = 0
+    closed: tuple[str, ...] = ()
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -85,12 +94,11 @@ def spark(shares: Sequence[float | None]) -> str:
 def lines(found: History) -> Iterator[str]:
     """For a terminal; the newest run last."""
     if found.component is None:
-        yield f"{found.total:,} runs, all hosts"
+        yield f"{counted(found.total, 'run')}, all hosts"
     else:
         known = any(one.host == found.component.partition("/")[0] for one in found.signals)
         yield f"{len(found.runs):,} of {found.total:,} runs {'had' if known else 'suspected'} {found.component}"
-    if found.unreadable:
-        yield f"  {found.unreadable} without a readable verdict.json: fabric analyze RUN makes it again"
+    yield from _left_out(found)
     shown = found.runs[-_MOST_RUNS:]
     if found.component is not None and any(run.share is not None for run in shown):
         yield f"  {spark([run.share for run in shown])}  least share of normal, 50 to 100 %"
@@ -101,11 +109,26 @@ def lines(found: History) -> Iterator[str]:
     yield from _offenders(found)
 
 
+def _left_out(found: History) -> Iterator[str]:
+    if found.at_work:
+        yield f"  {found.at_work} not judged yet: still going on (fabric status)"
+    if found.not_judged:
+        yield f"  {found.unreadable} not judged yet: fabric analyze RUN; {_some(found.not_judged)}"
+    for text in found.closed[:_MOST_NAMES]:
+        yield f"  cannot be read: {text}"
+    if len(found.closed) > _MOST_NAMES:
+        yield f"  and {len(found.closed) - _MOST_NAMES} more cannot be read"
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def _run_line(run: RunLine, width: int) -> str:
     share = "" if run.share is None else f"{run.share:.1%}"
     failed = f"{run.failed} failed" if run.failed else ""
-    rest = len(run.suspected) - _MOST_NAMES
-    names = ", ".join(run.suspected[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    names = _some(run.suspected)
     mock = " (simulated)" if run.backend == "mock" else ""
     head = f"  {run.run_id:<17} {run.scenario:<{width}} {run.decision or run.outcome.upper():<12}"
     return f"{head} {share:>6} {failed:<12} {names}{mock}".rstrip()

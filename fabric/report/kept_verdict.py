@@ -56,12 +56,13 @@ class Kept:
 
 def kept_text(run: ShownRun, directory: Path) -> bytes | None:
     """
-    What to keep of a run; None for a small one, and for one with changes: those may be taken back later.
+    What to keep of a run; None for a small one, for one that goes on, and for one with changes: those may be taken back
+    later.
 
     Raises OSError when a file of the run cannot be read.
     """
     verdict = run.judged.verdict
-    if len(verdict.probes) < FEWEST_PROBES or verdict.changes:
+    if len(verdict.probes) < FEWEST_PROBES or verdict.changes or run.judged.goes_on:
         return None
     ids = [probe.probe_id for probe in run.probes]
     asked = {probe.probe_id: place for place, probe in enumerate(asked_for(run.judged.scenario, run.inventory))}
@@ -109,7 +110,7 @@ def read_kept(directory: Path, scenario: Scenario, inventory: Inventory) -> Kept
         verdict = Verdict(
             outcome=Outcome(document["outcome"]),
             reasons=tuple(document["reasons"]),
-            suspects=tuple(_suspect(entry) for entry in document["suspects"]),
+            suspects=tuple(suspect_from(entry) for entry in document["suspects"]),
             components=tuple(ComponentVerdict(c, Outcome(o), reason) for c, o, reason in document["components"]),
             probes=_probes(document, ids),
             expectations=tuple(
@@ -178,7 +179,8 @@ def _training(entry: Mapping[str, Any] | None) -> TrainingImpact | None:
     return None if entry is None else TrainingImpact(**{**entry, "notes": tuple(entry["notes"])})
 
 
-def _suspect(entry: Mapping[str, Any]) -> Suspect:
+def suspect_from(entry: Mapping[str, Any]) -> Suspect:
+    """A suspect as JSON has it; TypeError, KeyError or ValueError where it is none."""
     found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     found["outcome"] = Outcome(entry["outcome"])
     return Suspect(**found)

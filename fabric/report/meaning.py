@@ -1,4 +1,4 @@
-"""What a verdict means in one line, and what to type first about a run that ended early or left a change behind."""
+"""What a verdict means in one line, and what to type first about a run that did not end in order."""
 
 from __future__ import annotations
 
@@ -24,15 +24,19 @@ def meaning(judged: JudgedRun) -> str:
     """
     The outcome in words.
 
-    A missed expectation alone is no bad part; a change that may be live is said first, then that the run ended early.
+    A missed expectation alone is no bad part; a change that may be live is said first, then that the run goes on, or
+    ended early.
     """
     verdict = judged.verdict
     failed = verdict.outcome is Outcome.FAIL
     said = []
     open_ = sum(result.state == "open" for result in verdict.changes)
     if open_:
-        said.append(f"{open_} change{'s' if open_ > 1 else ''} may still be live on the fabric")
-    if not judged.complete:
+        live = "may be live while it goes on" if judged.goes_on else "may still be live on the fabric"
+        said.append(f"{open_} change{'s' if open_ > 1 else ''} {live}")
+    if judged.goes_on:
+        said.append("the run goes on, and this is what was measured until now")
+    elif not judged.complete:
         said.append("the run ended before everything was measured")
     missed = sum(found.outcome is Outcome.FAIL for found in verdict.expectations)
     if missed and not any(probe.outcome is Outcome.FAIL for probe in verdict.probes):
@@ -67,7 +71,13 @@ def _some(names: list[str]) -> str:
 
 
 def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
-    """What to type first, (what it does, command), in order: take back what is open, then measure what is left."""
+    """
+    What to type first, (what it does, command), in order: take back what is open, then measure what is left.
+
+    A run that goes on does both itself: of that how to look, and how to end it.
+    """
+    if judged.goes_on:
+        return ("How far", f"fabric status {judged.path}"), ("End it", f"fabric stop {judged.path}")
     found = []
     if any(result.state == "open" for result in judged.verdict.changes):
         found.append(("Take back", f"fabric restore {judged.path}"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,6 +19,7 @@ from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
 from fabric.report.counted import counted
+from fabric.report.folded_outs import FoldedOuts
 from fabric.report.folded_states import FoldedStates
 from fabric.report.output import warn
 from fabric.report.visible import visible
@@ -39,9 +40,9 @@ _STATES = {
 
 
 class ConsoleProgress:
-    """Watches a run (see engine.phase.Observer) and shows how far it is."""
+    """Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, addresses: Mapping[str, str] = MappingProxyType({})) -> None:
         self._console = Console(stderr=True, highlight=False, quiet=quiet)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -51,6 +52,7 @@ class ConsoleProgress:
         self._line_due_s = 0.0
         self._in_force: set[str] = set()
         self._states = FoldedStates(self._print)
+        self._outs = FoldedOuts(self._print, addresses)
 
     def __enter__(self) -> ConsoleProgress:
         if self._console.is_terminal and not self._console.quiet:
@@ -70,12 +72,14 @@ class ConsoleProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._states.flush()
+        self._outs.flush()
         if self._bar is not None:
             self._bar.stop()
 
     def phase_started(self, plan: PhasePlan) -> None:
         """Announce a phase."""
         self._states.planned(plan.changes)
+        self._outs.flush()
         self._phase, self._total = plan.phase.name, plan.schedule.probes
         self._planned = frozenset(slot.probe.probe_id for slots in plan.schedule.components for slot in slots)
         self._done = self._bad = 0
@@ -95,6 +99,7 @@ class ConsoleProgress:
         A probe that was not planned (another partner, one more round) is one more to do: there is never more done.
         """
         self._states.flush()
+        self._outs.pause()
         self._done += 1
         self._total += result.probe_id not in self._planned
         if result.outcome in (Outcome.FAIL, Outcome.ERROR):
@@ -107,8 +112,9 @@ class ConsoleProgress:
             self._say(f"{self._phase}: {self._done:,} of {self._total:,} done")
 
     def out_of_run(self, component: str, reason: str) -> None:
-        """Say at once that a host or a part stopped answering."""
-        self._say(f"{component} is out of the run: {reason}")
+        """Say at once that a host or a part stopped answering; those that follow it for the same reason in one line."""
+        self._states.flush()
+        self._outs.take(component, reason)
 
     def back_in_run(self, host: str, reason: str) -> None:
         """Say that a host takes part again, and what had kept it out."""
@@ -143,6 +149,7 @@ class ConsoleProgress:
 
     def _say(self, text: str) -> None:
         self._states.flush()
+        self._outs.flush()
         self._print(text)
 
     def _print(self, text: str) -> None:

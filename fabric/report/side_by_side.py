@@ -115,7 +115,7 @@ def _notes(runs: Sequence[ShownRun], suspects: int) -> Iterator[str]:
             yield f"{run.judged.run_id} ran on other hosts: {common} of {len(run.judged.scenario.hosts)} are the same"
     for run in runs:
         if not run.complete:
-            yield f"{run.judged.run_id} was interrupted"
+            yield f"{run.judged.run_id} {'goes on' if run.judged.goes_on else 'was interrupted'}"
     if suspects > MOST_ROWS:
         yield f"only the first {MOST_ROWS} of {suspects} suspects are shown"
 

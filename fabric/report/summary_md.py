@@ -44,7 +44,9 @@ def _lines(run: ShownRun) -> Iterator[str]:
     yield f"- run {plain(judged.run_id)}, {run.began or 'time unknown'}, {duration_text(judged.elapsed_s)}"
     yield f"- hosts: {plain(fold(judged.scenario.hosts))}"
     yield f"- {len(verdict.probes)} probes: {tally}"
-    if not run.complete:
+    if judged.goes_on:
+        yield "- **it goes on**: what it has not reached yet is not judged"
+    elif not run.complete:
         yield "- **interrupted**: what it did not reach is not judged"
     yield from (f"- **{label.lower()}**: {code(command)}" for label, command in commands(judged))
     yield from _suspects(run)
@@ -86,7 +88,8 @@ def _expected(run: ShownRun) -> Iterator[str]:
             yield f"| {one.outcome.name} | {plain(one.text)} | {value} | {interval} | {one.n or ''} |"
     if verdict.changes:
         yield "\n## Changed on purpose\n"
-        for line in change_lines(verdict.changes, verdict.effects, run=run.judged.path, complete=run.judged.complete):
+        state = {"complete": run.judged.complete, "goes_on": run.judged.goes_on}
+        for line in change_lines(verdict.changes, verdict.effects, run=run.judged.path, **state):
             yield f"{'  ' if line.startswith(' ') else ''}- {plain(line.strip())}"
 
 

@@ -13,12 +13,13 @@ from fabric.model.outcome import Outcome
 from fabric.model.verdict import ChangeEffect, Verdict
 from fabric.report.plan_changes import change_document
 from fabric.report.training_text import training_document
+from fabric.store.verdict_age import KEY
 
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""
 
-VERDICT_MINOR = 1
-"""One more with every key that is added, so that a reader can tell what to expect: 1 has *training*."""
+VERDICT_MINOR = 2
+"""One more with every key that is added: 1 has *training*, 2 *history_bytes*; a reader can tell what to expect."""
 
 EXIT_CODES = {
     Outcome.PASS: 0,
@@ -46,8 +47,9 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
     """
     JSON-able; only probes that did not pass are listed, the counts speak of all.
 
-    *expectations* and *changes* came with changes and are empty in a run without; *training* came with minor 1. What
-    was there before is as it was, so the format is still 1.
+    *expectations* and *changes* came with changes and are empty in a run without; *training* came with minor 1,
+    *history_bytes* (how much of the run's history this rests on) with minor 2. What was there before is as it was, so
+    the format is still 1.
     """
     verdict = judged.verdict
     return {
@@ -57,6 +59,7 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
         "run_id": judged.run_id,
         "path": judged.path,
         "backend": judged.backend,
+        KEY: judged.history_bytes,
         "judged_by": list(judged.judged_by),
         "outcome": verdict.outcome.value,
         "exit_code": exit_code(verdict),

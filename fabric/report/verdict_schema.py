@@ -41,6 +41,7 @@ def verdict_schema() -> Schema:
                 "run_id": _TEXT,
                 "path": {**_TEXT, "description": "the run's directory, as it was called"},
                 "backend": _TEXT,
+                "history_bytes": {**_COUNT, "description": "so much of events.jsonl it rests on; since minor 2"},
                 "judged_by": _WORDS,
                 "outcome": _OUTCOME,
                 "exit_code": {"enum": [0, 1, 3, 4]},
@@ -54,7 +55,7 @@ def verdict_schema() -> Schema:
                 "training": {"oneOf": [{"type": "null"}, _training()], "description": "null: no GPUs; since minor 1"},
                 "not_passed": _many(_not_passed()),
             },
-            optional=("minor", "training"),  # what an older version wrote fits, too
+            optional=("minor", "training", "history_bytes"),  # what an older version wrote fits, too
         ),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def write_durably(path: Path, data: bytes) -> None:
         os.close(fd)
     os.rename(temporary, path)  # noqa: PTH104 - beside the other calls of os, which tests watch
     sync_folder(path.parent)
+
+
+def remove_durably(paths: Iterable[Path]) -> None:
+    """Remove those of the files that are there, for good. Raises OSError: what was removed until then is gone."""
+    folders = set()
+    for path in paths:
+        with suppress(FileNotFoundError):
+            path.unlink()
+            folders.add(path.parent)
+    for folder in folders:
+        sync_folder(folder)
 
 
 def sync_file(path: str) -> None:

@@ -17,6 +17,7 @@ from fabric.errors import StoreError
 DERIVED = frozenset(
     {
         "verdict.json",
+        "judged.json",
         "measurements.parquet",
         "samples.parquet",
         "report.html",
@@ -32,6 +33,21 @@ DERIVED = frozenset(
     }
 )
 """Files at the top of a run directory that are made from the others."""
+
+JUDGED = (
+    "verdict.json",
+    "judged.json",
+    "report.html",
+    "junit.xml",
+    "metrics.prom",
+    "summary.md",
+    "acceptance.json",
+    "compare.html",
+    "measurements.parquet",
+    "samples.parquet",
+)
+"""Files that tell what a run has measured until now: no longer true once it measures more. A certificate stays: it says
+which files it is about, and somebody may have signed it."""
 
 _BLOCK = 1 << 20
 

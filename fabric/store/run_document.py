@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from fabric.config import resolved_document
+from fabric.config.near_path import near_path
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.recorded import Key, Recorded
@@ -59,8 +60,12 @@ def read_run(path: Path) -> dict[str, Any]:
     file = path / "run.json"
     try:
         document = orjson.loads(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise ConfigError(
+            [Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}")]
+        ) from exc
     except OSError as exc:
-        raise ConfigError([Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}")]) from exc
+        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
     except orjson.JSONDecodeError as exc:
         raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:

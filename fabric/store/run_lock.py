@@ -157,7 +157,17 @@ def _flocked(fd: int) -> bool:
     return True
 
 
-def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str], now_s: float) -> None:
+def refuse_at_work(run: Path, hosts: Sequence[str]) -> None:
+    """
+    Raise StoreError, as ``holding`` does, where somebody is at work on this run, its scenario or one of its hosts.
+
+    Only looks, so that a refusal need not wait for what else is to be read first; ``holding`` looks again.
+    """
+    run = run.resolve()
+    _refuse_overlap(run.parent.parent, run.parent, hosts, None)
+
+
+def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str], now_s: float | None) -> None:
     wanted = set(hosts)
     for path in sorted(results.glob(f"*/{FILE}")):
         found = read_holder(path, now_s=now_s)

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fabric.store.verdict_age import KEY
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FOLDER = ".history"
-FORMAT = 2
+FORMAT = 4
 """Part of the file's name: another version of this tool with other tables has a file of its own."""
 
 _FILES = ("run.json", "verdict.json", "measurements.parquet")
@@ -27,25 +29,41 @@ _VERDICT = {
     "run_id": "VARCHAR",
     "scenario": "VARCHAR",
     "backend": "VARCHAR",
+    KEY: "BIGINT",
     "outcome": "VARCHAR",
     "suspects": "STRUCT(component VARCHAR, kind VARCHAR, outcome VARCHAR, hosts VARCHAR[])[]",
     "not_passed": "STRUCT(probe_id VARCHAR, outcome VARCHAR, value_gbps DOUBLE, limit_gbps DOUBLE)[]",
 }
-_RUN = {"run_id": "VARCHAR", "asked": "STRUCT(scenario STRUCT(hosts VARCHAR[]))"}
+_PHASES = "STRUCT(name VARCHAR, probes JSON[])[]"
+_RUN = {"run_id": "VARCHAR", "asked": f"STRUCT(scenario STRUCT(hosts VARCHAR[], phases {_PHASES}))"}
+
+WITH_PEERS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce")
+"""
+Kinds whose probes have what they use to themselves, so that one of them says what is normal for another (``PEER_KINDS``
+of analysis/series.py). Rings that run at once share the network: half of what others have is no fault of a host.
+"""
+
+# What of a scenario has no peers, by phase and name; evidence (``again``) is of any kind, and repeated one by one.
+_APART = f"""
+flatten([[{{'phase': phase.name, 'name': json_extract_string(probe, '$[1].name')}} FOR probe IN phase.probes
+          IF json_extract_string(probe, '$[0]') NOT IN {(*WITH_PEERS, "again")}]
+         FOR phase IN asked.scenario.phases])
+"""
 
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS known (path VARCHAR, stamp VARCHAR);
-CREATE TABLE IF NOT EXISTS told (path VARCHAR, hosts VARCHAR[], {", ".join(f"{n} {t}" for n, t in _VERDICT.items())});
+CREATE TABLE IF NOT EXISTS told (path VARCHAR, hosts VARCHAR[], apart STRUCT(phase VARCHAR, name VARCHAR)[],
+  {", ".join(f"{n} {t}" for n, t in _VERDICT.items())});
 CREATE TABLE IF NOT EXISTS part_share (path VARCHAR, host VARCHAR, name VARCHAR, share FLOAT);
 """
 
 # Only the columns that are asked for: the rest of a document is skipped while it is read.
 _TELL = f"""
 INSERT INTO told BY NAME
-SELECT substring(parse_dirpath(v.filename), $prefix) AS path, r.hosts, v.* EXCLUDE (filename)
+SELECT substring(parse_dirpath(v.filename), $prefix) AS path, r.hosts, r.apart, v.* EXCLUDE (filename)
 FROM read_json($verdicts, columns = {_VERDICT}, format = 'unstructured', filename = true,
                maximum_object_size = {_LARGEST_FILE}) v
-JOIN (SELECT parse_dirpath(filename) AS folder, asked.scenario.hosts AS hosts
+JOIN (SELECT parse_dirpath(filename) AS folder, asked.scenario.hosts AS hosts, {_APART} AS apart
       FROM read_json($runs, columns = {_RUN}, format = 'unstructured', filename = true,
                      maximum_object_size = {_LARGEST_FILE})) r ON r.folder = parse_dirpath(v.filename)
 """
@@ -53,22 +71,30 @@ JOIN (SELECT parse_dirpath(filename) AS folder, asked.scenario.hosts AS hosts
 # A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts. The least share of
 # what is normal in that run of each host's measurement: repetitions count as they are judged, by their median, and each
 # host once in what is normal, or a bad host that is measured again and again would be normal. A probe below its limit
-# has no greater share than of that: where a host is alone it would be its own peer.
+# has no greater share than of that: where a host is alone it would be its own peer. Of kinds without peers only
+# that is known; that they were measured at all is kept without a share.
 _NAME = "regexp_replace(split_part({id}, '/', 3), '\\.r[0-9]+$', '')"
 _SHARE = f"""
 INSERT INTO part_share
-WITH measured AS (
+WITH apart AS (SELECT path, one.phase AS phase, one.name AS name FROM (SELECT path, unnest(apart) AS one FROM told)),
+measured AS (
   SELECT substring(parse_dirpath(filename), $prefix) AS path, split_part(probe_id, '/', 1) AS phase,
          split_part(probe_id, '/', 2) AS who, {_NAME.format(id="probe_id")} AS name,
          metric, coalesce(size_bytes, -1) AS size_bytes, value
   FROM read_parquet($files, filename = true, union_by_name = true) WHERE unit = 'Gb/s'),
 judged AS (SELECT path, phase, who, name, metric, size_bytes, median(value) AS value FROM measured GROUP BY ALL),
-of_host AS (SELECT path, who, name, metric, size_bytes, median(value) AS value FROM judged GROUP BY ALL),
+with_peers AS (
+  SELECT * FROM judged j WHERE NOT EXISTS (
+    SELECT 1 FROM apart a
+    WHERE a.path = j.path AND a.phase = j.phase AND (j.name = a.name OR starts_with(j.name, a.name || '.')))),
+of_host AS (SELECT path, who, name, metric, size_bytes, median(value) AS value FROM with_peers GROUP BY ALL),
 normal AS (SELECT path, name, metric, size_bytes, median(value) AS value FROM of_host GROUP BY ALL),
 failed AS (SELECT path, unnest(not_passed) AS one FROM told),
 shared AS (
   SELECT m.path, m.who, m.name, min(m.value / n.value) AS share
-  FROM judged m JOIN normal n USING (path, name, metric, size_bytes) WHERE n.value > 0 GROUP BY ALL
+  FROM with_peers m JOIN normal n USING (path, name, metric, size_bytes) WHERE n.value > 0 GROUP BY ALL
+  UNION ALL
+  SELECT DISTINCT path, who, name, NULL FROM judged
   UNION ALL
   SELECT path, split_part(one.probe_id, '/', 2), {_NAME.format(id="one.probe_id")}, one.value_gbps / one.limit_gbps
   FROM failed WHERE one.outcome = 'fail' AND one.value_gbps < one.limit_gbps

@@ -21,6 +21,7 @@ _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?")
 _FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NO_ROWS = "no rows; expected a line of column names and one line for each result"
 _WITH_COMMA = re.compile(r"\d+,\d")
+_NO_UNIT = f"expected a unit ({UNITS}), none is said; name the column value_gbps, or write 46.3 GB/s"
 _HOST = re.compile(r"[^\s,/:]{1,253}")
 
 
@@ -52,7 +53,15 @@ def parse(text: str) -> PairTable:
         problems.append((first[0] + reader.line_num, f"not comma-separated values: {exc}"))
     if not rows and not problems:
         problems.append((1, _NO_ROWS))
+    if not rows:
+        problems = _once(problems, first[0])
     return PairTable(tuple(rows), tuple(problems))
+
+
+def _once(problems: list[tuple[int, str]], heading: int) -> list[tuple[int, str]]:
+    """Where no cell at all has a unit it is the heading that lacks it: that is one problem, not one for each row."""
+    others = [(line, text) for line, text in problems if text != _NO_UNIT]
+    return others if len(others) == len(problems) else [(heading, _NO_UNIT), *others]
 
 
 def _row(cells: list[str], heading: Heading, line: int) -> PairRow | str:
@@ -95,8 +104,7 @@ def _gbps(text: str, in_column: str | None, in_heading: float | None) -> float |
     said = found["unit"] or in_column
     factor = gbps_per(said) if said else in_heading
     if factor is None:
-        got = f"got {said!r}" if said else "none is said; name the column value_gbps, or write 46.3 GB/s"
-        return f"expected a unit ({UNITS}), {got}"
+        return f"expected a unit ({UNITS}), got {said!r}" if said else _NO_UNIT
     return number * factor
 
 

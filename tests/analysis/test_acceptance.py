@@ -99,7 +99,7 @@ def test_slower_than_its_own_past_rejects_it_above_the_limit(rack: Topology) -> 
     assert Case(rack, past=past).decided(*GOOD).decision is Decision.ACCEPT
     found = Case(rack, past=past).decided(381.0, 381.5, 380.8)
     assert found.decision is Decision.REJECT
-    assert "(slower than its own past: -4.0%" in found.reasons[0]
+    assert "now: slower than its own past: -4.0%" in found.reasons[0]
 
 
 def test_a_loss_that_may_be_chance_is_not_told(rack: Topology) -> None:
@@ -135,3 +135,9 @@ def test_good_numbers_do_not_outweigh_the_wrong_part(rack: Topology) -> None:
 
 def test_an_interrupted_run_decides_nothing(rack: Topology) -> None:
     assert Case(rack).decided(*GOOD, complete=False).decision is Decision.INCONCLUSIVE
+
+
+def test_a_reason_with_brackets_stands_in_no_others(rack: Topology) -> None:
+    found = Case(rack).decided(200.0, 201.0, 200.0, outcome=Outcome.FAIL)
+    assert " Gb/s now: " in found.reasons[0]
+    assert "now (" not in found.reasons[0]

@@ -121,7 +121,7 @@ def test_every_problem_is_said_at_once() -> None:
     assert [str(problem) for problem in caught.value.problems] == [
         "--fault: 'trnk*2:slw=1': expected slow, down, ber, effective_ber or loss after the link, got 'slw';"
         " did you mean 'slow'?",
-        "--hosts: host is not in the inventory: 'gpu065'; did you mean 'gpu064'?",
+        f"--hosts: host is not in the inventory: 'gpu065' ({POD} has gpu[001-064]); did you mean 'gpu064'?",
         "--order: expected sorted or random, got 'rand'; did you mean 'random'?",
         "--routing: 'ar' is given twice",
         "--routing: expected ftree, updn, minhop, lft_random, ecmp or ar, got 'ftre'; did you mean 'ftree'?",

@@ -81,14 +81,14 @@ BAD = [
         "no unit",
         "connect_timeout: 15s",
         "connect_timeout: 15",
-        ["31: expected a duration from 1s to 600s such as 5s, 2m or 1h, got '15'"],
+        ["31: expected a duration from 1s to 10m such as 5s, 2m or 1h, got '15'"],
     ),
     (
         "too long",
         "connect_timeout: 15s",
         "connect_timeout: 1h",
         [
-            "31: expected a duration from 1s to 600s",
+            "31: expected a duration from 1s to 10m",
         ],
     ),
     ("not a decimal", "noise_cv: 0.003", "noise_cv: 3%", ["35: expected a number from 0 to 0.5, got '3%'"]),

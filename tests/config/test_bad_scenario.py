@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric import config
+from fabric.errors import ConfigError
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 
@@ -74,7 +75,7 @@ BAD = [
         "bare number for a duration",
         "duration: 5s",
         "duration: 5",
-        ["8: expected a duration from 1s to 3600s such as 5s, 2m or 1h, got '5'"],
+        ["8: expected a duration from 1s to 1h such as 5s, 2m or 1h, got '5'"],
     ),
     (
         "duration of a clock",
@@ -152,7 +153,7 @@ BAD = [
             "1: expected a name of 1 to 64 letters",
         ],
     ),
-    ("unknown host", "hosts: all", "hosts: gpu[1-5]", ["4: host is not in the inventory: 'gpu5'; did you mean 'gpu"]),
+    ("unknown host", "hosts: all", "hosts: gpu[1-5]", ["4: host is not in the inventory: 'gpu5' (/"]),
     ("unknown hosts", "hosts: all", "hosts: [gpu1, 'gpu[8-9]']", ["4: 2 hosts are not in the inventory: 'gpu[8-9]'"]),
     ("hosts no set", "hosts: all", "hosts: gpu[1-", ["4: expected a set of names such as gpu[001-016]"]),
     ("hosts too many", "hosts: all", "hosts: gpu[0-999999999]", ["4: expected at most 100000 names, got 1000000000"]),
@@ -241,3 +242,12 @@ def test_a_bad_scenario_is_explained(
     path = folder / "scenario.yaml"
     path.write_text(scenario_text.replace(old, new))
     explained(lambda: config.load_scenario(path), expected)
+
+
+def test_an_unknown_host_is_told_with_the_inventory_and_its_hosts(folder: Path, scenario_text: str) -> None:
+    path = folder / "scenario.yaml"
+    path.write_text(scenario_text)
+    with pytest.raises(ConfigError) as caught:
+        config.load_scenario(path, hosts="gpu5")
+    text = f"host is not in the inventory: 'gpu5' ({folder}/inventory.yaml has gpu[1-4]); did you mean 'gpu4'?"
+    assert [(one.file, one.text) for one in caught.value.problems] == [("--hosts", text)]

@@ -134,7 +134,7 @@ BAD = [
     ("ber: {links: gpu1/mlx5_0, raw: 1e-6, effective: 1e-6}", ["7: two kinds of bit errors: leave out one"]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, fro: 5s}", ["7: unknown key 'fro'; did you mean 'for'?"]),
     ("ber: {raw: 2.5e-6, links: gpu1/mlx5_0}", ["7: got '2.5e-6'; write 2e-6 or 3e-6"]),
-    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 5}", ["7: expected a duration from 0.1s to 86400s such as 0.5s, "]),
+    ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 5}", ["7: expected a duration from 0.1s to 24h such as 0.5s, "]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, by: ip}", ["7: unknown key 'by'"]),
     ("ber: {raw: 1e-6, links: gpu1/mlx5_0, for: 601s}", ["7: expected at most 600s, 'max_hold' of the lease in the"]),
     ("link_down: {links: gpu1/mlx5_0, for: 11m}", ["7: expected at most 600s, 'max_hold' of the lease"]),

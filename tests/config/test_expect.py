@@ -113,7 +113,7 @@ BAD = [
     ("{phase: flap, ends: abort}", ["13: expected completed or aborted, got 'abort'; did you mean 'aborted'?"]),
     ("{phase: flap, ends: aborted, at_least: 1}", ["13: unknown key 'at_least'"]),
     ("{ends: aborted}", ["13: 'phase' is required here"]),
-    ("{phase: flap, recovers_within: 30}", ["13: expected a duration from 0.1s to 86400s"]),
+    ("{phase: flap, recovers_within: 30}", ["13: expected a duration from 0.1s to 24h"]),
     ("{phase: flap, recovers_within: 30s, to: 2}", ["13: expected a number from 0.01 to 1, got '2'"]),
     ("{phase: healthy, recovers_within: 30s}", ["13: no change of phase 'healthy' ends while it is measured"]),
 ]

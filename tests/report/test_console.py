@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from fabric.model.change import Change, ChangeResult, When
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
@@ -84,3 +85,17 @@ def test_the_headline_names_who_was_not_measured_behind_a_failure() -> None:
     lost = replace(verdict.suspects[0], component="gpu002", kind="host", outcome=Outcome.ERROR)
     assert headline(replace(verdict, suspects=(*verdict.suspects, lost))) == "gpu001/mlx5_0; not measured: gpu002"
     assert headline(replace(verdict, outcome=Outcome.ERROR, suspects=(lost,))) == "gpu002"
+
+
+def test_the_reason_of_a_change_is_said_once() -> None:
+    """Where the change is listed; what it spoiled refers to it."""
+    why = "nothing was altered: the phase ended before its time came"
+    change = Change("flap/port_flap.x", "port_flap", "flap", "gpu001/mlx5_0", "port", When(20.0), {"down_s": 1.0})
+    reasons = (
+        f"ERROR: change {change.change_id} failed: {why}",
+        f"ERROR: 1 of 1 loopback on gpu001\n  not measured as asked: {change.change_id} failed: {why}",
+    )
+    verdict = replace(failing("slow"), reasons=reasons, changes=(ChangeResult(change, "failed", why),))
+    text = printed(verdict)
+    assert text.count(why) == 1
+    assert text.count(f"{change.change_id} failed (see Changes)") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -42,6 +43,14 @@ def test_reports_are_made_without_judging(kept: Path, monkeypatch: pytest.Monkey
     assert "gpu002/mlx5_3" in app_report.make_reports(kept).read_text()
 
 
+def test_a_verdict_json_older_than_what_is_kept_is_made_again(kept: Path) -> None:
+    """As after a resumption that was killed while its reports were made."""
+    file = kept / "verdict.json"
+    file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), "history_bytes": 1}))
+    app_report.judged_run(kept)
+    assert orjson.loads(file.read_bytes())["history_bytes"] == (kept / "events.jsonl").stat().st_size
+
+
 @pytest.mark.parametrize("name", ["run.json", "events.jsonl"])
 def test_another_input_is_judged_again(kept: Path, name: str) -> None:
     with (kept / name).open("ab") as file:
@@ -72,6 +81,13 @@ def test_a_small_run_and_one_with_changes_keep_nothing(
     assert kept_text(bad_run, tmp_path) is None
     monkeypatch.setattr(kept_verdict, "FEWEST_PROBES", 1)
     assert kept_text(changed_run, tmp_path) is None
+
+
+def test_a_run_that_goes_on_keeps_nothing(bad_run: ShownRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its next probe changes it, and its words are of a run that goes on."""
+    monkeypatch.setattr(kept_verdict, "FEWEST_PROBES", 1)
+    assert kept_text(bad_run, tmp_path) is not None
+    assert kept_text(replace(bad_run, judged=replace(bad_run.judged, goes_on=True)), tmp_path) is None
 
 
 def test_a_run_keeps_its_verdict_with_its_reports(bad_run: ShownRun, kept: Path) -> None:

@@ -70,3 +70,15 @@ def test_planning_that_is_quick_or_not_on_a_terminal_says_nothing(monkeypatch: p
         assert threading.active_count() >= 1
     assert (terminal.getvalue(), file.getvalue()) == ("", "")
     assert [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)] == []
+
+
+def test_hosts_that_cannot_be_reached_for_one_reason_are_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"gpu{number:03}" for number in range(1, 9)]
+    with ConsoleProgress(addresses={name: f"{name}.mgmt" for name in names}) as progress:
+        for name in names:
+            progress.probe_finished(ProbeResult("p", 1, (), None, "", 0.0, 1.0))
+            progress.out_of_run(name, f"{name}: connecting: name does not resolve: {name}.mgmt")
+    assert capsys.readouterr().err.splitlines() == [
+        "gpu001 is out of the run: connecting: name does not resolve: gpu001.mgmt",
+        "gpu[002-008] (7) are out of the run for the same reason as gpu001",
+    ]

@@ -47,7 +47,7 @@ def test_record_accept_and_judge(tmp_path: Path, good: Path, bad: Path, baseline
     assert "loopback pix 8M one_way line rate 400 Gb/s" in done.stdout
     candidate = tmp_path / "h100-ndr.candidate.yaml"
     refused = fabric("baseline", "accept", candidate, "--yes", cwd=tmp_path)
-    assert (refused.returncode, "simulated" in refused.stderr) == (2, True)
+    assert (refused.returncode, "--simulated accepts them" in refused.stderr) == (2, True)
     unasked = fabric("baseline", "accept", candidate, "--simulated", cwd=tmp_path)
     assert (unasked.returncode, "say --yes" in unasked.stderr) == (2, True)
     assert (baselines / "h100-ndr.yaml").read_text() == before
@@ -154,3 +154,10 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, good: Path) ->
     verdict("--inventory", other, "--hosts", "gpu001", "--results", tmp_path / "b", cwd=tmp_path)
     platform = fabric("compare", good, tmp_path / "b" / LATEST, cwd=tmp_path)
     assert (platform.returncode, "of another platform: dgx-h100, then hgx-h100" in platform.stderr) == (2, True)
+
+
+def test_a_name_that_is_none_is_told_which_there_are(tmp_path: Path, baselines: Path) -> None:
+    said = fabric("baseline", "show", "h100-nrd", cwd=tmp_path)
+    assert said.returncode == 2
+    names = ", ".join(sorted(file.stem for file in baselines.iterdir()))
+    assert f"no baseline 'h100-nrd' (there are: {names}); did you mean 'h100-ndr'?" in said.stderr

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from fabric import app, app_resume
 from fabric.model.judged_run import JudgedRun
 from fabric.store.events import read_events
@@ -93,3 +95,12 @@ def cut_after(run: Path, event: str, which: int = 0) -> int:
     for name in ("verdict.json", "measurements.parquet"):
         (run / name).unlink(missing_ok=True)
     return keep
+
+
+def cut_journal(run: Path, state: str) -> None:
+    """As if it had died in this state of its change."""
+    lines = (run / "changes.jsonl").read_bytes().splitlines(keepends=True)
+    last = max(
+        n for n, line in enumerate(lines) if orjson.loads(line.rpartition(b',"crc32"')[0] + b"}")["state"] == state
+    )
+    (run / "changes.jsonl").write_bytes(b"".join(lines[: last + 1]))

@@ -37,7 +37,8 @@ def test_a_column_may_hold_the_unit():
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("a,b,value\nx,y,391\n", 2, "expected a unit"),
+        ("a,b,value\nx,y,391\n", 1, "expected a unit"),
+        ("a,b,value,unit\nx,y,391,\nx,z,391,Gb/s\n", 2, "expected a unit"),
         ("a,b,value (furlongs)\nx,y,391\n", 1, "expected the unit"),
         ("a,b,value_gbps\nx,x,391\n", 2, "two different hosts"),
         ("a,b,value_gbps\n\nx,y,nan\n", 3, "expected a bandwidth"),
@@ -54,6 +55,13 @@ def test_what_cannot_be_read_is_refused_with_its_line(text, line, said):
     table = parse(text)
     assert table.problems[0][0] == line
     assert said in table.problems[0][1]
+
+
+def test_a_heading_without_a_unit_is_one_problem_beside_those_of_the_rows():
+    rows = "".join(f"x,y{number},391\n" for number in range(15))
+    table = parse(f"# measured today\na,b,value\n{rows}x,x,391\n")
+    assert [line for line, _ in table.problems] == [2, 18]
+    assert table.problems[0][1].startswith("expected a unit (Gb/s")
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

@@ -117,6 +117,7 @@ def _file(name: str) -> str:
 
 def _words(run: ShownRun) -> dict[str, Any]:
     judged, verdict = run.judged, run.judged.verdict
+    state = {"complete": judged.complete, "goes_on": judged.goes_on}
     return {
         "outcome": verdict.outcome,
         "meaning": meaning(judged),
@@ -137,10 +138,9 @@ def _words(run: ShownRun) -> dict[str, Any]:
         "run": run,
         "outcomes": list(Outcome),
         "expectations": [
-            (one, *number(one), after_expectation(one, judged.path, complete=judged.complete))
-            for one in verdict.expectations
+            (one, *number(one), after_expectation(one, judged.path, **state)) for one in verdict.expectations
         ],
-        "change_lines": list(change_lines(verdict.changes, verdict.effects, run=judged.path, complete=judged.complete)),
+        "change_lines": list(change_lines(verdict.changes, verdict.effects, run=judged.path, **state)),
         "open_changes": [one.change.component for one in verdict.changes if one.state == "open"],
         "more_suspects": max(len(verdict.suspects) - MOST_SUSPECTS, 0),
         "inventory": run.inventory,

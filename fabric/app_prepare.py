@@ -1,0 +1,111 @@
+"""From the words of a command line to a plan: every file read and checked, and what is to be told before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fabric.analysis.over_time.dipped_again import dips_lines
+from fabric.changes.blast_radius import blast_problems
+from fabric.config import baseline_notes, load_baselines, load_scenario
+from fabric.config.again_lines import again_lines
+from fabric.config.changes_lines import changes_lines
+from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import AgainSpec, Scenario
+from fabric.model.verdict import Baseline
+from fabric.plan.as_run import as_run
+from fabric.plan.hold_limit import hold_problems, may_come_too_late
+from fabric.plan.plan import Plan, plan_scenario
+from fabric.plan.rounds import longer_than_asked
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scenario with everything that the command line overrides, decoded and planned."""
+
+    scenario: Scenario
+    inventory: Inventory
+    baselines: Mapping[str, Baseline]
+    plan: Plan
+    notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
+    given: Mapping[str, Any] = field(default_factory=dict)  # the words of the command line, to read the files again
+    warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
+
+
+def prepare(
+    scenario_path: Path,
+    *,
+    inventory_path: Path | None,
+    hosts: str | None,
+    faults: tuple[str, ...],
+    lasts_s: float | None = None,
+) -> Asked:
+    """
+    Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
+
+    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``.
+    """
+    scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
+    override = scenario.judge.baseline
+    used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
+    baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
+    notes = baseline_notes(scenario, inventory, baselines)
+    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
+    plan = plan_scenario(scenario, inventory)
+    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
+    if too_much := _too_much(scenario_path, scenario, plan, inventory):
+        raise ConfigError(too_much)
+    warnings = (*longer, *_late(scenario_path, plan))
+    given = {
+        "folder": str(Path.cwd()),
+        "scenario": str(scenario_path),
+        "inventory": None if inventory_path is None else str(inventory_path),
+        "hosts": hosts,
+        "faults": list(faults),
+        "lasts_s": lasts_s,
+    }
+    return Asked(scenario, inventory, baselines, plan, (*notes, *lines, *dips_lines(plan), *warnings), given, warnings)
+
+
+def require_run(asked: Asked) -> None:
+    """
+    Refuse to run a scenario whose probe ``again`` nobody filled: without it, its other phases would take hours.
+
+    Raises ConfigError with the line of each such probe and the option that fills it.
+    """
+    if not any(_unfilled(asked.scenario)):
+        return
+    source = asked.scenario.source
+    text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
+    raise ConfigError([Problem(source, line, text) for line in again_lines(Path(source)) or (0,)])
+
+
+def _unfilled(scenario: Scenario) -> Iterator[bool]:
+    for phase in scenario.phases:
+        yield any(isinstance(spec, AgainSpec) and spec.because is None for spec in phase.probes)
+
+
+def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
+    """What the guard rails refuse of each phase, with the line that asks for it."""
+    found = [
+        (phase_plan.phase.written, text)
+        for phase_plan in plan.phases
+        for text in (
+            *blast_problems(phase_plan.changes, inventory.topology, inventory.changes, scenario.allow),
+            *hold_problems(phase_plan, inventory.changes.lease),
+        )
+    ]
+    lines = changes_lines(path) if found else {}
+    return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
+
+
+def _late(path: Path, plan: Plan) -> tuple[str, ...]:
+    """What of each phase may begin after its end, with the line that asks for it; phases of one matrix say it once."""
+    found = {
+        (one.phase.written, change): text for one in plan.phases for change, text in may_come_too_late(one).items()
+    }
+    lines = changes_lines(path) if found else {}
+    return tuple(str(Problem(str(path), lines.get(name, 0), text)) for (name, _), text in found.items())

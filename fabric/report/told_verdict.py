@@ -1,0 +1,47 @@
+"""What verdict.json of a run tells, as long as it speaks of all that the run has measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from fabric.errors import StoreError
+from fabric.model.verdict import Suspect
+from fabric.report.kept_verdict import suspect_from
+from fabric.store.verdict_age import KEY, is_of_all
+
+FILE = "verdict.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ToldVerdict:
+    """The outcome in one word, ``pass``, and who is suspected."""
+
+    outcome: str
+    suspects: tuple[Suspect, ...]
+
+
+def told_verdict(run: Path) -> ToldVerdict | None:
+    """None where there is none, or one older than what was measured; StoreError for one that cannot be read."""
+    file = run / FILE
+    try:
+        found = orjson.loads(file.read_bytes())
+        if not is_of_all(run, found.get(KEY)):
+            return None
+        return ToldVerdict(str(found["outcome"]), tuple(suspect_from(entry) for entry in found["suspects"]))
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise StoreError(f"{file}: cannot be read: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise StoreError(f"{file}: cannot be read: {exc}; fabric analyze {run} makes it again") from exc
+
+
+def is_told(run: Path) -> bool:
+    """Whether verdict.json speaks of all that was measured; what cannot be read does not."""
+    try:
+        return told_verdict(run) is not None
+    except StoreError:
+        return False

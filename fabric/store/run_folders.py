@@ -1,0 +1,97 @@
+"""The run directories below a results folder, and what of it cannot be read: another account's runs are not no runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fabric.errors import ConfigError, Problem
+
+FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A folder or file that cannot be read, and why."""
+
+    path: Path
+    why: str
+
+    @property
+    def text(self) -> str:
+        """``results/burn-in: Permission denied``."""
+        return f"{self.path}: {self.why}"
+
+
+@dataclass(slots=True)
+class RunFolders:
+    """*runs* have a run.json; *closed* is what cannot be looked into, where more may be."""
+
+    runs: list[Path] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
+
+
+def run_folders(results: Path) -> RunFolders:
+    """
+    Those of every scenario, sorted by path; ``latest`` is a link and not another run.
+
+    Raises ConfigError where the folder itself is none, or cannot be read.
+    """
+    try:
+        scenarios = _folders_in(results)
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        text = "no folder of runs (expected <scenario>/<run>/run.json below it): give a run, or --results"
+        raise ConfigError([Problem(str(results), 0, text)]) from exc
+    except OSError as exc:
+        raise ConfigError([Problem(str(results), 0, f"cannot read: {exc.strerror}")]) from exc
+    found = RunFolders()
+    for scenario in scenarios:
+        _add_runs(scenario, found)
+    return found
+
+
+def runs_of(scenario: Path) -> RunFolders:
+    """Those of one scenario's folder; nothing where there is no such folder."""
+    found = RunFolders()
+    _add_runs(scenario, found)
+    return found
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory has a run.json; ConfigError where that cannot be seen."""
+    try:
+        (path / FILE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as exc:
+        raise ConfigError([Problem(str(path), 0, f"cannot read: {exc.strerror}")]) from exc
+    return True
+
+
+def _add_runs(scenario: Path, found: RunFolders) -> None:
+    at = scenario
+    try:
+        for at in _folders_in(scenario):
+            if not at.is_symlink() and _has_document(at, found):
+                found.runs.append(at)
+    except (FileNotFoundError, NotADirectoryError):  # it went away meanwhile
+        return
+    except OSError as exc:
+        found.closed.append(Closed(at, str(exc.strerror)))
+
+
+def _has_document(path: Path, found: RunFolders) -> bool:
+    try:
+        (path / FILE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as exc:
+        found.closed.append(Closed(path, str(exc.strerror)))
+        return False
+    return True
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir())

@@ -1,0 +1,70 @@
+"""``fabric run``: what it refuses and what it says before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import called
+
+ROOT = Path(__file__).resolve().parents[2]
+POST_REPAIR = ROOT / "scenarios" / "post-repair.yaml"
+SELF_CHECK = ROOT / "scenarios" / "self-check.yaml"
+EARLY = """\
+name: early
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: flap
+    changes:
+      - port_flap: {{links: gpu001/mlx5_0, down: 1s, at: 20s}}
+    probes: [{{group_all_reduce: {{hosts: 4, sizes: [8G], iterations: 80}}}}]
+"""
+
+
+@pytest.fixture
+def early(tmp_path: Path) -> Path:
+    """A scenario whose change comes after its phase, though within its plan."""
+    path = tmp_path / "early.yaml"
+    path.write_text(EARLY.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
+    return path
+
+
+def test_a_validation_without_the_failed_run_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    said = called(["run", str(POST_REPAIR), "--results", str(tmp_path / "results"), "--json"])
+    line = 1 + POST_REPAIR.read_text().splitlines().index(
+        "      - again: {repeat: 5}               # the very probes that did not pass in the run of --because"
+    )
+    assert said.returncode == 2
+    assert f"{POST_REPAIR}:{line}: 'again' measures again what failed" in said.stderr
+    assert "--because RUN" in said.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_its_plan_is_shown_and_says_what_a_run_needs() -> None:
+    said = called(["plan", str(POST_REPAIR)])
+    assert said.returncode == 0
+    assert "note: no again on gpu[001-008]: it needs a run that failed (fabric run --because RUN)" in said.stdout
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_time_that_would_change_nothing_is_refused(command: str) -> None:
+    said = called([command, str(SELF_CHECK), "--for", "48h"])
+    assert said.returncode == 2
+    assert "--for: no phase of self-check has a share of the whole run" in said.stderr
+
+
+def test_a_time_is_refused_after_a_repair(tmp_path: Path) -> None:
+    said = called(["run", str(POST_REPAIR), "--because", str(tmp_path), "--for", "48h"])
+    assert said.returncode == 2
+    assert "--for: not with --because" in said.stderr
+
+
+def test_a_change_that_may_come_after_its_phase_is_told_by_plan_and_before_a_run(early: Path, tmp_path: Path) -> None:
+    text = f"{early}:6: flap is planned with 24 s, and may be over after 13 s"
+    assert f"note: {text}" in called(["plan", str(early)]).stdout
+    said = called(["run", str(early), "--results", str(tmp_path / "results"), "--no-html", "--json"])
+    assert said.stderr.startswith(f"note: {text}")
+    assert json.loads(said.stdout)["exit_code"] == said.returncode

@@ -1,0 +1,54 @@
+"""The path that may be meant by one that is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.config import load_inventory
+from fabric.config.near_path import near_path
+from fabric.errors import ConfigError
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder as a user has it."""
+    for file in ("scenarios/self-check.yaml", "results/self-check/latest/run.json"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("scenarios/selfcheck.yaml", "scenarios/self-check.yaml"),
+        ("scenario/self-check.yaml", "scenarios/self-check.yaml"),
+        ("results/self-chek/latest", "results/self-check/latest"),
+        ("results/self-chek/newest", "results/self-check"),
+    ],
+)
+def test_the_part_that_is_misspelt_is_put_right(here: Path, wrong: str, meant: str) -> None:
+    assert near_path(here / wrong) == f"; did you mean '{here / meant}'?"
+
+
+def test_a_name_like_none_and_a_path_that_is_there_have_no_other(here: Path) -> None:
+    assert near_path(here / "scenarios" / "zzz") == ""
+    assert near_path(here / "scenarios") == ""
+    assert near_path(here / ("x" * 300)) == ""
+
+
+def test_a_link_to_nowhere_is_not_meant_by_itself(here: Path) -> None:
+    (here / "latest").symlink_to(here / "gone")
+    assert near_path(here / "latest") == ""
+
+
+def test_a_relative_path_is_looked_for_where_we_are(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here)
+    assert near_path(Path("scenarois/self-check.yaml")) == "; did you mean 'scenarios/self-check.yaml'?"
+
+
+def test_a_file_that_is_not_there_is_told_with_the_nearest(here: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no such file; did you mean '.*/scenarios/self-check.yaml'"):
+        load_inventory(here / "scenarios" / "self-chekc.yaml")
