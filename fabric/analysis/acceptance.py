@@ -73,7 +73,7 @@ def accept(
     _bit_errors(because, run.topology, watched.ports, case)
     _parts(repaired, case)
     if not run.complete:
-        case.open.append("the run was interrupted: what it did not reach is not judged")
+        case.open.append("the run has not reached its end: what it did not reach is not judged")
     decision = Decision.REJECT if case.reject else Decision.INCONCLUSIVE if case.open else Decision.ACCEPT
     return Acceptance(
         decision=decision,
