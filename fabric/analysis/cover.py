@@ -67,14 +67,22 @@ def candidates_for(
 
     *shares*: what share of the normal bandwidth a probe reached, by its id, where that is known.
     """
+    judged, shares = tuple(judged), shares or {}
     tallies: dict[Component, _Tally] = {}
-    shares = shares or {}
     for probe, verdict in judged:
-        for component in components(probe, verdict):
-            tallies.setdefault(component, _Tally()).take(
-                probe.kind, verdict, is_bad=probe.probe_id in bad, share=shares.get(probe.probe_id)
-            )
-    found = [tally.candidate(component) for component, tally in tallies.items() if tally.bad]
+        if probe.probe_id in bad:
+            for component in components(probe, verdict):
+                if component not in tallies:
+                    tallies[component] = _Tally()
+                tallies[component].take_bad(probe.kind, verdict, shares.get(probe.probe_id))
+    for probe, verdict in judged:
+        if probe.probe_id not in bad:
+            told = probe.kind, verdict.value_gbps or 0.0, shares.get(probe.probe_id)
+            for component in components(probe, verdict):
+                tally = tallies.get(component)
+                if tally is not None:
+                    tally.good.append(told)
+    found = [tally.candidate(component) for component, tally in tallies.items()]
     return [candidate for candidate in found if candidate.share >= enough]
 
 
@@ -83,13 +91,10 @@ class _Tally:
 
     def __init__(self) -> None:
         self.bad: list[tuple[str, ProbeVerdict]] = []
-        self._good: list[tuple[str, float, float | None]] = []
+        self.good: list[tuple[str, float, float | None]] = []  # kind, value, share of the normal
         self._bad_shares: list[float] = []
 
-    def take(self, kind: str, verdict: ProbeVerdict, *, is_bad: bool, share: float | None) -> None:
-        if not is_bad:
-            self._good.append((kind, verdict.value_gbps or 0.0, share))
-            return
+    def take_bad(self, kind: str, verdict: ProbeVerdict, share: float | None) -> None:
         self.bad.append((kind, verdict))
         if share is not None:
             self._bad_shares.append(share)
@@ -104,14 +109,14 @@ class _Tally:
         below = {kind: (found.value_gbps or 0.0) * (1 - _tolerance(found)) for kind, found in best.items()}
         as_low = self._as_low() if component.kind == "host" else 0.0
         against = sum(
-            value > above.get(kind, -1.0) and (share is None or share > as_low) for kind, value, share in self._good
+            value > above.get(kind, -1.0) and (share is None or share > as_low) for kind, value, share in self.good
         )
         return Candidate(
             component,
             bad=frozenset(verdict.probe_id for _, verdict in self.bad),
             own=frozenset(found.probe_id for kind, found in self.bad if (found.value_gbps or 0.0) >= below[kind]),
             telling=len(self.bad) + against,
-            passing_through=len(self.bad) + len(self._good),
+            passing_through=len(self.bad) + len(self.good),
         )
 
     def _as_low(self) -> float:

@@ -51,9 +51,7 @@ class PhaseRun:
         self._follow_ups = FollowUps(follow_ups, plan, past.rounds)
         self._changes, self._interruption = changes, interruption
         self._announced = Announced(observer)
-        self._given_up = ""
-        self._heeded = 0
-        self._interrupted = False
+        self._given_up, self._heeded, self._interrupted = "", 0, False
         self._topology, self._executor, self._directory = topology, executor, directory
         self._observer, self._health, self._welcome = observer, health, Welcome(excluded, health)
         # First what is re-planned: it may share claims with every other component.
@@ -63,12 +61,12 @@ class PhaseRun:
         for lost, probe in past.instead:
             self._replanning.remember(lost, probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
-        self._held: set[str] = set()
+        self._held: dict[str, float] = {}  # until when each claim probably is
+        self._freed: set[str] = set()  # claims that fell free since somebody was dispatched
         self._running: dict[Ticket, ProbeRun] = {}
-        self._alive = 0
+        self._alive, self._timers = 0, Timers()
         self._unstarted: list[ProbeRun] = []
         self._unheard: deque[Happening] = deque()
-        self._timers = Timers()
         self._results: list[ProbeResult] = list(past.results.values())
 
     def run(self) -> list[ProbeResult]:
@@ -188,7 +186,9 @@ class PhaseRun:
 
     def _finish(self, run: ProbeRun) -> None:
         self._alive -= 1
-        self._held.difference_update(run.probe.claims)
+        for claim in run.probe.claims:
+            self._held.pop(claim, None)
+        self._freed.update(run.probe.claims)
         result = run.result()
         for ticket in run.tickets:
             self._running.pop(ticket, None)
@@ -244,6 +244,7 @@ class PhaseRun:
         freed = tuple(components)
         freed = tuple(range(1, len(self._waiting))) if 0 in freed else freed
         begun = [run for component in (*freed, 0) for run in self._choose(component)]
+        self._freed.clear()
         if begun:
             self._directory.started([run.probe for run in begun], self._executor.now())
         self._directory.flush()
@@ -259,8 +260,7 @@ class PhaseRun:
         if self._given_up or not self._welcome.to_all:
             self._turn_away(component)
         begun = []
-        for probe in self._waiting[component].start(self._held):
-            self._held.update(probe.claims)
+        for probe in self._waiting[component].start(self._held, self._freed, self._executor.now()):
             attempt = self._begun.get(probe.probe_id, 0) + (2 if probe.probe_id in self._first else 1)
             limit_s = self._learned.limit_s(self._plan, probe)
             run = ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt, limit_s=limit_s)

@@ -2,15 +2,16 @@
 The probes of one component that wait for their claims, in planned order.
 
 Probes of the same claims, hosts and kind (repetitions, say) exclude each other and are welcome or refused together. So
-of each such group only the first is looked at when a claim falls free: the work grows with the kinds of probes, not
-with all.
+of each such group only the first is looked at when a claim falls free. And a group that cannot start is parked under
+one claim that it waits for, in a queue that is looked at when that falls free, and only until somebody takes it again:
+of the pair tests of a fleet ten thousand wait at each instant, and a few can start.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from heapq import heapify, heappop, heappush
 from itertools import chain
 from operator import itemgetter
 
@@ -19,12 +20,22 @@ from fabric.model.probe import Probe
 _Group = deque[tuple[int, Probe]]
 """Probes alike, each with its place in the order."""
 
+_Queue = list[tuple[int, object]]
+"""
+A heap of groups, by the place of the first probe and the key. An entry whose group is gone, or begins with another
+probe now, is passed over: that group has another entry.
+"""
+
+_NO_CLAIM = ""
+"""Under this, which nobody holds, are the groups that were not looked at yet."""
+
 
 class Waiting:
     """Probes in an order; iterated in it."""
 
     def __init__(self, probes: Iterable[Probe]) -> None:
         self._groups: dict[object, _Group] = {}
+        self._parked: dict[str, _Queue] = {}  # by claim
         self._first = self._next = 0
         self._welcome_at: object = None  # the state in which all that wait were
         for probe in probes:
@@ -35,7 +46,11 @@ class Waiting:
 
     def append(self, probe: Probe) -> None:
         """After all others."""
-        self._groups.setdefault(_alike(probe), deque()).append((self._next, probe))
+        key = _alike(probe)
+        if key not in self._groups:
+            self._groups[key] = deque()
+            self._park(_NO_CLAIM, self._next, key)
+        self._groups[key].append((self._next, probe))
         self._next += 1
         self._welcome_at = None
 
@@ -43,23 +58,52 @@ class Waiting:
         """Before all others."""
         self._first -= 1
         self._welcome_at = None
-        self._groups.setdefault(_alike(probe), deque()).appendleft((self._first, probe))
+        key = _alike(probe)
+        self._groups.setdefault(key, deque()).appendleft((self._first, probe))
+        self._park(_NO_CLAIM, self._first, key)
 
-    def start(self, held: AbstractSet[str]) -> list[Probe]:
-        """Take those that may start beside what is *held*: in order, each whose claims those before it leave free."""
-        free = [key for key, group in self._groups.items() if held.isdisjoint(group[0][1].claims)]
-        free.sort(key=lambda key: self._groups[key][0][0])
-        taken: set[str] = set()
+    def start(self, held: dict[str, float], freed: Iterable[str], now_s: float) -> list[Probe]:
+        """
+        Take those that may start beside what is *held*: in order, each whose claims those before it leave free.
+
+        *held*: until when each claim that is held probably is, seconds; what is taken is added. *freed*: the claims
+        that fell free since the last call.
+        """
         started = []
-        for key in free:
-            group = self._groups[key]
-            if taken.isdisjoint(group[0][1].claims):
-                _, probe = group.popleft()
-                taken.update(probe.claims)
-                started.append(probe)
-                if not group:
-                    del self._groups[key]
+        heads = [(self._parked[claim][0][0], claim) for claim in {_NO_CLAIM, *freed} if claim in self._parked]
+        heapify(heads)
+        while heads:
+            _, claim = heappop(heads)
+            if claim in held:  # again: whoever is left in its queue waits for it as before
+                continue
+            queue = self._parked[claim]
+            place, key = heappop(queue)
+            group = self._groups.get(key)
+            if group is not None and group[0][0] == place:
+                started += self._look(key, group, held, now_s)
+            if queue:
+                heappush(heads, (queue[0][0], claim))
+            else:
+                del self._parked[claim]
         return started
+
+    def _look(self, key: object, group: _Group, held: dict[str, float], now_s: float) -> list[Probe]:
+        """Start the first of a group if its claims are free; who waits then, waits for what is held longest."""
+        started = []
+        claims = group[0][1].claims
+        if held.keys().isdisjoint(claims):
+            _, probe = group.popleft()
+            held.update(dict.fromkeys(claims, now_s + probe.duration_s))
+            started.append(probe)
+        if group:
+            longest = max((claim for claim in claims if claim in held), key=held.__getitem__)
+            self._park(longest, group[0][0], key)
+        else:
+            del self._groups[key]
+        return started
+
+    def _park(self, claim: str, place: int, key: object) -> None:
+        heappush(self._parked.setdefault(claim, []), (place, key))
 
     def take_all(self) -> list[Probe]:
         """Take every probe, in order."""

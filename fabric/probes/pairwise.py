@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from sys import intern
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.diagnosis import PairTest
@@ -61,6 +62,7 @@ def probes_of(
     ends = [topology.hosts[name] for name in names]
     rnics = [_rnic(host, plane.rail) for host in ends]
     for label, series in repeated(f"{rnics[0].device}.t{number + 1}", spec.repeat):
+        why = {"why": test.why} if test.why else {}
         yield Probe(
             probe_id=f"{phase}/{names[0]}+{names[1]}/{spec.name}.{label}",
             kind=KIND,
@@ -79,7 +81,7 @@ def probes_of(
                 "port": FIRST_PORT + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
                 "series": f"{names[0]}+{names[1]}/{series}",
                 "name": spec.name,
-                "why": test.why,
+                **why,
             },
         )
 
@@ -139,7 +141,11 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
 
 
 def _claims(ends: Sequence[Host], rail: int) -> tuple[str, ...]:
-    """Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves."""
+    """
+    Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves.
+
+    Interned: of a fleet a million probes name the same few ten thousand.
+    """
     rnics = [_rnic(host, rail) for host in ends]
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
     # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
@@ -151,7 +157,7 @@ def _claims(ends: Sequence[Host], rail: int) -> tuple[str, ...]:
     leaves = [leaf for leaf in (_leaf(host, rail) for host in ends) if leaf is not None]
     if len(set(leaves)) > 1:
         claims += [f"{leaf}:up" for leaf in leaves]
-    return tuple(claims)
+    return tuple(map(intern, claims))
 
 
 def _leaf(host: Host, rail: int) -> str | None:

@@ -12,7 +12,7 @@ from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.flows import Flow
 from fabric.sim.named_clos import NamedClos
-from fabric.sim.net.arrays import Floats, Links
+from fabric.sim.net.arrays import Bools, Floats, Links
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.pooled import resources
 from fabric.sim.net.route import Paths, pooled
@@ -70,6 +70,7 @@ class Network:
         self._faults, self._routing = tuple(faults), routing
         self._health = link_health(net, self._faults, self._ports, link_layer=link_layer)
         self._pool: Floats | None = None
+        self._shut: dict[bool, Bools | None] = {}
         self.program(forwarding or forwarding_at_start(routing), self._health.down, 0.0)
 
     def change(
@@ -125,6 +126,7 @@ class Network:
         self._traffic.deal_out(self._health.capacity_gbps)
         self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
         self._pool = None
+        self._shut.clear()
 
     def ring(
         self,
@@ -149,10 +151,11 @@ class Network:
 
     def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
         """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
-        adaptive = self._is_adaptive(ring)
-        capacity = self._trunks() if adaptive else self._health.capacity_gbps
+        shut = self._shut_links(adaptive=self._is_adaptive(ring))
+        if shut is None:  # nearly always, and quickly seen
+            return None
         found = self._found(ring)
-        dead = np.flatnonzero((np.append(capacity, inf)[found.links] <= 0).any(axis=1))
+        dead = np.flatnonzero(shut[found.links].any(axis=1))
         if not len(dead):
             return None
         host, rail = divmod(int(found.flow[dead[0]]), len(ring.rails))
@@ -163,10 +166,12 @@ class Network:
         self._running[flow] = _Running(ring, 0.0)
 
     def end(self, flow: Flow, carried_gb: float) -> None:
-        """It has ended, and carried so much in its life."""
+        """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
         found = self._running.pop(flow, None)
         if found is not None:
             self._add(found, carried_gb)
+            if found.ring.one_way:
+                self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
 
     @property
     def running(self) -> tuple[Flow, ...]:
@@ -239,11 +244,22 @@ class Network:
             self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha).capacity_gbps
         return self._pool
 
+    def _shut_links(self, *, adaptive: bool) -> Bools | None:
+        """By link (adaptive: by trunk), whether nothing passes, and one more that stands for none; None: all pass."""
+        if adaptive not in self._shut:
+            shut = np.append(self._trunks() if adaptive else self._health.capacity_gbps, inf) <= 0
+            self._shut[adaptive] = shut if shut.any() else None
+        return self._shut[adaptive]
+
     def _found(self, ring: Ring) -> Paths:
         return self._paths_of(ring, adaptive=self._is_adaptive(ring))
 
+    @staticmethod
+    def _key(ring: Ring, *, adaptive: bool) -> tuple[tuple[str, ...], tuple[int, ...], bool, bool]:
+        return ring.hosts, ring.rails, ring.one_way, adaptive
+
     def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
-        key = (ring.hosts, ring.rails, ring.one_way, adaptive)
+        key = self._key(ring, adaptive=adaptive)
         found = self._paths.get(key)
         if found is None:
             src, dst = ends_of(self.net, ring)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,35 +70,68 @@ def test_groups_start_what_a_look_at_every_probe_starts(
 ) -> None:
     probes = [probe_of(number, claims) for number, claims in enumerate(planned)]
     plain, grouped = Plain(list(probes)), Waiting(probes)
-    held: set[str] = set()
+    held: dict[str, float] = {}
+    freed: set[str] = set()
     for number, (what, of) in enumerate(steps, start=len(probes)):
         if what == "release":
-            held.discard(str(of))
+            held.pop(str(of), None)
+            freed.add(str(of))
         elif what == "refuse":
             assert grouped.refuse(lambda probe, of=of: of in probe.hosts, of) == plain.refuse(str(of))  # type: ignore[misc]
         else:
             assert isinstance(of, tuple)
             for waiting in (plain, grouped):
                 getattr(waiting, what)(probe_of(number, of))
-        started = grouped.start(held)
-        assert started == plain.start(held)
-        held.update(claim for probe in started for claim in probe.claims)
+        expected = plain.start(set(held))
+        assert grouped.start(held, freed, 0.0) == expected
+        assert held.keys() >= {claim for probe in expected for claim in probe.claims}
+        freed.clear()
         assert list(grouped) == list(plain)
 
 
-def test_of_many_repetitions_only_the_first_is_looked_at() -> None:
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often a group was looked at."""
+    counted = [0]
+    look = Waiting._look
+
+    def counting(self: Waiting, *about: Any) -> list[Probe]:
+        counted[0] += 1
+        return look(self, *about)
+
+    monkeypatch.setattr(Waiting, "_look", counting)
+    return counted
+
+
+def test_of_many_repetitions_only_the_first_is_looked_at(looks: list[int]) -> None:
     """A thousand that wait for one claim cost one look each time it falls free."""
-    looks = [0]
-
-    class Counted(frozenset[str]):
-        def isdisjoint(self, other: object) -> bool:
-            looks[0] += 1
-            return super().isdisjoint(other)  # type: ignore[arg-type]
-
     waiting = Waiting(Probe(f"p{number}", "loopback", "x", ("h",), ("a",), 1.0, {}) for number in range(1000))
-    started = [waiting.start(Counted()) for _ in range(1000)]
+    started = [waiting.start({}, "a", 0.0) for _ in range(1000)]
     assert [probe.probe_id for [probe] in started] == [f"p{number}" for number in range(1000)]
-    assert looks[0] == 1000
+    assert looks == [1000]
+
+
+def test_a_claim_that_falls_free_costs_looks_until_it_is_taken(looks: list[int]) -> None:
+    """A hundred groups wait for each of ten claims: the first of them may start, and the others need not be asked."""
+    claims = [("abcdefghij"[number % 10], f"own{number}") for number in range(1000)]
+    waiting = Waiting(probe_of(number, pair) for number, pair in enumerate(claims))
+    held: dict[str, float] = {}
+    assert len(waiting.start(held, (), 0.0)) == 10
+    looks[0] = 0
+    del held["c"]
+    assert [probe.probe_id for probe in waiting.start(held, "c", 1.0)] == ["p12"]
+    assert looks == [1]
+
+
+def test_who_waits_for_two_claims_waits_for_the_one_that_is_held_longest(looks: list[int]) -> None:
+    """A short test that ends does not wake who waits for an hour."""
+    waiting = Waiting([probe_of(0, ("short", "long"))])
+    held = {"short": 10.0, "long": 3600.0}
+    assert waiting.start(held, (), 0.0) == []
+    del held["short"]
+    assert (waiting.start(held, ["short"], 10.0), looks) == ([], [1])
+    del held["long"]
+    assert len(waiting.start(held, ["long"], 3600.0)) == 1
 
 
 def test_nobody_is_asked_again_before_something_changes() -> None:

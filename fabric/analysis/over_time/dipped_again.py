@@ -4,12 +4,13 @@ The follow-up ``dips``: an RNIC that dipped without an explanation is measured a
 A part that dips in one of fifty probes dips once in the rounds of a burn-in, and once is what chance does, too. So it
 gets pair tests of its own, as long as those of the plan (a shorter test may see a dip less often), with partners that
 are well: under its leaf, where nothing else is between them, or beyond it where too few are there. It goes on after
-later rounds until enough is measured. What is bounded: the time after a round, the tests of a part, and the parts.
+later rounds until enough is measured. What is bounded: the time after the rounds, the tests of a part, and the parts.
+Time that earlier rounds did not need is kept, so that who dips in the last round is settled, too.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,7 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.probes.perftest_pair import SETUP_S
 
 SHARE = 0.03
-"""Of a round's planned time so much may follow it (a choice: a few minutes of a round of hours)."""
+"""Of the planned time of all rounds so far so much may be spent on it (a choice: a few minutes of a round of hours)."""
 
 FIRST_TESTS = 120
 """So often a part is measured again for each probe in which it dipped (a choice: one that dips in 1 of 50 probes shows
@@ -85,22 +86,24 @@ class DippedAgain:
         self._topology = topology
         self._known: dict[_Repeated, dict[str, Standing]] = {}
         self._spent: Counter[_Repeated] = Counter()
+        self._kept_s: dict[_Repeated, float] = {}
         self._seen: tuple[str, int, RoundDips] | None = None
 
     def limits(self, phase_plan: PhasePlan) -> Limits | None:
-        """As many tests of a part as fit into its share of the round; None where that is none."""
-        count = tests_a_round(phase_plan)
+        """As many tests of a part as fit into its share of the rounds so far; None where that is none."""
+        count = self._tests(phase_plan)
         if not count:
             return None
         rounds = -(-count // BATCH)
-        return Limits(rounds, MOST_PARTS * count, SHARE * phase_plan.schedule.makespan_s)
+        return Limits(rounds, MOST_PARTS * count, self._share_s(phase_plan))
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A round is over, in this session of the run or in one before it: the next rounds know of it."""
-        if tests_a_round(phase_plan):
+        if _followed(phase_plan) is not None:
             repeated = _repeated(phase_plan.phase)
             self._known[repeated] = self._now(phase_plan, results, added)[0]
             self._spent[repeated] += counted(added).total()
+            self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - _took_s(results, added))
 
     def back(self, host: str) -> None:
         """A host was repaired and let in again: what its parts did before says nothing of them."""
@@ -110,7 +113,7 @@ class DippedAgain:
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
         standings, dips = self._now(phase_plan, results, added)
-        done, most = counted(added), tests_a_round(phase_plan)
+        done, most = counted(added), self._tests(phase_plan)
         left = MOST_IN_ALL - self._spent[_repeated(phase_plan.phase)] - done.total()
         unanswered, silent = unanswered_by(added, {result.probe_id: result for result in results})
         most_urgent = sorted(
@@ -131,6 +134,15 @@ class DippedAgain:
         well = dips.well - silent - {part for part, one in standings.items() if not one.cleared}
         made = tests_of(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
         return made[:left]
+
+    def _share_s(self, phase_plan: PhasePlan) -> float:
+        """What may be spent after this round: its own share, and what earlier ones left."""
+        return self._kept_s.get(_repeated(phase_plan.phase), 0.0) + SHARE * phase_plan.schedule.makespan_s
+
+    def _tests(self, phase_plan: PhasePlan) -> int:
+        """How many tests of one part fit after this round, one after the other; 0 where nothing is measured again."""
+        spec = _followed(phase_plan)
+        return 0 if spec is None else min(MOST_TESTS, int(self._share_s(phase_plan) / (spec.duration_s + SETUP_S)))
 
     def _now(
         self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
@@ -171,25 +183,37 @@ class DippedAgain:
         return self._seen[2]
 
 
-def tests_a_round(phase_plan: PhasePlan) -> int:
-    """How many tests of one part fit after a round, one after the other; 0 where nothing is measured again."""
-    spec = _spec(phase_plan.phase)
-    if spec is None or phase_plan.phase.fills is None or phase_plan.changes or phase_plan.phase.localise is not None:
-        return 0
-    return min(MOST_TESTS, int(SHARE * phase_plan.schedule.makespan_s / (spec.duration_s + SETUP_S)))
-
-
 def dips_lines(plan: Plan) -> tuple[str, ...]:
     """One line for each repeated phase of a plan after whose rounds parts may be measured again."""
-    lines: dict[_Repeated, str] = {}
+    written: dict[_Repeated, str] = {}
+    whole_s: defaultdict[_Repeated, float] = defaultdict(float)
+    once_s: dict[_Repeated, float] = {}
     for one in plan.phases:
-        count = tests_a_round(one)
-        if count and _repeated(one.phase) not in lines:
-            lines[_repeated(one.phase)] = (
-                f"{one.phase.written}: a part that dips without another explanation is measured again after the round: "
-                f"up to {count} pair tests each, {duration_text(SHARE * one.schedule.makespan_s)} a round more at most"
-            )
-    return tuple(lines.values())
+        spec = _followed(one)
+        if spec is not None:
+            repeated = _repeated(one.phase)
+            written[repeated], once_s[repeated] = one.phase.written, spec.duration_s + SETUP_S
+            whole_s[repeated] += SHARE * one.schedule.makespan_s
+    return tuple(
+        f"{name}: a part that dips without another explanation is measured again after the round: up to "
+        f"{min(MOST_TESTS, int(whole_s[repeated] / once_s[repeated]))} pair tests each, {SHARE:.0%} of the time of the "
+        f"rounds so far ({duration_text(whole_s[repeated])} in all) at most"
+        for repeated, name in written.items()
+        if whole_s[repeated] >= once_s[repeated]
+    )
+
+
+def _followed(phase_plan: PhasePlan) -> PairwiseSpec | None:
+    """The pair tests whose like is measured again; None where nothing is."""
+    phase = phase_plan.phase
+    return None if phase.fills is None or phase_plan.changes or phase.localise is not None else _spec(phase)
+
+
+def _took_s(results: Sequence[ProbeResult], added: Sequence[Probe]) -> float:
+    """From the beginning of the first further test of a round to the end of the last."""
+    further = {probe.probe_id for probe in added if AGAIN in probe.params}
+    own = [result for result in results if result.probe_id in further]
+    return max((one.ended_s for one in own), default=0.0) - min((one.started_s for one in own), default=0.0)
 
 
 def _spec(phase: Phase) -> PairwiseSpec | None:

@@ -2,13 +2,17 @@
 RNICs that are slow only beyond their leaf: the uplinks of a leaf are bad, and the RNICs behind them are not.
 
 With static routes all that is sent to an RNIC from other leaves crosses one uplink, so that its track is as bad as that
-of a bad RNIC. What tells them apart is what it does without that uplink: pairs and collectives under its own leaf.
+of a bad RNIC. What tells them apart is what it does without that uplink: pairs and collectives under its own leaf. And
+all that is sent to it from one other leaf crosses one uplink of that: then it dips with partners there, and well with
+all others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import comb
 
 from fabric.analysis.keys import SAME_LEAF, floor_of, link_class
 from fabric.analysis.over_time.gather import Finding
@@ -54,9 +58,10 @@ def _leaves_crossed(
     """The leaves that all its bad probes crossed; none where the RNIC itself may be bad."""
     points = [point for point in track.points if point.probe_id in probes]
     bad = [point for point in points if _is_low(point, track)]
-    leaves = [_leaves(probes[point.probe_id], topology) for point in bad]
-    if not bad or any(len(ends) < 2 for ends in leaves):
+    crossed = [_leaves(probes[point.probe_id], topology) for point in bad]
+    if not bad or any(len(ends) < 2 for ends in crossed):
         return frozenset()
+    suspects = frozenset.intersection(*crossed)
     began_s, ended_s = bad[0].began_s, bad[-1].ended_s
     meanwhile = _between(points, began_s, ended_s)
     lost = sum(1.0 - point.share for point in meanwhile) / len(meanwhile)
@@ -64,7 +69,22 @@ def _leaves_crossed(
     telling = [point for point in _between(of_host, began_s, ended_s) if lost >= VISIBLE * floor_of(point.kind)]
     low = [_is_low(point, track) for point in meanwhile if _is_near(probes[point.probe_id], topology)]
     low += [_is_low(point, host) for point in telling if host and _is_near(probes[point.probe_id], topology)]
-    return frozenset.intersection(*leaves) if _are_well(low, len(bad) / len(meanwhile)) else frozenset()
+    if _are_well(low, len(bad) / len(meanwhile)):
+        return suspects
+    leaves = [_leaves(probes[point.probe_id], topology) for point in points]
+    return suspects - {_leaf_of(track.component, topology)} & _with_partners_there(leaves, len(bad))
+
+
+def _with_partners_there(leaves: Sequence[frozenset[str]], bad: int) -> frozenset[str]:
+    """
+    Those of the *leaves* that the probes of an RNIC crossed with which all *bad* ones would not be by chance.
+
+    Of n probes, m crossed a leaf: that all of k bad ones did has the chance C(m, k) / C(n, k). Any of the leaves may be
+    the one, so it counts for each (Bonferroni).
+    """
+    there = Counter(leaf for ends in leaves for leaf in ends)
+    chance = CHANCE / len(there)
+    return frozenset(leaf for leaf, m in there.items() if comb(m, bad) / comb(len(leaves), bad) <= chance)
 
 
 def _are_well(low: Sequence[bool], rate: float) -> bool:
@@ -86,6 +106,11 @@ def _is_low(point: Point, track: Track) -> bool:
 def _is_near(probe: Probe, topology: Topology) -> bool:
     """Whether its bytes go over the network, and no further than the leaf."""
     return len(probe.hosts) > 1 and link_class(probe, topology) == SAME_LEAF
+
+
+def _leaf_of(component: str, topology: Topology) -> str:
+    host, _, device = component.partition("/")
+    return topology.hosts[host].leaves[topology.hosts[host].platform.rnic_by_device[device].rail]
 
 
 def _leaves(probe: Probe, topology: Topology) -> frozenset[str]:
@@ -116,7 +141,7 @@ def _with_uplinks(findings: Sequence[Finding], crossed: Mapping[str, frozenset[s
 def _uplinks(leaf: str, alike: Sequence[str], behind: Sequence[Finding]) -> Finding:
     first = max(behind, key=lambda one: one.weight)
     names = ", ".join(one.component for one in behind)
-    text = f"what crosses them is slow for {names}, which are well under their own leaf; {first.component} {first.text}"
+    text = f"what crosses them is slow for {names}, which are well with all else; {first.component} {first.text}"
     return replace(
         first,
         component=f"{leaf}:uplinks",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from tests.conftest import rack_topology
 RACK = rack_topology(16, parts=2)
 NORMAL_GBPS = 390.0
 ROUND_S = 14_400.0
+TEST_S = 12.0
 Share = Callable[[Probe], float | None]
 """What a probe reaches of what is normal; None: the transport gives up."""
 
@@ -64,6 +66,7 @@ class Rounds:
         self.plans: list[PhasePlan] = []
         self.probes: list[Probe] = []
         self.results: dict[str, ProbeResult] = {}
+        self._tests = Counter[str]()
 
     def run(self, plan: PhasePlan, follow_up: DippedAgain | None = None, out: str = "") -> list[Probe]:
         """What was measured again after this round; nothing is run with the host that is *out*."""
@@ -82,9 +85,14 @@ class Rounds:
         return added
 
     def _measure(self, probes: Sequence[Probe], out: str) -> list[ProbeResult]:
+        """Further tests of a part follow each other."""
         self.probes += probes
-        at_s = 1000.0 * len(self.plans)
-        made = [refused(one) if out in one.hosts else measured(one, self.share(one), at_s) for one in probes]
+        made = []
+        for one in probes:
+            part = str(one.params.get(AGAIN, ""))
+            self._tests[part] += part != ""
+            at_s = 1000.0 * len(self.plans) + TEST_S * self._tests[part]
+            made.append(refused(one) if out in one.hosts else measured(one, self.share(one), at_s))
         self.results.update((one.probe_id, one) for one in made)
         return made
 

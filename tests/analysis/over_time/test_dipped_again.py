@@ -46,6 +46,26 @@ def test_a_part_that_dipped_once_is_measured_until_it_is_cleared_and_no_longer()
     assert len(parts_of(added[0])) == 2
 
 
+def test_who_dips_late_gets_the_time_that_earlier_rounds_did_not_need() -> None:
+    """A burn-in that ends with a dip has time to say what it was."""
+
+    def dips_last(probe: Probe) -> float:
+        last = probe.phase == "soak-r6" and AGAIN not in probe.params and BAD in ends(probe)
+        return 0.5 if last and probe.probe_id.endswith(".t21") else 1.0
+
+    rounds = Rounds(dips_last)
+    added = [rounds.run(soak(number)) for number in range(1, 7)]
+    own = [sum(probe.params[AGAIN] == BAD for probe in of_round) for of_round in added]
+    assert own == [0, 0, 0, 0, 0, FIRST_TESTS]
+
+
+def test_rounds_too_short_for_a_test_have_one_after_a_while() -> None:
+    """3 % of three minutes is half of what a test takes."""
+    rounds = Rounds(dips_once)
+    own = [sum(one.params[AGAIN] == BAD for one in rounds.run(soak(n, round_s=200.0))) for n in range(1, 6)]
+    assert own == [0, 1, 0, 1, 0]
+
+
 def test_partners_are_well_and_change_and_who_sends_changes() -> None:
     added = [one for one in Rounds(dips_once).run(soak(1)) if one.params[AGAIN] == BAD]
     accused = parts_of(added)
@@ -93,7 +113,7 @@ def test_phases_that_do_not_repeat_pairs_of_all_hosts_have_no_follow_up(change: 
     assert dips_lines(Plan((plan,))) == ()
 
 
-def test_rounds_in_whose_share_no_test_fits_have_no_follow_up() -> None:
+def test_a_first_round_in_whose_share_no_test_fits_has_no_follow_up() -> None:
     assert DippedAgain(Rounds(well).topology).limits(soak(1, round_s=399.0)) is None
     assert DippedAgain(Rounds(well).topology).limits(soak(1, round_s=400.0)) is not None
 
@@ -116,7 +136,7 @@ def test_a_run_that_goes_on_asks_for_what_it_would_have_asked_for() -> None:
 
 def test_the_plan_says_how_much_may_be_added() -> None:
     (line,) = dips_lines(Plan((soak(1), soak(2))))
-    assert f"up to {A_ROUND} pair tests each, 7 min 12 s a round more at most" in line
+    assert f"up to {2 * A_ROUND} pair tests each, 3% of the time of the rounds so far (14 min 24 s in all) at" in line
 
 
 def test_a_part_of_a_host_that_is_out_is_not_asked_for() -> None:

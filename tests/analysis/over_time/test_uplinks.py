@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -15,29 +15,39 @@ from fabric.model.topology import Topology
 from tests.conftest import rack_topology
 
 UNIT, UNITS, ROUNDS = 8, 3, 40
+MANY = 6  # units
 ROUND_S = 1800.0
-BARE = rack_topology(UNIT * UNITS, parts=2)
-NAMES = tuple(BARE.hosts)
-UNIT_OF = {name: place // UNIT for place, name in enumerate(NAMES)}
-HALL = Topology(
-    hosts={
-        name: replace(host, rack=None, leaves=tuple(f"su{UNIT_OF[name]}-leaf{rail}" for rail in range(2)))
-        for name, host in BARE.hosts.items()
-    },
-    switches=BARE.switches,
-)
+UNIT_OF = {name: place // UNIT for place, name in enumerate(rack_topology(UNIT * MANY, parts=2).hosts)}
 PairShare = Callable[[str, str, int], float]
 """What is left of a pair of RNICs (the first sends) in a round."""
 HostShare = Callable[[str, int], float]
 """What a host leaves of a collective under its leaf in a round."""
 
 
-def found(pair: PairShare, host: HostShare = lambda name, number: 1.0) -> list[Finding]:
+def hall(units: int) -> Topology:
+    """Of so many units."""
+    bare = rack_topology(UNIT * units, parts=2)
+    hosts = {
+        name: replace(host, rack=None, leaves=tuple(f"su{UNIT_OF[name]}-leaf{rail}" for rail in range(2)))
+        for name, host in bare.hosts.items()
+    }
+    return Topology(hosts=hosts, switches=bare.switches)
+
+
+def found(
+    pair: PairShare,
+    host: HostShare = lambda name, number: 1.0,
+    *,
+    units: int = UNITS,
+    rounds: int = ROUNDS,
+    rings: bool = True,
+) -> list[Finding]:
     """Of pairs across leaves, and of rings of neighbours under them."""
-    random = Random(1)
+    random, topology = Random(1), hall(units)
+    names = tuple(topology.hosts)
     probes: list[Probe] = []
     results: dict[str, ProbeResult] = {}
-    phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(ROUNDS)]
+    phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(rounds)]
 
     def add(probe: Probe, share: float, number: int) -> None:
         value = 390.0 * share * random.gauss(1.0, 0.003)
@@ -48,21 +58,21 @@ def found(pair: PairShare, host: HostShare = lambda name, number: 1.0) -> list[F
 
     for number, phase in enumerate(phases):
         for device in ("mlx5_0", "mlx5_1"):
-            for a, b in _across(random):
+            for a, b in _across(random, names):
                 params = {"rnic": device, "peer_rnic": device, "name": "pairwise"}
                 probe = Probe(f"{phase.name}/{a}+{b}/{device}", "pairwise", phase.name, (a, b), (), 10.0, params)
                 add(probe, pair(f"{a}/{device}", f"{b}/{device}", number), number)
-        for place, a in enumerate(NAMES):
-            b = NAMES[place // UNIT * UNIT + (place + 1) % UNIT]
+        for place, a in enumerate(names if rings else ()):
+            b = names[place // UNIT * UNIT + (place + 1) % UNIT]
             ring = Probe(f"{phase.name}/{a}+{b}/ring", "tor_all_reduce", phase.name, (a, b), (), 10.0, {"ranks": 4})
             add(ring, min(host(a, number), host(b, number)), number)
-    return over_time(probes, results, phases, HALL, Samples(300.0, {}))
+    return over_time(probes, results, phases, topology, Samples(300.0, {}))
 
 
-def _across(random: Random) -> list[tuple[str, str]]:
+def _across(random: Random, names: Sequence[str]) -> list[tuple[str, str]]:
     """Every host once, with one of another unit; who sends changes."""
     while True:
-        order = random.sample(NAMES, len(NAMES))
+        order = random.sample(names, len(names))
         pairs = list(zip(order[::2], order[1::2], strict=True))
         if all(UNIT_OF[a] != UNIT_OF[b] for a, b in pairs):
             return pairs
@@ -107,3 +117,26 @@ def test_an_rnic_that_fades_is_not_cleared_by_what_shows_later_under_its_leaf() 
 def test_a_neighbour_that_is_bad_itself_does_not_hide_the_uplink() -> None:
     named = found(below_half_dead_uplink, lambda name, number: 0.7 if name == "gpu002" and number > 20 else 1.0)
     assert {one.component for one in named} == {"su0-leaf0:uplinks", "gpu002"}
+
+
+def test_what_is_slow_from_one_leaf_only_is_that_leafs_uplink() -> None:
+    """Too few of the probes of gpu009 and gpu017 dip for what is under their own leaf to clear them."""
+
+    def below_uplink(sender: str, receiver: str, number: int) -> float:
+        leaving = UNIT_OF[sender.partition("/")[0]] == 0
+        return 0.5 if leaving and receiver in ("gpu009/mlx5_0", "gpu017/mlx5_0") else 1.0
+
+    named = found(below_uplink, units=MANY, rounds=80, rings=False)
+    assert [(one.component, one.kind) for one in named] == [("su0-leaf0:uplinks", "uplinks")]
+
+
+def test_three_dips_with_partners_of_one_leaf_are_no_uplink() -> None:
+    """One of five leaves may well be in all of them by chance."""
+    dips = iter((0.5, 0.5, 0.5))
+
+    def thrice(sender: str, receiver: str, number: int) -> float:
+        from_there = UNIT_OF[sender.partition("/")[0]] == 0 and receiver == "gpu009/mlx5_0"
+        return next(dips, 1.0) if from_there else 1.0
+
+    named = found(thrice, units=MANY, rounds=80, rings=False)
+    assert [(one.component, one.kind) for one in named] == [("gpu009/mlx5_0", "dips")]
