@@ -10,6 +10,7 @@ from fabric.engine.stop_file import NAME as STOP
 from fabric.errors import FabricError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
+from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
@@ -32,7 +33,8 @@ class RunStatus:
 
     *state*: ``running``; ``stopping`` (asked to, and not over yet); ``ended``; ``interrupted`` (it ended in order
     before it was done); ``killed`` (it died); ``unreadable``, with *trouble*. *judged*: there is a verdict.json that
-    speaks of all that was measured; *outcome* is what it says, empty while the run goes on. *done* of *planned* probes,
+    speaks of all that was measured; *outcome* is what it says, empty while the run goes on, and *decision* whether a
+    repaired host may return (``ACCEPT``, empty: the run decides nothing, or not yet). *done* of *planned* probes,
     including those that were planned while it went on. *rate_per_min* and *left_s* are of this session and by the run's
     clock, None where nothing can be said. *event_age_s* is by the clock of this machine. *holder* is who runs it.
     *open_changes* may be live on the fabric. *suspects* are None where more probes would have to be judged than a look
@@ -56,6 +58,7 @@ class RunStatus:
     trouble: str = ""
     judged: bool = False
     no_number: int = 0
+    decision: str = ""
 
 
 def status(path: Path) -> RunStatus:
@@ -103,11 +106,13 @@ def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
     planned = _planned(events) + len(done.added)
     rate = _rate_per_min(events)
     left = planned - len(known)
+    outcome = "" if told is None or (holder is not None and not done.over) else told.outcome
+    decided = decision_in(run) if outcome else None
     return RunStatus(
         run=str(run),
         scenario=run.parent.name,
         state=_state(run, events, done, at_work=holder is not None),
-        outcome="" if told is None or (holder is not None and not done.over) else told.outcome,
+        outcome=outcome,
         phase=next((event["phase"] for event in reversed(events) if event["event"] == "phase_started"), ""),
         done=len(known),
         planned=planned,
@@ -119,6 +124,7 @@ def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
         open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if (run / JOURNAL).exists() else (),
         judged=told is not None,
         no_number=sum(one.outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) for one in done.results.values()),
+        decision="" if decided is None else decided.value,
     )
 
 

@@ -21,6 +21,8 @@ from fabric.report.certificate_signature import fingerprint, private_key, public
 from fabric.store.identity import read_identity
 from fabric.store.manifest import DERIVED, SourceFile, differences, digest, manifest
 from fabric.store.run_directory import write_durably
+from fabric.store.run_lock import running
+from fabric.store.run_path import run_path
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"
@@ -72,8 +74,15 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     Write certificate.json, its digest, its page and with *key* (Ed25519, OpenSSH or PEM) its signature; the path of the
     page, and the result.
 
-    Raises ConfigError for a key that cannot be used, StoreError when the disk says no.
+    Raises ConfigError for a key that cannot be used, and for a run that goes on: its files change, so that the digest
+    would be false a moment later. StoreError when the disk says no.
     """
+    path = run_path(run)
+    if holder := running(path):
+        text = (
+            f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
+        )
+        raise ConfigError([Problem(str(path), 0, text)])
     signing = private_key(_read(key), str(key)) if key is not None else None
     document, directory = _document(run)
     data = encoded(document)

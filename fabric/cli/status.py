@@ -83,10 +83,10 @@ def _lines(found: RunStatus) -> Iterator[str]:
 
 
 def _outcome(found: RunStatus) -> str:
-    """One that ended without a verdict was killed while its reports were made, or still makes them."""
+    """A repaired host's run is told by its decision; one without a verdict died while it judged, or judges now."""
     if found.state == "ended" and not found.judged:
         return "being judged" if found.holder else "not judged yet"
-    return found.outcome
+    return f"{found.decision} ({found.outcome})" if found.decision else found.outcome
 
 
 def _teller(found: RunStatus) -> str:

@@ -47,6 +47,9 @@ def test_the_decision_comes_first_and_the_exit_code_says_it(failed: Path) -> Non
     assert bad.stdout.startswith("REJECT gpu003")
     assert "nothing was replaced" in bad.stdout
     assert len(bad.stdout.splitlines()) < 60  # a page
+    rows = fabric("status", "--results", failed.parents[1]).stdout.splitlines()
+    said = [word for row in rows for word in ("ACCEPT (pass)", "REJECT (fail)") if word in row]
+    assert said == ["REJECT (fail)", "ACCEPT (pass)"]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fabric.app_verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
 from fabric.store.manifest import DERIVED
+from fabric.store.run_lock import holding
 from tests.scenario.repaired_rack import BAD, checked, validated
 
 
@@ -194,3 +195,14 @@ def test_what_is_no_certificate_is_refused_with_its_name(tmp_path: Path) -> None
             verify(path, key=None)
     with pytest.raises(ConfigError, match="cannot read"):
         verify(tmp_path / "nothing.json", key=None)
+
+
+def test_a_run_that_goes_on_gets_no_certificate(failed: Path, tmp_path: Path) -> None:
+    """Its digest would be false with the next probe."""
+    run = tmp_path / "results" / "check" / failed.name
+    shutil.copytree(failed, run)
+    with holding(tmp_path / "results", "check", ["gpu001"], run=run.name):
+        with pytest.raises(ConfigError, match="this run goes on"):
+            make_certificate(run, key=None)
+        assert not (run / NAME).exists()
+    make_certificate(run, key=None)
