@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from random import Random
 
@@ -12,11 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fabric.analysis.over_time.over_time import ALPHA
-from fabric.analysis.over_time.shapes import LEAST_DIPS, mann_kendall
+from fabric.analysis.over_time.shapes import LEAST_DIPS
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 
 HOUR_S = 3600.0
+EARLIEST = 5  # the rack becomes slow after this part of the run: a fifth
 UNIT = 32  # hosts of a unit of the hall
 LONG_S = 1e9  # what has come stays
 STEP = "at once"  # what the verdict says of a loss that came and stayed
@@ -50,7 +52,7 @@ def planted(inventory: Inventory, hours: float, random: Random) -> list[Planted]
 
     parts = [f"{host}/mlx5_{random.randrange(8)}" for host in hosts]
     flaps = tuple(TimedFault(random.uniform(0.1, 0.9) * ends_s, 20.0, Fault(parts[3], "broken")) for _ in range(6))
-    rack_s = random.uniform(0.2, 0.5) * ends_s
+    rack_s = random.uniform(1 / EARLIEST, 0.5) * ends_s
     leaf = inventory.topology.hosts[hosts[6]].leaves[0]
     # With OpenSM's routes uplinks beyond the hosts of a unit carry nothing: nobody could name them.
     ups = [link for link in inventory.topology.links() if link.a == leaf][: min(UNIT, len(names) // 2)]
@@ -132,8 +134,8 @@ def otherwise(judged: JudgedRun, one: Planted, lines: list[str], inventory: Inve
 
 
 def least_for_step(tracks: int) -> int:
-    """Of how many points one half must be low for ``over_time.shapes.trend`` to see a step on one of so many tracks."""
-    return next(n for n in range(8, 1000, 2) if mann_kendall([1.0] * (n // 2) + [0.5] * (n // 2)) < ALPHA / tracks)
+    """Of how many points all but a fifth must be low for ``over_time.shapes.low_since`` to see a step on one track."""
+    return next(n for n in range(8, 1000) if 1.0 / comb(n, n // EARLIEST) < ALPHA / tracks)
 
 
 def is_leaf(components: set[str], leaf: str) -> bool:

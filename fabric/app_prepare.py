@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
+from fabric.analysis.candidates import components_of
 from fabric.analysis.over_time.dipped_again import dips_lines
 from fabric.changes.blast_radius import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
@@ -14,9 +16,12 @@ from fabric.config.again_lines import again_lines
 from fabric.config.changes_lines import changes_lines
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Probe
 from fabric.model.scenario import AgainSpec, Scenario
+from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run
+from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.hold_limit import hold_problems, may_come_too_late
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.plan.rounds import longer_than_asked
@@ -24,7 +29,11 @@ from fabric.plan.rounds import longer_than_asked
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A scenario with everything that the command line overrides, decoded and planned."""
+    """
+    A scenario with everything that the command line overrides, decoded and planned.
+
+    *chosen* is what a budget left of it; None without one.
+    """
 
     scenario: Scenario
     inventory: Inventory
@@ -33,6 +42,7 @@ class Asked:
     notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
     given: Mapping[str, Any] = field(default_factory=dict)  # the words of the command line, to read the files again
     warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
+    chosen: Chosen | None = None
 
 
 def prepare(
@@ -42,11 +52,13 @@ def prepare(
     hosts: str | None,
     faults: tuple[str, ...],
     lasts_s: float | None = None,
+    budget_s: float | None = None,
 ) -> Asked:
     """
     Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
 
-    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``.
+    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *budget_s*: of the
+    plan only the part that tells most and takes no longer (seconds).
     """
     scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
     override = scenario.judge.baseline
@@ -55,6 +67,9 @@ def prepare(
     notes = baseline_notes(scenario, inventory, baselines)
     scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
     plan = plan_scenario(scenario, inventory)
+    chosen = None if budget_s is None else within(plan, budget_s, _covers(inventory.topology))
+    if chosen is not None:
+        scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan
     longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
     if too_much := _too_much(scenario_path, scenario, plan, inventory):
         raise ConfigError(too_much)
@@ -66,21 +81,40 @@ def prepare(
         "hosts": hosts,
         "faults": list(faults),
         "lasts_s": lasts_s,
+        "budget_s": budget_s,
     }
-    return Asked(scenario, inventory, baselines, plan, (*notes, *lines, *dips_lines(plan), *warnings), given, warnings)
+    notes = (*notes, *lines, *dips_lines(plan), *warnings)
+    return Asked(scenario, inventory, baselines, plan, notes, given, warnings, chosen)
 
 
 def require_run(asked: Asked) -> None:
     """
-    Refuse to run a scenario whose probe ``again`` nobody filled: without it, its other phases would take hours.
+    Refuse to run what measures nothing, or not what was meant.
 
-    Raises ConfigError with the line of each such probe and the option that fills it.
+    Raises ConfigError for a budget into which nothing fits, with the least that leaves something; and for a scenario
+    whose probe ``again`` nobody filled (without it, its other phases would take hours), with the line of each such
+    probe and the option that fills it.
     """
+    if asked.chosen is not None and asked.chosen.dropped and not asked.plan.probes:
+        text = f"nothing fits into it: the shortest that can be measured takes {ceil(asked.chosen.shortest_s):,} s"
+        raise ConfigError([Problem("--budget", 0, text)])
     if not any(_unfilled(asked.scenario)):
         return
     source = asked.scenario.source
     text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
     raise ConfigError([Problem(source, line, text) for line in again_lines(Path(source)) or (0,)])
+
+
+def _covers(topology: Topology) -> Covers:
+    """What a probe would show, part by part; pairs and groups of hosts are no parts."""
+
+    def covers(probe: Probe) -> Iterator[tuple[str, str]]:
+        found = [
+            (part.kind, part.name) for part in components_of(probe, topology) if part.kind not in ("pair", "group")
+        ]
+        return iter(found or [("claim", claim) for claim in probe.claims])
+
+    return covers
 
 
 def _unfilled(scenario: Scenario) -> Iterator[bool]:

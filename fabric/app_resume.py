@@ -265,6 +265,7 @@ def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
         hosts=given["hosts"],
         faults=tuple(given["faults"]),
         lasts_s=given.get("lasts_s"),
+        budget_s=given.get("budget_s"),
     )
     return asked if because is None else filled(asked, because)
 

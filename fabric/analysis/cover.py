@@ -61,11 +61,13 @@ def candidates_for(
     *,
     enough: float = ENOUGH,
     shares: Mapping[str, float] | None = None,
+    cleared: Iterable[tuple[Probe, ProbeVerdict]] = (),
 ) -> list[Candidate]:
     """
     Every component that may be the cause of some of the *bad* probes: *enough* of what tells of it is bad.
 
-    *shares*: what share of the normal bandwidth a probe reached, by its id, where that is known.
+    *shares*: what share of the normal bandwidth a probe reached, by its id, where that is known. *cleared* are further
+    probes that went well: they tell of what carried nothing at all, and not of how fast a part is.
     """
     judged, shares = tuple(judged), shares or {}
     tallies: dict[Component, _Tally] = {}
@@ -75,15 +77,26 @@ def candidates_for(
                 if component not in tallies:
                     tallies[component] = _Tally()
                 tallies[component].take_bad(probe.kind, verdict, shares.get(probe.probe_id))
-    for probe, verdict in judged:
-        if probe.probe_id not in bad:
-            told = probe.kind, verdict.value_gbps or 0.0, shares.get(probe.probe_id)
-            for component in components(probe, verdict):
-                tally = tallies.get(component)
-                if tally is not None:
-                    tally.good.append(told)
+    good = [pair for pair in judged if pair[0].probe_id not in bad]
+    _take_good(tallies, good, components, shares)
+    _take_good({part: tally for part, tally in tallies.items() if tally.failed}, cleared, components, {})
     found = [tally.candidate(component) for component, tally in tallies.items()]
     return [candidate for candidate in found if candidate.share >= enough]
+
+
+def _take_good(
+    tallies: Mapping[Component, _Tally],
+    good: Iterable[tuple[Probe, ProbeVerdict]],
+    components: Callable[[Probe, ProbeVerdict], Iterator[Component]],
+    shares: Mapping[str, float],
+) -> None:
+    """Of these components alone: what has no bad probe is nobody's candidate."""
+    for probe, verdict in good if tallies else ():
+        told = probe.kind, verdict.value_gbps or 0.0, shares.get(probe.probe_id)
+        for component in components(probe, verdict):
+            tally = tallies.get(component)
+            if tally is not None:
+                tally.good.append(told)
 
 
 class _Tally:
@@ -98,6 +111,11 @@ class _Tally:
         self.bad.append((kind, verdict))
         if share is not None:
             self._bad_shares.append(share)
+
+    @property
+    def failed(self) -> bool:
+        """Whether its bad probes carried nothing at all."""
+        return all(verdict.value_gbps is None for _, verdict in self.bad)
 
     def candidate(self, component: Component) -> Candidate:
         """The component lets through, per kind, what the best of its bad probes carried."""

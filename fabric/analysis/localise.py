@@ -21,6 +21,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes import pairwise
 
 _MOST_PROBES = 20
 
@@ -41,8 +42,9 @@ def suspects(
 
     Probes that were skipped, or that ended in the other kind of trouble, count neither for nor against. *well* are
     further probes that went well: they clear what they passed through where a tool named a part as absent or down (a
-    leaf is not, if hosts passed through it), and say nothing of how fast a part is. What was run because one part had
-    dipped is for ``over_time/again.py``: most of it goes through that part, and each pair is measured a few times.
+    leaf is not, if hosts passed through it), or where nothing was measured at all, and say nothing of how fast a part
+    is. What was run because one part had dipped is for ``over_time/again.py``: most of it goes through that part, and
+    each pair is measured a few times.
     """
     if not any(verdict.outcome is outcome for verdict in verdicts.values()):  # nearly always, and quickly seen
         return []
@@ -58,12 +60,12 @@ def suspects(
         if about(probe) and (verdict := verdicts[probe.probe_id]).outcome not in uncounted and verdict.ran
     ]
     named = {probe.probe_id for probe, verdict in judged if verdict.outcome is outcome and verdict.named}
-    cleared = [(probe, verdicts[probe.probe_id]) for probe in well if about(probe)] if named else []
+    rest = [pair for pair in judged if pair[0].probe_id not in named]
+    bad = {probe.probe_id for probe, verdict in rest if verdict.outcome is outcome}
+    cleared = [(probe, verdicts[probe.probe_id]) for probe in well if about(probe)] if named or bad else []
     found = _cover(
         [*judged, *cleared], named, lambda probe, verdict: named_components_of(probe, verdict, topology), outcome
     )
-    rest = [pair for pair in judged if pair[0].probe_id not in named]
-    bad = {probe.probe_id for probe, verdict in rest if verdict.outcome is outcome}
     shares: dict[str, float] = {}
     if bad and outcome is Outcome.FAIL:
         classes = by_class(probes, verdicts, topology)
@@ -71,7 +73,7 @@ def suspects(
         found += whole.suspects
         bad -= whole.explains
         shares = peer_shares(classes, bad_hosts)
-    return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome, shares)
+    return found + _cover(rest, bad, lambda probe, _: components_of(probe, topology), outcome, shares, cleared)
 
 
 def _cover(
@@ -80,18 +82,34 @@ def _cover(
     components: _Components,
     outcome: Outcome,
     shares: Mapping[str, float] | None = None,
+    cleared: Sequence[_Judged] = (),
 ) -> list[Suspect]:
     """Suspects until every *bad* probe is explained."""
     if not bad:
         return []
-    candidates = candidates_for(judged, bad, components, shares=shares)
+    candidates = candidates_for(judged, bad, components, shares=shares, cleared=cleared)
     by_id = {probe.probe_id: (probe, verdict) for probe, verdict in judged}
     chosen = greedy(candidates, bad)
     rivals = rivals_of(chosen, candidates, bad)
+    left = bad - frozenset().union(*(best.bad for best in chosen))
+    between = [_between(by_id[name][0]) for name in sorted(left) if _is_failed_pair(*by_id[name])]
     return [
-        _suspect(best, rivals[number], [by_id[i] for i in sorted(best.bad)], outcome)
-        for number, best in enumerate(chosen)
+        _suspect(best, others, [by_id[i] for i in sorted(best.bad)], outcome)
+        for best, others in zip([*chosen, *between], [*rivals, *([] for _ in between)], strict=True)
     ]
+
+
+def _is_failed_pair(probe: Probe, verdict: ProbeVerdict) -> bool:
+    return probe.kind == pairwise.KIND and verdict.value_gbps is None
+
+
+def _between(probe: Probe) -> Candidate:
+    """A pair test that failed, though others passed through each of its parts: whatever it was is between its ends."""
+    a, b = probe.hosts[0], probe.hosts[-1]
+    own, other = probe.params["rnic"], probe.params["peer_rnic"]
+    text = f"{own} of {a} or {other} of {b}, or what is between them: other pair tests of each went well"
+    failed = frozenset({probe.probe_id})
+    return Candidate(Component(f"{a}+{b}", "pair", text), bad=failed, own=failed, telling=1, passing_through=1)
 
 
 def _suspect(best: Candidate, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from fabric.analysis.ber_window import RETURN_TO_SERVICE
 from fabric.analysis.counter_steps import Step
+from fabric.analysis.failed_meanwhile import crossed, failed_meanwhile
 from fabric.analysis.port_health import PortHealth, counted_words, port_health
 from fabric.model.change import ChangeResult
 from fabric.model.counters import JUDGED
@@ -66,7 +67,13 @@ def with_samples(
     ports, unread = _ports(samples, topology, hosts, verdict.changes, zero_growth)
     sick = {(port.host, port.device): port for port in ports if port.outcome is not Outcome.PASS}
     judged = _probes(verdict, probes, results, sick, topology)
-    named = _suspects(verdict.suspects, sick.values(), judged, verdict)
+    pairs = {probe.probe_id: ports_of(probe, topology) for probe in crossed(verdict.suspects, probes)}
+    explained = failed_meanwhile(verdict.suspects, results, sick, pairs)
+    left = [one for one in verdict.suspects if one.component not in explained]
+    failed: dict[str, list[str]] = {}
+    for port_name, names in explained.values():
+        failed.setdefault(port_name, []).extend(names)
+    named = _suspects(left, sick.values(), judged, failed)
     components = {one.component: one for one in verdict.components}
     for port in sick.values():
         words = (*port.words, *([_unshown(port)] if port.unread else []))
@@ -176,21 +183,31 @@ def _gbps(verdict: ProbeVerdict) -> str:
 
 
 def _suspects(
-    suspects: Sequence[Suspect], sick: Iterable[PortHealth], judged: _Judged, verdict: Verdict
+    suspects: Sequence[Suspect],
+    sick: Iterable[PortHealth],
+    judged: _Judged,
+    failed: Mapping[str, Sequence[str]],
 ) -> list[Suspect]:
-    """A link whose counters FAIL is a suspect; one that is suspected already gets the evidence."""
+    """
+    A link whose counters FAIL is a suspect; one that is suspected already gets the evidence.
+
+    *failed*: by port the pair tests that failed because of it.
+    """
     known = {suspect.component: place for place, suspect in enumerate(suspects)}
     found = list(suspects)
     for port in sick:
         if port.outcome is not Outcome.FAIL:
             continue
         evidence = tuple(f"counters: {text}" for text in port.words)
+        meanwhile = failed.get(port.component, ())
+        if meanwhile:
+            evidence = (*evidence, f"meanwhile {_tests(len(meanwhile))} over it failed")
         if port.component in known:
             place = known[port.component]
             found[place] = replace(found[place], evidence=(*found[place].evidence, *evidence))
             continue
         seen = sum(step.name in port.bad and not step.ours for step in port.steps)
-        probes = [one.probe_id for one in verdict.probes if port.component in judged[one.probe_id][1]]
+        probes = [*meanwhile, *(name for name, (_, ports) in judged.items() if port.component in ports)]
         found.append(
             Suspect(
                 component=port.component,
@@ -204,6 +221,10 @@ def _suspects(
             )
         )
     return found
+
+
+def _tests(number: int) -> str:
+    return "1 pair test" if number == 1 else f"{number} pair tests"
 
 
 def _sick_lines(sick: Sequence[PortHealth], judged: _Judged) -> list[str]:

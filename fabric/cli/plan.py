@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fabric.cli.budget import budget_lines, budget_option
 from fabric.cli.options import json_option, lasting_option, print_json, scenario_options, seconds
 
 if TYPE_CHECKING:
-    from fabric.model.topology import Topology
-    from fabric.plan.budget import Chosen, Covers
+    from fabric.plan.budget import Chosen
     from fabric.plan.cost import Cost, Load
-
-_NAMED = 4  # components named in a line; the rest are counted
-_MOST_S = 30 * 86_400  # of --budget; a choice
 
 
 @click.command("plan")
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=lambda ctx, _, on: _schema(ctx, on))
-@click.option("--budget", metavar="TIME", help="Only what fits into this time, the most telling first: 4h, 90m.")
 @scenario_options
 @lasting_option
+@budget_option
 @json_option
 def command(
     scenario: Path,
@@ -37,51 +34,31 @@ def command(
 ) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric import app
-    from fabric.plan.budget import within
     from fabric.plan.cost import cost
     from fabric.report.console import print_plan
     from fabric.report.output import say
     from fabric.report.plan_json import plan_document
 
-    budget_s = None if budget is None else _seconds(budget)
-    asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=seconds(lasts, "--for"))
-    settings, topology = asked.inventory.changes, asked.inventory.topology
-    chosen = None if budget_s is None else within(asked.plan, budget_s, _covers(topology))
-    plan = asked.plan if chosen is None else chosen.plan
-    takes = cost(plan, asked.scenario, topology)
+    budget_s = seconds(budget, "--budget")
+    asked = app.prepare(
+        scenario,
+        inventory_path=inventory,
+        hosts=hosts,
+        faults=faults,
+        lasts_s=seconds(lasts, "--for"),
+        budget_s=budget_s,
+    )
+    settings, plan = asked.inventory.changes, asked.plan
+    takes = cost(plan, asked.scenario, asked.inventory.topology)
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
-        print_json(document | {"cost": _cost_document(takes), "budget": _budget_document(chosen, budget_s)})
+        print_json(document | {"cost": _cost_document(takes), "budget": _budget_document(asked.chosen, budget_s)})
     else:
         print_plan(plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
-        say("\n".join((*_cost_lines(takes), *_budget_lines(chosen, budget))))
+        say("\n".join(_cost_lines(takes)))
+        for number, line in enumerate(budget_lines(asked.chosen, budget)):
+            say(f"  {line}" if number else f"\n  {line}")
     return 0
-
-
-def _seconds(budget: str) -> float:
-    """The time that is given; refuses what is no duration."""
-    from pydantic_core import PydanticCustomError
-
-    from fabric.config.quantities import Duration
-
-    try:
-        return float(Duration(1, _MOST_S).parse(budget))
-    except PydanticCustomError as exc:
-        raise click.BadParameter(exc.message(), param_hint="--budget") from exc
-
-
-def _covers(topology: Topology) -> Covers:
-    """What a probe would show, part by part; pairs and groups of hosts are no parts."""
-    from fabric.analysis.candidates import components_of
-    from fabric.model.probe import Probe
-
-    def covers(probe: Probe) -> Iterator[tuple[str, str]]:
-        found = [
-            (part.kind, part.name) for part in components_of(probe, topology) if part.kind not in ("pair", "group")
-        ]
-        return iter(found or [("claim", claim) for claim in probe.claims])
-
-    return covers
 
 
 def _cost_lines(takes: Cost) -> Iterator[str]:
@@ -98,22 +75,6 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
                 f"({counted(most.probes, 'probe')}, {duration_text(most.work_s)}), least on {least.name} "
                 f"({least.probes:,}, {duration_text(least.work_s)})"
             )
-
-
-def _budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
-    from fabric.report.counted import counted
-
-    if chosen is None:
-        return
-    yield f"\n  within {budget}: {chosen.covered:,} of {chosen.coverable:,} components"
-    for phase, number in chosen.dropped:
-        yield f"    {phase}: {counted(number, 'probe')} left out"
-    by_kind: dict[str, list[str]] = {}
-    for kind, name in chosen.uncovered:
-        by_kind.setdefault(kind, []).append(name)
-    for kind, names in by_kind.items():
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        yield f"    not covered: {len(names):,} {kind}: {', '.join(names[:_NAMED])}{more}"
 
 
 def _cost_document(takes: Cost) -> dict[str, Any]:

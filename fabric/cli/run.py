@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fabric.cli.budget import budget_lines, budget_option
 from fabric.cli.options import WholeNumber, json_option, lasting_option, scenario_options, seconds
 from fabric.cli.report import show
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 @click.command("run")
 @scenario_options
 @lasting_option
+@budget_option
 @click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says.")
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
@@ -34,6 +36,7 @@ def command(
     hosts: str | None,
     faults: tuple[str, ...],
     lasts: str | None,
+    budget: str | None,
     backend: str | None,
     results: Path,
     seed: int,
@@ -54,15 +57,16 @@ def command(
     # A polite kill is an interruption: what runs on hosts is ended, what was measured is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with planning():
-        asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, lasts_s=seconds(lasts, "--for"))
+        times = {"lasts_s": seconds(lasts, "--for"), "budget_s": seconds(budget, "--budget")}
+        asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, **times)
     name = asked.inventory.backend if backend is None else backend
     if name not in BACKENDS:
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
     if faults and name != "mock":
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
-    for warning in asked.warnings:
-        _tell(warning)
+    for line in (*asked.warnings, *budget_lines(asked.chosen, budget)):
+        _tell(line)
     if name != "mock":
         agree(asked, yes=yes)
     # The plan lives as long as the run: without this the collector walks through it again and again (measured: 25 to
@@ -93,6 +97,7 @@ def _asked(
     *,
     quick: bool,
     lasts_s: float | None,
+    budget_s: float | None,
 ) -> Asked:
     from fabric import app
     from fabric.app_prepare import require_run
@@ -101,11 +106,16 @@ def _asked(
     if because is None and quick:
         raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
     if because is None:
-        asked = app.prepare(scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=lasts_s)
+        asked = app.prepare(
+            scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=lasts_s, budget_s=budget_s
+        )
         require_run(asked)
         return asked
     if lasts_s is not None:
         raise ConfigError([Problem("--for", 0, "not with --because: how long that takes follows from what failed")])
+    if budget_s is not None:
+        text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
+        raise ConfigError([Problem("--budget", 0, text)])
     from fabric.app_post_repair import Wanted, prepare
     from fabric.cli.report import newest
 

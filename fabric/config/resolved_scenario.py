@@ -109,6 +109,7 @@ class _PhaseDocument:
     stop_host_on: str | None = None
     drill: bool = False
     fills: FilledTime | None = None
+    kept: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,7 @@ def _phase_document(phase: Phase) -> _PhaseDocument:
         stop_host_on=phase.stop_host_on,
         drill=phase.drill,
         fills=phase.fills,
+        kept=phase.kept,
     )
 
 
@@ -203,4 +205,5 @@ def _phase(document: _PhaseDocument) -> Phase:
         stop_host_on=document.stop_host_on,
         drill=document.drill,
         fills=document.fills,
+        kept=document.kept,
     )

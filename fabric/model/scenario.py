@@ -190,7 +190,8 @@ class Phase:
     or *share* (of the whole run) says how long it is repeated; None: once. *stop_host_on* ``fail``: a host whose own
     probes FAIL, or end in an ERROR where other hosts do the same well, in two rounds one after the other is left out of
     later ones. A *drill* is run only where drills are allowed. A round of a repeated phase *fills* a time with others:
-    none is begun after it.
+    none is begun after it. *kept* numbers what a budget leaves of its probes: those that are to start together in the
+    schedule of them all, in order of start; None: all.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Phase:
     stop_host_on: str | None = None
     drill: bool = False
     fills: FilledTime | None = None
+    kept: tuple[int, ...] | None = None
 
     @property
     def written(self) -> str:

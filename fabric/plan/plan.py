@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from fabric.changes.expand import expand_changes
+from fabric.errors import ConfigError, Problem
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory
+from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.kinds import expand_phase, left_out
@@ -66,11 +69,72 @@ class Plan:
 
 
 def plan_scenario(scenario: Scenario, inventory: Inventory) -> Plan:
-    """Expand and schedule every phase."""
-    return Plan(tuple(_plan_phase(phase, scenario, inventory) for phase in scenario.phases))
+    """
+    Expand and schedule every phase, and keep of each the rounds that its ``kept`` names.
+
+    Raises ConfigError where it names a round that the phase does not have.
+    """
+    return assembled([_whole(phase, scenario, inventory) for phase in scenario.phases])
 
 
-def _plan_phase(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
+def assembled(phases: Sequence[PhasePlan]) -> Plan:
+    """
+    The plan of phases that were scheduled as a whole, with the rounds alone that their ``kept`` names.
+
+    The first of the phases with one written name notes what is left out of all of them. One of which nothing is left
+    alters nothing; unless it is the first it is no part of the plan. Raises ConfigError as ``plan_scenario``.
+    """
+    parts = [_kept(whole) for whole in phases]
+    planned: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    for whole, part in zip(phases, parts, strict=True):
+        planned[written(whole.phase)] += whole.schedule.probes
+        kept[written(whole.phase)] += part.schedule.probes
+    made: list[PhasePlan] = []
+    told: set[str] = set()
+    for part in parts:
+        name = written(part.phase)
+        lacking = planned[name] - kept[name]
+        if lacking and name not in told:
+            note = f"{name}: {lacking:,} of {planned[name]:,} probes left out: no more fits into the budget"
+            made.append(replace(part, notes=(*part.notes, note)))
+        elif part.phase.kept != ():
+            made.append(part)
+        told.add(name)
+    return Plan(tuple(made))
+
+
+def written(phase: Phase) -> str:
+    """What all rounds and stages of a phase are called: its written name and its place in a matrix."""
+    return phase.written + "".join(f", {name}={value}" for name, value in phase.where)
+
+
+def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
+    """The probes of a schedule that are to start together, in order of start."""
+    by_start: dict[float, list[Probe]] = {}
+    for component in whole.components:
+        for slot in component:
+            by_start.setdefault(slot.start_s, []).append(slot.probe)
+    return [tuple(by_start[start_s]) for start_s in sorted(by_start)]
+
+
+def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
     probes = expand_phase(phase, inventory.topology, scenario.hosts)
     changes = expand_changes(phase, inventory.topology, inventory.changes, scenario.hosts)
     return PhasePlan(phase, schedule(probes), tuple(left_out(phase, scenario.hosts, probes)), changes)
+
+
+def _kept(whole: PhasePlan) -> PhasePlan:
+    """The phase with the rounds that are left of it, which are scheduled anew: alone they may take less time."""
+    kept = whole.phase.kept
+    if kept is None:
+        return whole
+    rounds = rounds_of(whole.schedule)
+    unknown = [number for number in kept if not 0 <= number < len(rounds)]
+    if unknown:
+        text = f"'kept' names round {unknown[0]}, and it has {len(rounds)}: this version plans it in another way"
+        raise ConfigError([Problem(f"phase {whole.phase.name}", 0, text)])
+    names = {probe.probe_id for number in kept for probe in rounds[number]}
+    slots = (slot for component in whole.schedule.components for slot in component)
+    probes = [slot.probe for slot in slots if slot.probe.probe_id in names]
+    return replace(whole, schedule=schedule(probes), changes=whole.changes if probes else ())

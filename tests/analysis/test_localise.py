@@ -9,7 +9,7 @@ import pytest
 from fabric.analysis.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart, Probe
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import AllToAllSpec, LoopbackSpec, PairwiseSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.kinds import expand_phase
@@ -221,3 +221,14 @@ def test_a_host_whose_every_loopback_is_slow_is_not_sent_to_a_partner(rack: Topo
     assert all(word in found.next_step for word in ("numactl", "lspci", "other endpoints"))
     (ring,) = named(rack, TOR, lambda p: "gpu002" in p.hosts)
     assert "with another partner" in ring.next_step
+
+
+def test_a_pair_that_failed_once_is_no_memory_node_that_other_pairs_passed(rack: Topology) -> None:
+    """Each part of its two hosts was passed by others, on other rails or with other partners: it is left as it is."""
+    probes = expand_phase(Phase("soak", (PairwiseSpec(rounds=3),)), rack, tuple(rack.hosts))
+    bad = next(probe for probe in probes if "gpu002" in probe.hosts)
+    others = [probe for probe in probes if probe is not bad]
+    verdicts = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.PASS, "", 390.0) for probe in others}
+    verdicts[bad.probe_id] = ProbeVerdict(bad.probe_id, Outcome.FAIL, "transport retry counter exceeded")
+    (found,) = suspects([bad], verdicts, topology=rack, outcome=Outcome.FAIL, well=others)
+    assert (found.component, found.kind) == ("+".join(bad.hosts), "pair")

@@ -97,6 +97,27 @@ def test_a_probe_that_failed_stays_as_it_is() -> None:
     assert found.probes[1] == bad
 
 
+@pytest.mark.parametrize(
+    ("at_s", "names"), [(120.0, ["gpu001/mlx5_0:port"]), (900.0, ["gpu001+gpu002", "gpu001/mlx5_0:port"])]
+)
+def test_a_pair_that_failed_while_its_port_was_down_is_that_port(at_s: float, names: list[str]) -> None:
+    """When it went down at another time, the pair is a suspect of its own."""
+    params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0"}
+    pair = Probe("p/gpu001+gpu002/pairwise", "pairwise", "p", ("gpu001", "gpu002"), (), 10.0, params)
+    failed = ProbeResult(pair.probe_id, 1, (), Outcome.FAIL, "retry counter exceeded", 110.0, 130.0)
+    suspect = Suspect("gpu001+gpu002", "pair", Outcome.FAIL, 0.67, ("either",), probes=(pair.probe_id,))
+    verdict = Verdict(Outcome.FAIL, (), (suspect,), (), (ProbeVerdict(pair.probe_id, Outcome.FAIL, "retry"),))
+    found = with_samples(
+        verdict, samples("link_downed", (at_s, 1)), [pair], {pair.probe_id: failed}, RACK, tuple(RACK.hosts)
+    )
+    assert [one.component for one in found.suspects] == names
+    port = found.suspects[-1]
+    assert (port.probes == (pair.probe_id,), "meanwhile 1 pair test over it failed" in port.evidence) == (
+        len(names) == 1,
+        len(names) == 1,
+    )
+
+
 def test_hosts_that_could_not_be_read_are_named() -> None:
     """They did not count 0."""
     one = samples("link_downed")

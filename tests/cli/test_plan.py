@@ -43,7 +43,8 @@ def test_a_budget_names_what_it_does_not_cover() -> None:
 def test_a_phase_of_which_nothing_fits_is_said_to_have_no_probes() -> None:
     said = plan(SELF_CHECK, "--budget", "2m").splitlines()
     at = next(number for number, line in enumerate(said) if line.startswith("  tor "))
-    assert said[at + 1 : at + 3] == ["    0 probes", ""]
+    note = "    note: tor: 8 of 8 probes left out: no more fits into the budget"
+    assert said[at + 1 : at + 4] == ["    0 probes", note, ""]
 
 
 def test_a_plan_in_json_has_its_cost_and_budget() -> None:

@@ -39,6 +39,8 @@ DOUBT = 0.05
 """A partner with which all of a part's dips were is well when others' tests with it would all be so by chance only so
 seldom (a choice)."""
 
+_EXPLAINED = "dipped with a part that is named"
+
 _Ends = Mapping[str, tuple[str, str]]
 """By probe id because of whom a further test was run, and its partner."""
 
@@ -68,6 +70,17 @@ def with_further(
     return Tracks({**few.rnics, **found.rnics}, {**few.hosts, **found.hosts}), further
 
 
+def lost_again(further: Tracks, probes: Sequence[Probe]) -> dict[str, float]:
+    """By RNIC how much its own further tests lost to dips, in bandwidths of one; none for who did not dip again."""
+    whose = {probe.probe_id: probe.params[AGAIN] for probe in probes if AGAIN in probe.params}
+    lost: dict[str, float] = {}
+    for part, track in further.rnics.items():
+        own = [1.0 - p.share for p in track.points if whose.get(p.probe_id) == part and _is_low(p, track)]
+        if own:
+            lost[part] = sum(own)
+    return lost
+
+
 def dipped_again(
     found: Tracks,
     further: Tracks,
@@ -80,7 +93,8 @@ def dipped_again(
     One finding for each part with *further* tests that nothing has *named* yet: ``dips``, or one of the notes.
 
     *alpha*: the chance that of all healthy parts that were measured again any is found. Tests with a partner that is
-    named do not count.
+    named do not count. Of a part that dipped only with those that are named nothing is noted; it is found all the same
+    where its further tests dip.
     """
     whose = {probe.probe_id: (str(probe.params[AGAIN]), partner_of(probe)) for probe in probes if AGAIN in probe.params}
     if not whose:
@@ -95,11 +109,15 @@ def dipped_again(
         own = [one for one in own if not _is_known(whose[one.probe_id][1], known)]
         planned = found.rnics.get(part, Track(part))
         first = _first(planned, explained, asked_with=_dips_of_others(level, whose))
-        if own and first and not _is_known(part, known):
-            chance = alpha / (WAYS * len(parts))
-            said = _said(first, own, level, rates.of_others(planned), chance)
-            other = _doubtful(part, own, further, whose) if said.kind == "dips" else ""
-            listed.append(said if not other else _either(said, first, other))
+        if not own or _is_known(part, known):
+            continue
+        chance = alpha / (WAYS * len(parts))
+        said = _said(first or _EXPLAINED, own, level, rates.of_others(planned), chance)
+        if said.kind == "dips":
+            other = _doubtful(part, own, further, whose)
+            listed.append(said if not other else _either(said, first or _EXPLAINED, other))
+        elif first:
+            listed.append(said)
     return sorted(listed, key=lambda one: (-one.weight, one.component))
 
 

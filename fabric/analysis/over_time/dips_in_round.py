@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from fabric.analysis.keys import floor_of
 from fabric.analysis.over_time.shapes import is_low
-from fabric.analysis.over_time.tracks import link_kind, measured_gbps, normal_of
+from fabric.analysis.over_time.tracks import level_of, link_kind, measured_gbps, normal_of
 from fabric.analysis.samples import name_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -124,7 +123,7 @@ def low_among(probes: Sequence[Probe], results: Mapping[str, ProbeResult], topol
     compared = 0
     for members in groups.values():
         values = [value for *_, value in members if value is not None]
-        normal = normal_of(members, median(values)) if len(values) >= LEAST_COMPARED else None
+        normal = normal_of(members, level_of(values)) if len(values) >= LEAST_COMPARED else None
         if normal is not None:
             gbps, sigma = normal
             floor = floor_of(members[0][0].kind)

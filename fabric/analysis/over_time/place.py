@@ -21,9 +21,9 @@ def placed(findings: Sequence[Finding], found: Tracks, topology: Topology) -> li
     """
     The findings, with those of hosts that say where in the host it is.
 
-    An all-to-all never leaves the host: where it is low, NVLink or a GPU is (``gpu001/nvlink``), and no cable. Where it
-    is well, and each RNIC of the host was measured by itself and is well, what is left is the way from the GPUs to the
-    RNICs.
+    An all-to-all never leaves the host: where it is low, NVLink or a GPU is (``gpu001/nvlink``), and no cable; unless
+    most of its RNICs are as low by themselves: then it is the whole host. Where it is well, and each RNIC of the host
+    was measured by itself and is well, what is left is the way from the GPUs to the RNICs.
     """
     return [
         _placed(one, found, topology) if one.component in found.hosts and one.kind in _SLOWER else one
@@ -35,10 +35,13 @@ def _placed(finding: Finding, found: Tracks, topology: Topology) -> Finding:
     track = found.hosts[finding.component]
     inside = _low_share(track, (point for point in track.points if point.kind == _INSIDE))
     beyond = _low_share(track, (point for point in track.points if point.kind != _INSIDE))
-    if inside and inside >= AS_OFTEN * (beyond or 0.0):
-        return replace(finding, component=f"{finding.component}/nvlink", place="nvlink")
     devices = topology.hosts[finding.component].platform.rnic_by_device
     rnics = [found.rnics.get(f"{finding.component}/{device}") for device in devices]
+    if inside and inside >= AS_OFTEN * (beyond or 0.0):
+        slow = sum(one is not None and (_low_share(one, one.points) or 0.0) >= AS_OFTEN * inside for one in rnics)
+        if 2 * slow > len(rnics):
+            return finding
+        return replace(finding, component=f"{finding.component}/nvlink", place="nvlink")
     well = all(one is not None and _is_well(one, beyond or 0.0) for one in rnics)
     return replace(finding, place="gpus") if well else finding
 

@@ -8,7 +8,7 @@ Every rule needs evidence (the chance that a healthy part looks so is below *alp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import erfc, sqrt
+from math import comb, erfc, sqrt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -96,6 +96,18 @@ def dip_mask(shares: Numbers, *, floor: float, sigma: float) -> np.ndarray[tuple
     """Which points are low, as ``is_low``."""
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = shares < 1.0 - max(floor, DIP_SIGMAS * sigma)
     return found
+
+
+def low_since(low: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, float] | None:
+    """
+    From which point on all are *low*, where none was before, and the chance of that order; None: it is another.
+
+    Of all C(n, k) orders of k low points among n only one has them last.
+    """
+    k = int(low.sum())
+    if not 0 < k < len(low) or not low[-k:].all():
+        return None
+    return len(low) - k, 1.0 / comb(len(low), k)
 
 
 def trend(at_s: Numbers, shares: Numbers, *, floor: float, alpha: float) -> Trend | None:

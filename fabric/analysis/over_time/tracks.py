@@ -147,18 +147,24 @@ def _across(key: Hashable, repeated: Mapping[str, Hashable]) -> Hashable:
 
 def _own_levels(
     groups: Mapping[Hashable, Sequence[tuple[Probe, ProbeResult, float | None]]], repeated: Mapping[str, Hashable]
-) -> dict[Hashable, float]:
-    """For groups of few: the median over all rounds stands for what is normal."""
+) -> dict[Hashable, tuple[float, float]]:
+    """For groups of few: median and spread over all rounds stand for what is normal; of one round a dip would be."""
     values: dict[Hashable, list[float]] = {}
     for key, members in groups.items():
         if len(members) < LEAST_PEERS:
             values.setdefault(_across(key, repeated), []).extend(value for *_, value in members if value is not None)
-    return {key: median(found) for key, found in values.items() if found}
+    return {key: level_of(found) for key, found in values.items() if found}
+
+
+def level_of(values: Sequence[float]) -> tuple[float, float]:
+    """Their median, and how far they lie around it, as a share of it."""
+    normal = median(values)
+    return normal, max(LEAST_SPREAD, SCALE * median(abs(value / normal - 1.0) for value in values))
 
 
 def _add(
     members: Sequence[tuple[Probe, ProbeResult, float | None]],
-    own_level: float | None,
+    own_level: tuple[float, float] | None,
     rnics: dict[str, Track],
     hosts: dict[str, Track],
     own: Mapping[str, Sequence[ProbeResult]],
@@ -181,10 +187,12 @@ def _add(
 
 
 def normal_of(
-    members: Sequence[tuple[Probe, ProbeResult, float | None]], own_level: float | None = None
+    members: Sequence[tuple[Probe, ProbeResult, float | None]], own_level: tuple[float, float] | None = None
 ) -> tuple[float, float] | None:
     """
     What a good one of them reaches, and its spread as a share; None where nothing tells.
+
+    *own_level*: the same of all rounds together, for groups of few.
 
     Between two hosts one bad end is enough: with three hosts in ten slow half of all pairs are, and their median is the
     fault itself. So pairs are measured by what hosts reach at their best.
@@ -193,11 +201,7 @@ def normal_of(
     if known and len(members) >= LEAST_PEERS and all(len(probe.hosts) == 2 for probe, _ in known):
         return _of_pairs(known)
     values = [value for _, value in known]
-    normal = median(values) if len(members) >= LEAST_PEERS and values else own_level
-    if not normal:
-        return None
-    spread = SCALE * median(abs(value / normal - 1.0) for value in values) if values else 0.0
-    return normal, max(LEAST_SPREAD, spread)
+    return own_level if len(members) < LEAST_PEERS or not values else level_of(values)
 
 
 def _of_pairs(known: Sequence[tuple[Probe, float]]) -> tuple[float, float]:

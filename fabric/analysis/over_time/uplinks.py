@@ -72,17 +72,17 @@ def _leaves_crossed(
     if _are_well(low, len(bad) / len(meanwhile)):
         return suspects
     leaves = [_leaves(probes[point.probe_id], topology) for point in points]
-    return suspects - {_leaf_of(track.component, topology)} & _with_partners_there(leaves, len(bad))
+    return suspects & _by_more_than_chance(leaves, len(bad))
 
 
-def _with_partners_there(leaves: Sequence[frozenset[str]], bad: int) -> frozenset[str]:
+def _by_more_than_chance(leaves: Sequence[frozenset[str]], bad: int) -> frozenset[str]:
     """
-    Those of the *leaves* that the probes of an RNIC crossed with which all *bad* ones would not be by chance.
+    Those of the *leaves* of an RNIC's probes whose uplinks all *bad* ones would not have crossed by chance.
 
     Of n probes, m crossed a leaf: that all of k bad ones did has the chance C(m, k) / C(n, k). Any of the leaves may be
     the one, so it counts for each (Bonferroni).
     """
-    there = Counter(leaf for ends in leaves for leaf in ends)
+    there = Counter(leaf for ends in leaves for leaf in ends if len(ends) > 1)
     chance = CHANCE / len(there)
     return frozenset(leaf for leaf, m in there.items() if comb(m, bad) / comb(len(leaves), bad) <= chance)
 
@@ -106,11 +106,6 @@ def _is_low(point: Point, track: Track) -> bool:
 def _is_near(probe: Probe, topology: Topology) -> bool:
     """Whether its bytes go over the network, and no further than the leaf."""
     return len(probe.hosts) > 1 and link_class(probe, topology) == SAME_LEAF
-
-
-def _leaf_of(component: str, topology: Topology) -> str:
-    host, _, device = component.partition("/")
-    return topology.hosts[host].leaves[topology.hosts[host].platform.rnic_by_device[device].rail]
 
 
 def _leaves(probe: Probe, topology: Topology) -> frozenset[str]:

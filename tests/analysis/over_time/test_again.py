@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -14,7 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.sampling import Samples
 from fabric.model.verdict import Verdict
-from tests.analysis.over_time.dipping_rack import RACK, Rounds, Share, ends, soak
+from tests.analysis.over_time.dipping_rack import RACK, Rounds, Share, ends, measured, soak
 from tests.conftest import rack_topology
 
 BAD = "gpu003/mlx5_1"
@@ -202,3 +203,49 @@ def test_further_tests_of_a_phase_that_is_not_told_say_nothing() -> None:
     run.run(soak(1))
     run.run(soak(2))
     assert over_time(run.probes, run.results, [], RACK, Samples(300.0, {})) == []
+
+
+def test_of_two_that_dipped_only_together_the_one_that_dips_again_is_named() -> None:
+    """By planned tests alone it might be either, and the other comes first by its name."""
+    other = "gpu001/mlx5_1"
+
+    def share(probe: Probe) -> float:
+        if AGAIN in probe.params:
+            number = int(probe.probe_id.rpartition(".n")[2])
+            return 0.5 if probe.params[AGAIN] == BAD and number in (40, 80) else 1.0
+        return 0.5 if set(ends(probe)) == {BAD, other} else 1.0
+
+    named = [one for one in ran(share) if one.kind == "dips"]
+    assert [(one.component, one.rivals) for one in named] == [(BAD, ())]
+
+
+def test_a_part_whose_first_dip_is_explained_by_another_is_found_by_its_further_tests() -> None:
+    """It dipped with one that is slow from then on, and then with others that are well."""
+    other = "gpu001/mlx5_1"
+
+    def share(probe: Probe) -> float:
+        if probe.params.get(AGAIN) == BAD:
+            return 0.5 if int(probe.probe_id.rpartition(".n")[2]) in (10, 21) else 1.0
+        met = set(ends(probe)) == {BAD, other}
+        slow = other in ends(probe) and int(probe.phase.removeprefix("soak-r")) > 5
+        return 0.5 if AGAIN not in probe.params and (met or slow) else 1.0
+
+    named = {one.component: one.kind for one in ran(share) if one.kind in ("dips", "step", "low")}
+    assert named.keys() == {BAD, other}
+    assert named[BAD] == "dips"
+
+
+def test_of_a_host_whose_collectives_dip_the_rnic_is_named_that_further_tests_show() -> None:
+    run = Rounds(again(30))
+    for number in range(1, ROUNDS + 1):
+        run.run(soak(number, RACK, round_s=14_400.0))
+    names = list(RACK.hosts)
+    for number, plan in enumerate(run.plans):
+        for a, b in pairwise(names):
+            ring = Probe(f"{plan.phase.name}/{a}+{b}/ring", "tor_all_reduce", plan.phase.name, (a, b), (), 1.0, {})
+            low = number % 3 == 0 and "gpu003" in (a, b)
+            run.probes.append(ring)
+            run.results[ring.probe_id] = measured(ring, 0.5 if low else 1.0, 1000.0 * number)
+    phases = [one.phase for one in run.plans]
+    found = over_time(run.probes, run.results, phases, RACK, Samples(300.0, {}))
+    assert [one.component for one in found if one.kind == "dips"] == [BAD]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -165,3 +166,25 @@ def test_a_verdict_takes_a_finding_as_a_suspect_that_fails() -> None:
     assert [(one.component, one.kind, one.evidence) for one in verdict.suspects] == [
         ("gpu003/mlx5_1", "link", ("over time: dips to half",))
     ]
+
+
+@pytest.mark.parametrize("rounds", [18, 22, 26])
+def test_a_loss_that_comes_and_stays_is_a_step_however_few_rounds_show_it(rounds: int) -> None:
+    """Too few for a test of the trend: but that all low ones are the last ones has one chance in 40,000."""
+    (found,) = measured(1, bad("gpu003/mlx5_1", lambda number: 0.85 if number >= rounds // 2 else 1.0), rounds=rounds)
+    assert (found.component, found.kind) == ("gpu003/mlx5_1", "step")
+    assert "of its bandwidth at once" in found.text
+
+
+def test_two_that_dipped_only_together_are_either() -> None:
+    """Nothing tells them apart: both dipped in the same probes, and in no other."""
+    name = "gpu003/mlx5_1"
+    probes, _, _ = _run(1, well, ROUNDS)
+    ends = [{f"{host}/{one.params['rnic']}" for host in one.hosts} for one in probes]
+    met = Counter(other for pair in ends if name in pair for other in pair - {name})
+    other = max(met, key=lambda one: met[one])
+    rounds = [place // HOSTS for place, pair in enumerate(ends) if pair == {name, other}]
+    assert len(rounds) > 2
+    (found,) = measured(1, bad(name, lambda number: 0.5 if number in rounds else 1.0))
+    assert found.kind == "dips"
+    assert {found.component, *found.rivals} == {name, other}

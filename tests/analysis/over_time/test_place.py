@@ -110,3 +110,9 @@ def test_one_failure_between_two_hosts_is_no_certainty_of_either() -> None:
     assert len(one.ambiguous_with) == 1
     assert one.confidence == 0.33
     assert any(name.startswith("gpu003/mlx5_1") for name in (one.component, *one.ambiguous_with))
+
+
+def test_a_host_that_is_slow_in_all_it_does_is_the_host() -> None:
+    """Its pair tests need no GPU: so it is not NVLink that is slow."""
+    named = found(lambda host, what, n: 0.85 if host == "gpu003" and n > 9 else 1.0)
+    assert {one.component for one in named} == {"gpu003", "gpu003/mlx5_0", "gpu003/mlx5_1"}

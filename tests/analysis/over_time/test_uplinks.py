@@ -15,9 +15,9 @@ from fabric.model.topology import Topology
 from tests.conftest import rack_topology
 
 UNIT, UNITS, ROUNDS = 8, 3, 40
-MANY = 6  # units
+MANY, MOST = 6, 12  # units
 ROUND_S = 1800.0
-UNIT_OF = {name: place // UNIT for place, name in enumerate(rack_topology(UNIT * MANY, parts=2).hosts)}
+UNIT_OF = {name: place // UNIT for place, name in enumerate(rack_topology(UNIT * MOST, parts=2).hosts)}
 PairShare = Callable[[str, str, int], float]
 """What is left of a pair of RNICs (the first sends) in a round."""
 HostShare = Callable[[str, int], float]

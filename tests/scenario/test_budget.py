@@ -1,0 +1,125 @@
+"""Whole runs within a budget on the mock: what is planned is run, and whoever looks later knows the same plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import app, app_resume
+from fabric.app_compare import compare
+from fabric.engine.observer import Observer
+from fabric.model.judged_run import JudgedRun
+from fabric.model.outcome import Outcome
+from fabric.plan.plan import Plan
+from fabric.store.events import read_events
+from fabric.store.past_run import read_past_run
+from fabric.wiring import BACKENDS
+from tests.scenario.test_left_out import Acts
+from tests.store.small_run import ROOT, begun_after, finished
+
+SCENARIO = """\
+name: cut
+inventory: {inventory}
+hosts: gpu[001-004]
+phases:
+  - name: check
+    probes: [all_to_all: {{sizes: [1G]}}, loopback]
+  - name: altered
+    needs: [check]
+    changes: [{{ber: {{links: gpu001/mlx5_0, effective: 1e-6, direction: up}}}}]
+    probes: [{{tor_all_reduce: {{sizes: [1G], repeat: 6}}}}]
+  - name: soak
+    needs: [altered]
+    for: 90s
+    probes: [pairwise: {{rounds: 2}}, all_to_all: {{sizes: [8G], halves: false}}]
+"""
+BUDGET_S = 270.0
+"""Two of four rounds of the soak fit, and not the changes."""
+
+
+class Runs:
+    """The scenario in a folder of its own, and what is run of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.file = folder / "cut.yaml"
+        self.file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
+        self.asked = app.prepare(self.file, inventory_path=None, hosts=None, faults=(), budget_s=BUDGET_S)
+
+    def run(self, observer: Observer) -> JudgedRun:
+        """What is asked, on the mock."""
+        return app.run(
+            self.asked,
+            backend="mock",
+            make_executor=BACKENDS["mock"],
+            results=self._folder / "results",
+            seed=1,
+            observer=observer,
+            reports=False,
+        )
+
+    @property
+    def newest(self) -> Path:
+        """The directory of the last run."""
+        return (self._folder / "results" / "cut" / "latest").resolve()
+
+
+def probes_of(plan: Plan) -> set[str]:
+    """Ids of all that it plans."""
+    return {slot.probe.probe_id for one in plan.phases for slots in one.schedule.components for slot in slots}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Nothing is run yet."""
+    return Runs(tmp_path_factory.mktemp("budget"))
+
+
+@pytest.fixture(scope="module")
+def whole(runs: Runs) -> JudgedRun:
+    """One that was not interrupted."""
+    return runs.run(Acts())
+
+
+def test_what_is_planned_is_run_and_nothing_else(runs: Runs, whole: JudgedRun) -> None:
+    run = Path(whole.path)
+    assert set(finished(run)) == probes_of(runs.asked.plan)
+    assert [one.phase.name for one in runs.asked.plan.phases] == ["check", "altered", "soak-r1", "soak-r2"]
+    assert not any(event["event"] == "change" for event in read_events(run / "events.jsonl"))
+
+
+def test_what_was_left_out_is_no_pass(whole: JudgedRun) -> None:
+    assert whole.verdict.outcome is Outcome.SKIPPED
+    assert [text for text in whole.verdict.reasons if not text.startswith("note: ")] == [
+        "SKIPPED: altered: 24 of 24 probes left out: no more fits into the budget",
+        "SKIPPED: soak: 72 of 144 probes left out: no more fits into the budget",
+    ]
+
+
+def test_whoever_looks_later_knows_the_same_plan(runs: Runs, whole: JudgedRun) -> None:
+    run = Path(whole.path)
+    assert app.analyze(run, baseline_path=None, rewrite=False).verdict == whole.verdict
+    assert {probe.probe_id for probe in read_past_run(run).probes} == probes_of(runs.asked.plan)
+
+
+def test_one_that_was_interrupted_goes_on_as_it_was_asked(runs: Runs, whole: JudgedRun) -> None:
+    """Without force: the files say the same, and so does the budget. Then it is as good as its own past."""
+    with pytest.raises(Exception, match="interrupted"):
+        runs.run(Acts("soak-r2", lambda: (runs.newest / "STOP").touch()))
+    run = runs.newest
+    assert str(run) != whole.path
+    seen = len(list(read_events(run / "events.jsonl")))
+    judged = app_resume.resume(
+        app_resume.look(run, force=False),
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=Acts(),
+        say=lambda _: None,
+        reports=False,
+    )
+    assert {name.split("/")[0] for name in begun_after(run, seen)} == {"soak-r2"}
+    assert set(finished(run)) == probes_of(runs.asked.plan)
+    assert judged.verdict.reasons == whole.verdict.reasons
+    found = compare(Path(whole.path), run)
+    assert found.comparison.only_first == found.comparison.only_second == ()
+    assert found.comparison.common == runs.asked.plan.probes
