@@ -90,7 +90,8 @@ def said_of(judged: JudgedRun, one: Planted) -> list[str]:
     lines = []
     for suspect in judged.verdict.suspects:
         if any(is_of(name, one.components) for name in (suspect.component, *suspect.ambiguous_with)):
-            lines.append(f"{suspect.component} {suspect.outcome.name}: {suspect.evidence[-1]}")
+            telling = [text for text in suspect.evidence if any(word in text for word in one.words)]
+            lines.append(f"{suspect.component} {suspect.outcome.name}: {(*suspect.evidence, *telling)[-1]}")
     return lines
 
 

@@ -125,6 +125,8 @@ class _Tally:
                 best[kind] = verdict
         above = {kind: (found.value_gbps or 0.0) * (1 + _tolerance(found)) for kind, found in best.items()}
         below = {kind: (found.value_gbps or 0.0) * (1 - _tolerance(found)) for kind, found in best.items()}
+        if component.kind == "leaf":
+            above = self._above_most()
         as_low = self._as_low() if component.kind == "host" else 0.0
         against = sum(
             value > above.get(kind, -1.0) and (share is None or share > as_low) for kind, value, share in self.good
@@ -136,6 +138,17 @@ class _Tally:
             telling=len(self.bad) + against,
             passing_through=len(self.bad) + len(self.good),
         )
+
+    def _above_most(self) -> dict[str, float]:
+        """
+        By kind, what is more than most of the bad ones carried: a leaf that many cross is bad for most of them alike.
+
+        The best of them may be one of a single part that is just below its limit, and that all good ones are near to.
+        """
+        values: dict[str, list[float]] = {}
+        for kind, found in self.bad:
+            values.setdefault(kind, []).append((found.value_gbps or 0.0) * (1 + _tolerance(found)))
+        return {kind: median(of_kind) for kind, of_kind in values.items()}
 
     def _as_low(self) -> float:
         """Up to this share of what is normal a good number is as low as the bad ones: by half their loss, or more."""

@@ -14,6 +14,7 @@ from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes.kinds import expand_phase
 from tests.analysis.noisy_rack import normal_gbps, slow_rnic
+from tests.conftest import rack_topology
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))
 TOR = Phase("tor", (TorAllReduceSpec(),))
@@ -232,3 +233,22 @@ def test_a_pair_that_failed_once_is_no_memory_node_that_other_pairs_passed(rack:
     verdicts[bad.probe_id] = ProbeVerdict(bad.probe_id, Outcome.FAIL, "transport retry counter exceeded")
     (found,) = suspects([bad], verdicts, topology=rack, outcome=Outcome.FAIL, well=others)
     assert (found.component, found.kind) == ("+".join(bad.hosts), "pair")
+
+
+def test_a_host_that_fades_is_no_leaf_though_the_best_of_its_bad_rings_is_near_the_good_ones() -> None:
+    """Good rings reach 2,950, the limit is 2,944: the first bad one of the host is as good as a good one."""
+    rack = rack_topology(8)
+    verdicts: dict[str, ProbeVerdict] = {}
+    probes = []
+    for number in range(12):
+        ring = expand_phase(Phase(f"soak-r{number}", (TorAllReduceSpec(),)), rack, tuple(rack.hosts))
+        for probe in ring:
+            fading = 2941.0 * (1 - 0.04 * number) if "gpu002" in probe.hosts else 2950.0
+            lone = number == 3 and {"gpu005", "gpu006"} == set(probe.hosts)
+            value = 2941.0 if lone else fading
+            outcome = Outcome.PASS if value > 2944 else Outcome.FAIL
+            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, outcome, "", value, 2944.0)
+        probes += ring
+    found = suspects(probes, verdicts, topology=rack, outcome=Outcome.FAIL)
+    assert found[0].component == "gpu002:network"
+    assert not [one for one in found if one.kind == "leaf"]
