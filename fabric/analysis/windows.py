@@ -68,7 +68,8 @@ def with_samples(
     sick = {(port.host, port.device): port for port in ports if port.outcome is not Outcome.PASS}
     judged = _probes(verdict, probes, results, sick, topology)
     pairs = {probe.probe_id: ports_of(probe, topology) for probe in crossed(verdict.suspects, probes)}
-    explained = failed_meanwhile(verdict.suspects, results, sick, pairs)
+    verdicts = {one.probe_id: one for one in verdict.probes} if pairs else {}
+    explained = failed_meanwhile(verdict.suspects, results, verdicts, sick, pairs)
     left = [one for one in verdict.suspects if one.component not in explained]
     failed: dict[str, list[str]] = {}
     for port_name, names in explained.values():
@@ -191,7 +192,7 @@ def _suspects(
     """
     A link whose counters FAIL is a suspect; one that is suspected already gets the evidence.
 
-    *failed*: by port the pair tests that failed because of it.
+    *failed*: by port the probes of two hosts that failed because of it.
     """
     known = {suspect.component: place for place, suspect in enumerate(suspects)}
     found = list(suspects)
@@ -201,7 +202,7 @@ def _suspects(
         evidence = tuple(f"counters: {text}" for text in port.words)
         meanwhile = failed.get(port.component, ())
         if meanwhile:
-            evidence = (*evidence, f"meanwhile {_tests(len(meanwhile))} over it failed")
+            evidence = (*evidence, f"meanwhile {_probes_of(len(meanwhile))} over it failed")
         if port.component in known:
             place = known[port.component]
             found[place] = replace(found[place], evidence=(*found[place].evidence, *evidence))
@@ -223,8 +224,8 @@ def _suspects(
     return found
 
 
-def _tests(number: int) -> str:
-    return "1 pair test" if number == 1 else f"{number} pair tests"
+def _probes_of(number: int) -> str:
+    return "1 probe" if number == 1 else f"{number} probes"
 
 
 def _sick_lines(sick: Sequence[PortHealth], judged: _Judged) -> list[str]:

@@ -112,10 +112,26 @@ def test_a_pair_that_failed_while_its_port_was_down_is_that_port(at_s: float, na
     )
     assert [one.component for one in found.suspects] == names
     port = found.suspects[-1]
-    assert (port.probes == (pair.probe_id,), "meanwhile 1 pair test over it failed" in port.evidence) == (
+    assert (port.probes == (pair.probe_id,), "meanwhile 1 probe over it failed" in port.evidence) == (
         len(names) == 1,
         len(names) == 1,
     )
+
+
+@pytest.mark.parametrize(("value_gbps", "names"), [(2900.0, 1), (1500.0, 2)])
+def test_a_ring_that_was_a_little_slow_while_a_port_flapped_is_that_port(value_gbps: float, names: int) -> None:
+    """One at half its limit has another cause."""
+    ring = Probe("p/gpu001+gpu002/ring", "tor_all_reduce", "p", ("gpu001", "gpu002"), (), 10.0, {})
+    numbers = (Measurement(ring.probe_id, "bus_bandwidth", value_gbps, "Gb/s", 8),)
+    slow = ProbeResult(ring.probe_id, 1, numbers, None, "", 110.0, 130.0)
+    suspect = Suspect("gpu001+gpu002", "pair", Outcome.FAIL, 0.67, ("either",), probes=(ring.probe_id,))
+    own = ProbeVerdict(ring.probe_id, Outcome.FAIL, "", value_gbps, 2944.0)
+    verdict = Verdict(Outcome.FAIL, (), (suspect,), (), (own,))
+    found = with_samples(
+        verdict, samples("link_downed", (120.0, 1)), [ring], {ring.probe_id: slow}, RACK, tuple(RACK.hosts)
+    )
+    assert len(found.suspects) == names
+    assert found.suspects[-1].component == "gpu001/mlx5_0:port"
 
 
 def test_hosts_that_could_not_be_read_are_named() -> None:
