@@ -5,21 +5,20 @@ Two days of burn-in on the mock: how long it takes to simulate them, and who is 
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --also 12           the same for 12 h first: what grows how
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --seeds 5           how often each kind of fault is named
     python benchmarks/burn_in.py [HOSTS [HOURS [ROUNDS]]] --clean --seeds 100
-    python benchmarks/burn_in.py 2048 48 12 --pairs 16                        6 GiB: enough pair tests for rare dips
+    python benchmarks/burn_in.py 2048 48 12 --pairs 8                         3 GiB: enough pair tests for rare dips
 
 Every round each host runs an all-to-all over its GPUs, an all-reduce with each neighbour under its ToR, and pair tests
 with partners that change; counters and temperatures are sampled beside them. A fault of each kind comes at a random
 hour. With --clean nothing is wrong, and it prints how many fleets pass. Everything goes the way of ``fabric run``.
 There are two units of leaves at least; the rack that becomes slow is the last eight hosts.
 
-2,048 hosts are for 12 rounds of four hours (`2048 48 12`): more make more probes than two GiB of memory hold. An RNIC
-then has 48 pair tests (4 a round), a host 12 all-to-alls and 24 all-reduces, and two kinds are not decided with so few.
-A part that dips once in 50 probes is named from two dips on (``over_time.shapes.LEAST_DIPS``), and 48 probes have two
-or more in one fleet of four; 200 have in nine of ten. So one dip that nothing explains is followed by further tests of
-its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips"). A loss that
-comes at once and stays, as the rack's, is a step from some 40 probes of a kind on (``burn_in_faults.least_for_step``);
-before that the rack is named for dips, which is counted, too ("named as dips"). "measured again, and not named" is the
-word of the verdict. Else it reads MISSED or "named as something else".
+2,048 hosts are for 12 rounds of four hours with eight pair tests each (`2048 48 12 --pairs 8`, 3 GiB). An RNIC then has
+some 100 pair tests, a host 12 all-to-alls and 24 all-reduces. A part that dips once in 50 probes dips at all in nine of
+ten fleets. Two dips name it (``over_time.shapes.LEAST_DIPS``); one dip that nothing explains is followed by further
+tests of its two ends. What never dipped where it could be seen has no follow-up: that is counted ("too few dips"). A
+loss that comes at once and stays, as the rack's, is a step from some 35 probes of a kind on
+(``burn_in_faults.least_for_step``); before that the rack is named for dips, which is counted, too ("named as dips").
+"measured again, and not named" is the word of the verdict. Else it reads MISSED or "named as something else".
 
 Long rounds call collectives of 64 GiB, because a scenario may ask for 10,000 calls at most. The mock has memory for
 that; nccl-tests on GPUs of 80 GB would cut the size to a third of theirs.
