@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
-
 from fabric.analysis.conclude import conclude
 from fabric.analysis.fleet_training import with_training
 from fabric.analysis.judge import Judge
@@ -29,8 +27,9 @@ from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.report.derived import write_reports
 from fabric.report.going_on import going_on
 from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import is_told
-from fabric.report.verdict_json import verdict_document
+from fabric.report.verdict_json import verdict_bytes
 from fabric.store.change_results import change_results
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
@@ -167,12 +166,11 @@ def concluded(
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
-    document = orjson.dumps(verdict_document(run.judged), option=orjson.OPT_INDENT_2) + b"\n"
     try:
         measured = (m for result in run.results.values() for m in result.measurements)
         write_measurements(path / "measurements.parquet", measured)
         write_samples(path)
-        write_durably(path / "verdict.json", document)
+        write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
     except OSError as exc:

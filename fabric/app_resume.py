@@ -31,7 +31,7 @@ from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, refuse_while_open
-from fabric.store.manifest import JUDGED
+from fabric.store.manifest import JUDGED, leftovers
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import baselines_from, own_version, read_run
 from fabric.store.run_lock import holding, refuse_at_work
@@ -187,7 +187,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
         raise StoreError(f"{path / STOP}: cannot remove: {exc.strerror}") from exc
     directory = RunDirectory(path, added=done.added)
     try:
-        remove_durably(path / name for name in JUDGED)
+        remove_durably([*(path / name for name in JUDGED), *leftovers(path)])
     except OSError as exc:
         directory.events.abandon()
         why = f"{exc.strerror}; it tells of an earlier interruption, and nothing was measured now"

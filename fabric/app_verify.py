@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import asdict, dataclass, field
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +15,48 @@ import orjson
 
 from fabric.app_judge import reopened
 from fabric.app_post_repair import decided, is_post_repair
+from fabric.app_report import keep_decision
 from fabric.errors import ConfigError, FabricError, Problem, StoreError
-from fabric.report.certificate import FORMAT, KIND, certificate_document, encoded
+from fabric.model.repair import Acceptance
+from fabric.report.acceptance_text import acceptance_document
+from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
 from fabric.report.certificate_html import certificate_html
 from fabric.report.certificate_signature import fingerprint, private_key, public_key, sign, signer
+from fabric.report.decision import FILE as DECISION
+from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.verdict_json import verdict_bytes, verdict_document
+from fabric.store.durable import remove_durably, write_durably
+from fabric.store.events import FILE as EVENTS
 from fabric.store.identity import read_identity
-from fabric.store.manifest import DERIVED, SourceFile, differences, digest, manifest
-from fabric.store.run_directory import write_durably
+from fabric.store.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
+from fabric.store.plain_file import read_plain
+from fabric.store.raw import FOLDER as RAW
+from fabric.store.run_document import own_version
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"
-MOST_BYTES = 256 << 20
+MOST_BYTES = 64 << 20
 """A larger certificate is not read (a choice: a run of 2,048 hosts makes one of some 10 MB)."""
 
-JUDGED = (
-    "result",
-    "reasons",
-    "suspects",
-    "components",
-    "decision",
-    "tested",
-    "limits",
-    "hosts",
-    "identity",
-    "simulated",
-)
-"""What follows from the source files, and is compared with what they say now."""
+MOST_VALUES = 2_000_000
+"""Nor one of more values: so many fill some 300 MB."""
+
+MOST_LINES = 100
+"""Of what is wrong, so much is said (a choice)."""
+
+MOST_MORE_BYTES = 1 << 20
+"""A document beside it that is so much larger than twice what it should be is not read."""
+
+COPIED = ("run", "began", "hosts", "backend", "simulated")
+"""What run.json says: it is the same with every version of this tool."""
 
 FILES_ONLY = "the run's files are not here: what it says cannot be computed again"
+_KEY_BYTES = 1 << 20
+_LONGEST = 200
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +82,37 @@ class Verified:
         return 1 if self.problems else 3 if self.open else 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """A certificate as it is written: its bytes, what is in them, its manifest, and the version that made it."""
+
+    file: Path
+    data: bytes
+    document: Mapping[str, Any]
+    files: tuple[SourceFile, ...]
+    made_with: str
+
+    @property
+    def of_this_version(self) -> bool:
+        return self.made_with == own_version()
+
+
+@dataclass(slots=True)
+class _Found:
+    problems: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    signed_by: str = ""
+
+
 def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     """
     Write certificate.json, its digest, its page and with *key* (Ed25519, OpenSSH or PEM) its signature; the path of the
     page, and the result.
 
-    Raises ConfigError for a key that cannot be used, and for a run that goes on: its files change, so that the digest
-    would be false a moment later. StoreError when the disk says no.
+    What killed writers left goes first, and the verdict and decision beside it are made again where they say something
+    else. Raises ConfigError for a key that cannot be used, and for a run that goes on: its files change, so that the
+    digest would be false a moment later. StoreError when the disk says no.
     """
     path = run_path(run)
     if holder := running(path):
@@ -83,13 +120,16 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
             f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
         )
         raise ConfigError([Problem(str(path), 0, text)])
-    signing = private_key(_read(key), str(key)) if key is not None else None
-    document, directory = _document(run)
-    data = encoded(document)
+    signing = private_key(_key(key), str(key)) if key is not None else None
+    shown, decision = _judged(path)
+    directory = Path(shown.judged.path)
     try:
+        _tidy(directory, shown, decision)
+        document = _document(shown, decision, manifest(directory))
+        data = encoded(document)
         (directory / SIGNATURE).unlink(missing_ok=True)  # an older one is of another text
         write_durably(directory / NAME, data)
-        write_durably(directory / SHA256, f"{hashlib.sha256(data).hexdigest()}  {NAME}\n".encode())
+        write_durably(directory / SHA256, _digest_line(data))
         write_durably(directory / HTML, certificate_html(document).encode())
         if signing is not None:
             write_durably(directory / SIGNATURE, sign(data, signing).encode())
@@ -100,150 +140,245 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
 
 def verify(path: Path, *, key: Path | None) -> Verified:
     """
-    Compute everything that a certificate says again, from the run's files beside it; *key* is a public key that it must
+    Make a certificate again from the run's files beside it, and compare all of it; *key* is a public key that it must
     be signed with.
 
     *path* is certificate.json, certificate.html or the run directory. ConfigError when it is no certificate.
     """
-    wanted = public_key(_read(key).decode("utf-8", "replace"), str(key)) if key is not None else None
+    wanted = public_key(_key(key).decode("utf-8", "replace"), str(key)) if key is not None else None
     file = path / NAME if path.is_dir() else path.with_name(NAME) if path.name == HTML else path
-    data = _read(file)
-    document = _certificate(data, file)
-    problems = _own_files(file, data, document)
-    signed_by, said, notes = _signature(file, data, wanted)
-    problems += said
-    directory = file.resolve().parent
-    unchecked: list[str] = []
-    if not (directory / "run.json").exists():
-        unchecked.append(FILES_ONLY)
+    stated = _certificate(file)
+    found = _Found()
+    _own_files(stated, found)
+    _signature(stated, wanted, found)
+    directory = file.parent.resolve()
+    if any(lexists(directory / name) for name in ("run.json", EVENTS, RAW)):
+        _compared(directory, stated, found)
     else:
-        problems += _sources(directory, document)
-        unchecked += _rejudged(directory, document, problems, notes)
-        notes += _not_covered(directory)
-    return Verified(
-        str(file), document["result"], document["run"], tuple(problems), tuple(unchecked), tuple(notes), signed_by
-    )
+        found.open.append(FILES_ONLY)
+    problems = found.problems[:MOST_LINES]
+    if len(found.problems) > MOST_LINES:
+        problems.append(f"and {len(found.problems) - MOST_LINES} more")
+    result, run = stated.document["result"][:_LONGEST], stated.document["run"][:_LONGEST]
+    return Verified(str(file), result, run, tuple(problems), tuple(found.open), tuple(found.notes), found.signed_by)
 
 
-def _not_covered(directory: Path) -> list[str]:
+def _compared(directory: Path, stated: _Stated, found: _Found) -> None:
+    """With the run's files: whether they are those that it names, and then what they say."""
+    wrong = differences(stated.files, directory)
+    if digest(stated.files) != stated.document["digest"].get("value"):
+        wrong.append("the digest is not that of the manifest")
+    found.problems += wrong
+    if wrong:
+        return
+    if holder := running(directory):
+        found.open.append(f"this run goes on ({holder.text}): ask again when it has ended")
+        return
+    try:
+        shown, decision = _judged(directory)
+        again = _document(shown, decision, stated.files)
+    except FabricError as exc:
+        found.open.append(f"the run cannot be judged again: {exc}")
+        return
+    _says_the_same(stated, again, found)
+    made = _made_beside(directory, shown, decision) if stated.of_this_version else {}
+    for name, other in made.items():
+        lines = _said_otherwise(directory / name, other)
+        found.problems += [
+            f"{name}: {text} (made again by: fabric analyze RUN, fabric report RUN)" for text in lines[:1]
+        ]
+    found.notes += _not_covered(directory, made)
+
+
+def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: _Found) -> None:
+    """Every field, and every byte; another version may judge otherwise, and writes down the same facts."""
+    document = stated.document
+    if not stated.of_this_version:
+        made, mine = stated.made_with[:40], own_version()
+        found.open.append(f"cannot be told with this version: it was made with {made}, this is {mine}")
+        facts = ({name: one[name] for name in COPIED if name in one} for one in (document, again))
+        found.problems += differing(*facts)
+        parts = ({name: one[name] for name in one if name not in (*COPIED, "versions")} for one in (document, again))
+        found.notes += [f"this version says otherwise: {text}" for text in differing(*parts)]
+    elif stated.data != encoded(again):
+        lines = differing(document, again)
+        found.problems += lines or [f"{stated.file.name}: not as it was written: other spaces, order, or a name twice"]
+
+
+def _made_beside(directory: Path, shown: ShownRun, decision: Acceptance | None) -> dict[str, Mapping[str, Any]]:
+    """The verdict and the decision as they should be, where the run has such a file."""
+    made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
+    if decision is not None:
+        made[DECISION] = acceptance_document(decision)
+    return {name: document for name, document in made.items() if (directory / name).exists()}
+
+
+def _said_otherwise(file: Path, made: Mapping[str, Any]) -> list[str]:
+    """Where a derived document says something else; its *path* may be that of another place: a run can be moved."""
+    text = orjson.dumps(made, option=orjson.OPT_INDENT_2)
+    try:
+        data = read_plain(file, 2 * len(text) + MOST_MORE_BYTES)
+        said = orjson.loads(data)
+    except OSError as exc:
+        return [f"cannot be read: {exc.strerror or exc}"]
+    except orjson.JSONDecodeError as exc:
+        return [f"no JSON: {exc}"]
+    again = orjson.loads(text)
+    if isinstance(said, dict) and isinstance(said.get("path"), str) and "path" in again:
+        again["path"] = said["path"]
+    lines = differing(said, again, close=True)
+    if not lines and data != orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n":
+        lines = ["not as it was written: other spaces, or a name twice"]
+    return lines
+
+
+def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
     """The files beside it that anybody may have changed: they are made from the others."""
-    beside = sorted(name for name in DERIVED - {NAME, HTML, SHA256, SIGNATURE} if (directory / name).exists())
+    others = DERIVED.difference((NAME, HTML, SHA256, SIGNATURE), checked)
+    beside = sorted(name for name in others if (directory / name).exists())
     if not beside:
         return []
     return [f"not looked at, for they are made from the other files: {', '.join(beside)}"]
 
 
-def _document(run: Path) -> tuple[dict[str, Any], Path]:
+def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
     shown = reopened(run)
-    directory = Path(shown.judged.path)
-    identity = read_identity(directory) or {}
-    decision = decided(shown) if is_post_repair(shown.judged.scenario) else None
+    return shown, decided(shown) if is_post_repair(shown.judged.scenario) else None
+
+
+def _document(
+    shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]
+) -> dict[str, Any]:  # fmt: skip
+    """As a reader of the file sees it; each of the *files* once, in order of path."""
+    identity = read_identity(Path(shown.judged.path)) or {}
     parts = orjson.loads(orjson.dumps([asdict(host) for host in identity.values()]))
-    document = certificate_document(shown, decision, manifest(directory), parts, judged_with=_own_version())
-    return orjson.loads(encoded(document)), directory  # as a reader of the file sees it
+    ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
+    document = certificate_document(shown, decision, ordered, parts, judged_with=own_version())
+    found: dict[str, Any] = orjson.loads(encoded(document))
+    return found
 
 
-def _own_files(file: Path, data: bytes, document: Mapping[str, Any]) -> list[str]:
-    """The detached digest and the page, where they are there."""
-    problems = []
-    beside = file.with_name(SHA256)
-    if beside.exists():
-        stated = _read(beside).split()
-        if not stated or stated[0].decode("ascii", "replace") != hashlib.sha256(data).hexdigest():
-            problems.append(f"{file.name}: changed: its SHA-256 is not that of {beside.name}")
-    page = file.with_name(HTML)
-    if page.exists() and _read(page) != _page(document):
-        problems.append(f"{page.name}: changed: it does not say what {file.name} says")
-    return problems
+def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None:
+    """Raises OSError."""
+    remove_durably(leftovers(directory))
+    verdict = directory / VERDICT
+    if verdict.exists() and _said_otherwise(verdict, verdict_document(shown.judged)):
+        write_durably(verdict, verdict_bytes(shown.judged))
+    if decision is not None:
+        keep_decision(directory, acceptance_document(decision))
+
+
+def _digest_line(data: bytes) -> bytes:
+    """As sha256sum writes it."""
+    return f"{hashlib.sha256(data).hexdigest()}  {NAME}\n".encode()
+
+
+def _own_files(stated: _Stated, found: _Found) -> None:
+    """The detached digest and the page, where they are there; a page of another version looks otherwise."""
+    own = stated.file.name
+    digest_line, page = _neighbour(stated, SHA256, found), _neighbour(stated, HTML, found)
+    if digest_line is not None and digest_line != _digest_line(stated.data):
+        found.problems.append(f"{own}: changed: its SHA-256 is not that of {SHA256}")
+    if page is None:
+        return
+    hashed = hashlib.sha256(stated.data).hexdigest().encode()
+    same = page == _page(stated.document) if stated.of_this_version else hashed in page
+    if not same:
+        found.problems.append(f"{HTML}: changed: it does not say what {own} says")
+
+
+def _neighbour(stated: _Stated, name: str, found: _Found) -> bytes | None:
+    """None where it is not there, or cannot be read, which is said."""
+    file = stated.file.with_name(name)
+    if not lexists(file):
+        return None
+    try:
+        return read_plain(file, MOST_BYTES)
+    except OSError as exc:
+        found.problems.append(f"{name}: cannot be read: {exc.strerror or exc}")
+        return None
 
 
 def _page(document: Mapping[str, Any]) -> bytes:
+    """Empty for a document that no page can be made of, or whose hosts are none: they would be unfolded."""
+    hosts = document.get("hosts")
+    if not isinstance(hosts, list) or not all(isinstance(one, str) and _HOST.fullmatch(one) for one in hosts):
+        return b""
     try:
         return certificate_html(document).encode()
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return b""
 
 
-def _signature(file: Path, data: bytes, wanted: bytes | None) -> tuple[str, list[str], list[str]]:
-    """The fingerprint of who signed it, what is wrong, and what to say."""
-    beside = file.with_name(SIGNATURE)
-    if not beside.exists():
+def _signature(stated: _Stated, wanted: bytes | None, found: _Found) -> None:
+    """Who signed it, what is wrong with that, and what to say of it."""
+    armoured = _neighbour(stated, SIGNATURE, found)
+    if armoured is None:
         if wanted is not None:
-            return "", ["not signed"], []
-        return "", [], ["not signed: whoever can write the files can write a certificate, too"]
+            found.problems.append("not signed")
+        else:
+            found.notes.append("not signed: whoever can write the files can write a certificate, too")
+        return
     try:
-        public = signer(data, _read(beside).decode("utf-8", "replace"))
+        public = signer(stated.data, armoured.decode("utf-8", "replace"))
     except StoreError as exc:
-        return "", [f"{beside.name}: {exc}"], []
+        found.problems.append(f"{SIGNATURE}: {exc}")
+        return
     if public is None:
-        return "", [f"{beside.name}: not the signature of this certificate"], []
-    name = fingerprint(public)
+        found.problems.append(f"{SIGNATURE}: not the signature of this certificate")
+        return
+    name = found.signed_by = fingerprint(public)
     if wanted is None:
-        return name, [], [f"signed by {name}: whose key that is, --key PUB can tell"]
-    if wanted != public:
-        return name, [f"signed by another key: {name}, not {fingerprint(wanted)}"], []
-    return name, [], [f"signed by {name}, the key that was given"]
-
-
-def _sources(directory: Path, document: Mapping[str, Any]) -> list[str]:
-    try:
-        stated = [SourceFile(**one) for one in document["manifest"]]
-        value = document["digest"]["value"]
-    except (KeyError, TypeError) as exc:
-        raise ConfigError([Problem(str(directory / NAME), 0, f"no manifest as this version writes it: {exc}")]) from exc
-    problems = differences(stated, manifest(directory))
-    if digest(stated) != value:
-        problems.append("the digest is not that of the manifest")
-    return problems
-
-
-def _rejudged(directory: Path, document: Mapping[str, Any], problems: list[str], notes: list[str]) -> list[str]:
-    """Adds what the run's files say otherwise; returns what could not be told."""
-    try:
-        again, _ = _document(directory)
-    except FabricError as exc:
-        return [f"the run cannot be judged again: {exc}"]
-    other = [name for name in JUDGED if document.get(name) != again[name]]
-    if not other:
-        return []
-    if document["result"] != again["result"]:
-        problems.append(f"it says {document['result']}, and the run's files say {again['result']}")
-        return []
-    what = f"not what the run's files say: its {', '.join(other)}"
-    mine, theirs = _own_version(), document["versions"].get("judged with fabric-testbench")
-    if mine == theirs:
-        problems.append(what)
+        found.notes.append(f"signed by {name}: whose key that is, --key PUB can tell")
+    elif wanted != public:
+        found.problems.append(f"signed by another key: {name}, not {fingerprint(wanted)}")
     else:
-        notes.append(f"{what} today: it was made with version {theirs}, this is {mine}")
-    return []
+        found.notes.append(f"signed by {name}, the key that was given")
 
 
-def _certificate(data: bytes, file: Path) -> dict[str, Any]:
-    with suppress(orjson.JSONDecodeError):
-        found = orjson.loads(data)
-        if isinstance(found, dict) and found.get("kind") == KIND:
-            if found.get("format") != FORMAT:
-                raise ConfigError(
-                    [Problem(str(file), 0, f"a certificate of format {found.get('format')!r}, not {FORMAT}")]
-                )
-            missing = [name for name in ("result", "run", "versions", "manifest", "digest") if name not in found]
-            if missing:
-                raise ConfigError([Problem(str(file), 0, f"a certificate without {', '.join(missing)}")])
-            return found
-    raise ConfigError([Problem(str(file), 0, "no certificate (fabric report RUN --certificate makes one)")])
+def _certificate(file: Path) -> _Stated:
+    """ConfigError for what is none."""
+    data = _plain(file)
+    document = None
+    if data.count(b",") <= MOST_VALUES:
+        with suppress(orjson.JSONDecodeError):
+            document = orjson.loads(data)
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise _refused(file, "no certificate (fabric report RUN --certificate makes one)")
+    if document.get("format") != FORMAT:
+        raise _refused(file, f"a certificate of format {str(document.get('format'))[:40]!r}, not {FORMAT}")
+    kinds = {"result": str, "run": str, "versions": dict, "manifest": list, "digest": dict}
+    missing = [name for name, kind in kinds.items() if not isinstance(document.get(name), kind)]
+    if missing:
+        raise _refused(file, f"a certificate without {', '.join(missing)}")
+    made_with = document["versions"].get(JUDGED_WITH)
+    if not isinstance(made_with, str):
+        raise _refused(file, "a certificate that does not say which version made it")
+    return _Stated(file, data, document, tuple(_source(one, file) for one in document["manifest"]), made_with)
 
 
-def _read(file: Path) -> bytes:
+def _source(entry: object, file: Path) -> SourceFile:
+    match entry:
+        case {"path": str(path), "sha256": str(sha256), "size_bytes": int(size), **rest} if not rest:
+            return SourceFile(path, size, sha256)
+    raise _refused(file, "no manifest as this version writes it")
+
+
+def _plain(file: Path) -> bytes:
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise ConfigError([Problem(str(file), 0, f"larger than {MOST_BYTES >> 20} MiB")])
-        return file.read_bytes()
+        return read_plain(file, MOST_BYTES)
     except OSError as exc:
-        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror or exc}")]) from exc
+        raise _refused(file, f"cannot read: {exc.strerror or exc}") from exc
 
 
-def _own_version() -> str:
+def _key(file: Path) -> bytes:
+    """What a person names may be a pipe."""
     try:
-        return version("fabric-testbench")
-    except PackageNotFoundError:
-        return "not installed"
+        with file.open("rb") as opened:
+            return opened.read(_KEY_BYTES)
+    except OSError as exc:
+        raise _refused(file, f"cannot read: {exc.strerror or exc}") from exc
+
+
+def _refused(file: Path, text: str) -> ConfigError:
+    return ConfigError([Problem(str(file), 0, text)])

@@ -8,8 +8,10 @@ not passed. Of a post-repair validation the decision counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
+from math import isclose
 from typing import Any
 
 import orjson
@@ -24,6 +26,9 @@ from fabric.store.manifest import SourceFile, digest
 
 FORMAT = 1
 KIND = "fabric-certificate"
+JUDGED_WITH = "judged with fabric-testbench"
+"""Its name among the versions: of the tool that made the certificate."""
+
 NOT_REAL = "SIMULATED: no real hardware was tested"
 
 PASSED, FAILED, INCONCLUSIVE = "PASSED", "FAILED", "INCONCLUSIVE"
@@ -32,6 +37,12 @@ _RESULT = {Outcome.PASS: PASSED, Outcome.MARGINAL: PASSED, Outcome.FAIL: FAILED}
 _DECIDED = {Decision.ACCEPT: PASSED, Decision.REJECT: FAILED, Decision.INCONCLUSIVE: INCONCLUSIVE}
 
 EXIT_CODES = {PASSED: 0, FAILED: 1, INCONCLUSIVE: 3}
+
+MOST_DIFFERENCES = 20
+"""So many fields that are not as they should be are named (a choice)."""
+
+_LONGEST = 80
+_ABSENT = object()
 
 
 def result_of(run: ShownRun, decided: Acceptance | None) -> str:
@@ -84,7 +95,7 @@ def certificate_document(
         "decision": None if decided is None else _decision(decided),
         "identity": list(identity),
         "backend": judged.backend,
-        "versions": {**run.versions, "judged with fabric-testbench": judged_with},
+        "versions": {**run.versions, JUDGED_WITH: judged_with},
         "manifest": [asdict(one) for one in files],
         "digest": {"algorithm": "sha256", "over": "lines '<sha256>  <path>' of the manifest", "value": digest(files)},
     }
@@ -93,6 +104,54 @@ def certificate_document(
 def encoded(document: Mapping[str, Any]) -> bytes:
     """The bytes of certificate.json: the same for the same document, so that they can be signed."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def differing(stated: Any, again: Any, *, close: bool = False) -> list[str]:
+    """
+    In which fields a JSON document says other than the same made again from the run's files, in words; empty in none.
+
+    Every field counts, also one too many. *close*: the last digits of a number may differ, as they do between machines.
+    """
+    found = list(islice(_differing("", stated, again, close), MOST_DIFFERENCES + 1))
+    return [*found[:MOST_DIFFERENCES], "and more fields"] if len(found) > MOST_DIFFERENCES else found
+
+
+def _differing(path: str, stated: Any, again: Any, close: bool) -> Iterator[str]:
+    """Goes no deeper than what was made again, however deep the other is."""
+    if isinstance(stated, dict) and isinstance(again, dict):
+        for name in sorted({*stated, *again}):
+            inner = f"{path}.{name[:_LONGEST]}" if path else name[:_LONGEST]
+            yield from _differing(inner, stated.get(name, _ABSENT), again.get(name, _ABSENT), close)
+    elif isinstance(stated, list) and isinstance(again, list):
+        pairs = enumerate(zip(stated, again, strict=False))
+        inside = (text for at, (one, other) in pairs for text in _differing(f"{path}[{at}]", one, other, close))
+        if len(stated) == len(again):
+            yield from inside
+        else:
+            yield _line(path, stated, again)
+            yield from islice(inside, 1)
+    elif type(stated) is not type(again) or not (stated == again or _close(stated, again, close)):
+        yield _line(path, stated, again)
+
+
+def _close(stated: object, again: object, close: bool) -> bool:
+    return close and isinstance(stated, float) and isinstance(again, float) and isclose(stated, again, rel_tol=1e-9)
+
+
+def _line(path: str, stated: object, again: object) -> str:
+    return f"{path or 'all of it'}: it says {_words(stated)}, the run's files say {_words(again)}"
+
+
+def _words(value: object) -> str:
+    """A value for people, not too long."""
+    if value is _ABSENT:
+        return "nothing"
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = orjson.dumps(value[:_LONGEST] if isinstance(value, str) else value).decode()
+    return f"{text}..." if isinstance(value, str) and len(value) > _LONGEST else text
 
 
 def _tested(run: ShownRun) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import orjson
+
 from fabric.model.change import ChangeResult
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
@@ -85,6 +87,11 @@ def verdict_document(judged: JudgedRun) -> dict[str, Any]:
             if probe.outcome is not Outcome.PASS
         ],
     }
+
+
+def verdict_bytes(judged: JudgedRun) -> bytes:
+    """What is in verdict.json."""
+    return orjson.dumps(verdict_document(judged), option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def _changes(changes: Sequence[ChangeResult], effects: Sequence[ChangeEffect]) -> list[dict[str, Any]]:

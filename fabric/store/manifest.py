@@ -2,17 +2,20 @@
 The source files of a run with their SHA-256: what a certificate stands on.
 
 What is derived may be made again and is left out; everything else in the directory counts, also what should not be
-there.
+there: hidden files, those of a writer that was killed, links, empty folders.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from fabric.errors import StoreError
+from fabric.store.plain_file import plain_stream
 
 DERIVED = frozenset(
     {
@@ -49,6 +52,15 @@ JUDGED = (
 """Files that tell what a run has measured until now: no longer true once it measures more. A certificate stays: it says
 which files it is about, and somebody may have signed it."""
 
+MOST_DIFFERENCES = 100
+"""So many files that are not as they were are named (a choice); then it is not looked further."""
+
+_MAY_BE_EMPTY = ("raw", "READMIT")
+"""Folders that a run makes before it writes into them, or takes the files out of."""
+
+_WRITTEN = ("run.json", "identity.json", "STOP")
+"""Sources at the top that are written whole, by way of a temporary file, as what is derived is."""
+
 _BLOCK = 1 << 20
 
 
@@ -61,20 +73,23 @@ class SourceFile:
     sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What lies in a run directory, and of what is no source file what it is instead."""
+
+    path: str
+    size_bytes: int
+    wrong: str = ""
+
+
 def manifest(run: Path) -> list[SourceFile]:
     """Every source file, in order of path; StoreError for one that cannot be read, or that is no plain file."""
     found = []
-    try:
-        for path in sorted(run.rglob("*"), key=lambda one: one.relative_to(run).as_posix()):
-            name = path.relative_to(run).as_posix()
-            if name in DERIVED or _temporary(path) or (path.is_dir() and not path.is_symlink()):
-                continue
-            if path.is_symlink() or not path.is_file():
-                raise StoreError(f"{path}: not a plain file: a run directory has none such")
-            found.append(SourceFile(name, path.stat().st_size, sha256_of(path)))
-    except OSError as exc:
-        raise StoreError(f"{exc.filename or run}: cannot read: {exc.strerror or exc}") from exc
-    return found
+    for entry in _entries(run):
+        if entry.wrong:
+            raise StoreError(f"{run / entry.path}: {entry.wrong}: a run directory has none such")
+        found.append(SourceFile(entry.path, entry.size_bytes, _sha256(run, entry)))
+    return sorted(found, key=lambda one: one.path)
 
 
 def digest(files: Sequence[SourceFile]) -> str:
@@ -87,30 +102,80 @@ def digest(files: Sequence[SourceFile]) -> str:
     return hashlib.sha256("".join(f"{one.sha256}  {one.path}\n" for one in ordered).encode()).hexdigest()
 
 
-def differences(stated: Sequence[SourceFile], found: Sequence[SourceFile]) -> list[str]:
-    """Which files are not as they were, in words; empty when all are."""
-    old = {one.path: one for one in stated}
-    new: Mapping[str, SourceFile] = {one.path: one for one in found}
-    lines = []
-    for path in sorted({*old, *new}):
-        if path not in new:
-            lines.append(f"{path}: missing")
-        elif path not in old:
-            lines.append(f"{path}: was not there")
-        elif old[path].sha256 != new[path].sha256:
-            lines.append(f"{path}: changed")
-    return lines
+def differences(stated: Sequence[SourceFile], run: Path) -> list[str]:
+    """
+    Which files of a run directory are not as stated, in words; empty when all are.
+
+    A file of another size is not read. StoreError where one cannot be.
+    """
+    known = {one.path: one for one in stated}
+    seen: set[str] = set()
+    wrong: dict[str, str] = {}
+    for entry in _entries(run):
+        seen.add(entry.path)
+        if text := entry.wrong or _changed(run, entry, known.get(entry.path)):
+            wrong[entry.path] = text
+        if len(wrong) > MOST_DIFFERENCES:
+            return [*_lines(wrong), "and perhaps more: it was not looked further"]
+    wrong.update((path, "missing") for path in known if path not in seen)
+    return _lines(wrong)
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, in hex; raises OSError."""
-    with path.open("rb") as file:
-        found = hashlib.sha256()
-        while block := file.read(_BLOCK):
-            found.update(block)
+def leftovers(run: Path) -> list[Path]:
+    """The temporary files of writers of ours that were killed; whoever works on the run alone may remove them."""
+    names = chain(DERIVED, _WRITTEN)
+    return [*(run / f".{name}.tmp" for name in names), *(run / "READMIT").glob(".*.tmp")]
+
+
+def _entries(run: Path) -> Iterator[_Entry]:
+    """Every source file, and whatever else should not be there; folders only where they are empty."""
+    waiting = [""]
+    try:
+        while waiting:
+            folder = waiting.pop()
+            with os.scandir(run / folder) as entries:
+                found = list(entries)
+            if not found and folder and folder.partition("/")[0] not in _MAY_BE_EMPTY:
+                yield _entry(f"{folder}/", 0, "an empty folder")
+            for one in found:
+                name = f"{folder}/{one.name}" if folder else one.name
+                if one.is_dir(follow_symlinks=False):
+                    waiting.append(name)
+                elif not one.is_file(follow_symlinks=False):
+                    yield _entry(name, 0, "not a plain file")
+                elif name not in DERIVED:
+                    yield _entry(name, one.stat(follow_symlinks=False).st_size)
+    except OSError as exc:
+        raise StoreError(f"{exc.filename or run}: cannot read: {exc.strerror or exc}") from exc
+
+
+def _entry(name: str, size_bytes: int, wrong: str = "") -> _Entry:
+    """A name that is no text cannot stand in a manifest."""
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    return _Entry(shown, size_bytes, wrong or ("" if shown == name else "its name is no text"))
+
+
+def _changed(run: Path, entry: _Entry, stated: SourceFile | None) -> str:
+    """Empty where the file is as stated."""
+    if stated is None:
+        killed = Path(entry.path).name.startswith(".") and entry.path.endswith(".tmp")
+        return "was not there" + (" (a writer that is killed leaves such a file)" if killed else "")
+    same = entry.size_bytes == stated.size_bytes and _sha256(run, entry) == stated.sha256
+    return "" if same else "changed"
+
+
+def _sha256(run: Path, entry: _Entry) -> str:
+    """Of the content as long as it was when it was found: what is appended meanwhile is not read."""
+    found, left = hashlib.sha256(), entry.size_bytes
+    try:
+        with plain_stream(run / entry.path) as file:
+            while left > 0 and (block := file.read(min(_BLOCK, left))):
+                found.update(block)
+                left -= len(block)
+    except OSError as exc:
+        raise StoreError(f"{run / entry.path}: cannot read: {exc.strerror or exc}") from exc
     return found.hexdigest()
 
 
-def _temporary(path: Path) -> bool:
-    """What a writer leaves beside a file when it is killed."""
-    return path.name.startswith(".") and path.name.endswith(".tmp")
+def _lines(wrong: dict[str, str]) -> list[str]:
+    return [f"{path}: {text}" for path, text in sorted(wrong.items())]
