@@ -228,7 +228,7 @@ BYTES = (
     rewritten("100,000 lists in one another", lambda _: b'{"kind":"fabric-certificate","x":' + b"[" * 100_000),
     rewritten("a million of hosts in one name", lambda data: data.replace(b'"hosts": [', b'"hosts": ["a[1-9999999]",')),
     rewritten("escaped letters", lambda data: data.replace(b'"result"', b'"r\\u0065sult"', 1)),
-    rewritten("3 million empty lists", lambda data: data.replace(b'"reasons": ', b'"reasons": [' + b"[]," * 3_000_000
+    rewritten("4 million empty lists", lambda data: data.replace(b'"reasons": ', b'"reasons": [' + b"[]," * 4_000_000
               + b'[]], "was": ', 1)),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ import orjson
 
 from fabric.app_judge import reopened
 from fabric.app_post_repair import decided, is_post_repair
-from fabric.app_report import keep_decision
+from fabric.app_report import as_kept, keep_decision
 from fabric.errors import ConfigError, FabricError, Problem, StoreError
 from fabric.model.repair import Acceptance
 from fabric.report.acceptance_text import acceptance_document
@@ -23,6 +23,7 @@ from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_doc
 from fabric.report.certificate_html import certificate_html
 from fabric.report.certificate_signature import fingerprint, private_key, public_key, sign, signer
 from fabric.report.decision import FILE as DECISION
+from fabric.report.kept_verdict import FILE as KEPT
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
@@ -38,11 +39,11 @@ from fabric.store.run_path import run_path
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"
-MOST_BYTES = 64 << 20
-"""A larger certificate is not read (a choice: a run of 2,048 hosts makes one of some 10 MB)."""
+MOST_BYTES = 256 << 20
+"""A larger certificate is not read (a choice: 72 h of burn-in of 2,048 hosts leave 600,000 files: 120 MB)."""
 
-MOST_VALUES = 2_000_000
-"""Nor one of more values: so many fill some 300 MB."""
+MOST_VALUES = 4_000_000
+"""Nor one of more values (a choice: five a file): each may fill 200 bytes of memory."""
 
 MOST_LINES = 100
 """Of what is wrong, so much is said (a choice)."""
@@ -54,6 +55,11 @@ COPIED = ("run", "began", "hosts", "backend", "simulated")
 """What run.json says: it is the same with every version of this tool."""
 
 FILES_ONLY = "the run's files are not here: what it says cannot be computed again"
+_AGAIN = {
+    VERDICT: "fabric analyze RUN makes it again",
+    DECISION: "fabric report RUN makes it again",
+    KEPT: "remove it: it is made again where it is needed",
+}
 _KEY_BYTES = 1 << 20
 _LONGEST = 200
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
@@ -181,13 +187,9 @@ def _compared(directory: Path, stated: _Stated, found: _Found) -> None:
         found.open.append(f"the run cannot be judged again: {exc}")
         return
     _says_the_same(stated, again, found)
-    made = _made_beside(directory, shown, decision) if stated.of_this_version else {}
-    for name, other in made.items():
-        lines = _said_otherwise(directory / name, other)
-        found.problems += [
-            f"{name}: {text} (made again by: fabric analyze RUN, fabric report RUN)" for text in lines[:1]
-        ]
-    found.notes += _not_covered(directory, made)
+    beside = _beside(shown, decision) if stated.of_this_version else {}
+    found.problems += [f"{name}: {text} ({_AGAIN[name]})" for name, text in beside.items() if text]
+    found.notes += _not_covered(directory, beside)
 
 
 def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: _Found) -> None:
@@ -205,31 +207,40 @@ def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: _Found) -> 
         found.problems += lines or [f"{stated.file.name}: not as it was written: other spaces, order, or a name twice"]
 
 
-def _made_beside(directory: Path, shown: ShownRun, decision: Acceptance | None) -> dict[str, Mapping[str, Any]]:
-    """The verdict and the decision as they should be, where the run has such a file."""
+def _beside(shown: ShownRun, decision: Acceptance | None) -> dict[str, str]:
+    """What the verdict and the decision beside it say otherwise than the run's files; empty text where nothing is."""
+    directory = Path(shown.judged.path)
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
-    return {name: document for name, document in made.items() if (directory / name).exists()}
+    found = {
+        name: _said_otherwise(directory / name, document)
+        for name, document in made.items()
+        if (directory / name).exists()
+    }
+    if (kept := as_kept(directory)) is not None:
+        same = (kept.judged, kept.complete, kept.results) == (shown.judged, shown.complete, shown.results)
+        found[KEPT] = "" if same else "it does not say what the run's files say"
+    return found
 
 
-def _said_otherwise(file: Path, made: Mapping[str, Any]) -> list[str]:
+def _said_otherwise(file: Path, made: Mapping[str, Any]) -> str:
     """Where a derived document says something else; its *path* may be that of another place: a run can be moved."""
     text = orjson.dumps(made, option=orjson.OPT_INDENT_2)
     try:
         data = read_plain(file, 2 * len(text) + MOST_MORE_BYTES)
         said = orjson.loads(data)
     except OSError as exc:
-        return [f"cannot be read: {exc.strerror or exc}"]
+        return f"cannot be read: {exc.strerror or exc}"
     except orjson.JSONDecodeError as exc:
-        return [f"no JSON: {exc}"]
+        return f"no JSON: {exc}"
     again = orjson.loads(text)
     if isinstance(said, dict) and isinstance(said.get("path"), str) and "path" in again:
         again["path"] = said["path"]
-    lines = differing(said, again, close=True)
-    if not lines and data != orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n":
-        lines = ["not as it was written: other spaces, or a name twice"]
-    return lines
+    if lines := differing(said, again, close=True):
+        return lines[0]
+    same = data == orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n"
+    return "" if same else "not as it was written: other spaces, or a name twice"
 
 
 def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
@@ -238,7 +249,8 @@ def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
     beside = sorted(name for name in others if (directory / name).exists())
     if not beside:
         return []
-    return [f"not looked at, for they are made from the other files: {', '.join(beside)}"]
+    again = "not looked at, fabric report RUN --html and fabric analyze RUN make them again"
+    return [f"{again}: {', '.join(beside)}"]
 
 
 def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
@@ -261,9 +273,11 @@ def _document(
 def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None:
     """Raises OSError."""
     remove_durably(leftovers(directory))
-    verdict = directory / VERDICT
-    if verdict.exists() and _said_otherwise(verdict, verdict_document(shown.judged)):
-        write_durably(verdict, verdict_bytes(shown.judged))
+    wrong = {name for name, text in _beside(shown, decision).items() if text}
+    if VERDICT in wrong:
+        write_durably(directory / VERDICT, verdict_bytes(shown.judged))
+    if KEPT in wrong:
+        (directory / KEPT).unlink()
     if decision is not None:
         keep_decision(directory, acceptance_document(decision))
 
@@ -340,7 +354,7 @@ def _certificate(file: Path) -> _Stated:
     """ConfigError for what is none."""
     data = _plain(file)
     document = None
-    if data.count(b",") <= MOST_VALUES:
+    if sum(map(data.count, (b",", b"[", b"{"))) <= MOST_VALUES:
         with suppress(orjson.JSONDecodeError):
             document = orjson.loads(data)
     if not isinstance(document, dict) or document.get("kind") != KIND:

@@ -15,9 +15,10 @@ from fabric.cli.options import json_option, print_json
 @json_option
 def command(file: Path, key: Path | None, *, as_json: bool) -> int:
     """
-    Is the certificate FILE true? Computes all of it again from the run's files beside it.
+    Is the certificate FILE true? Makes all of it again from the run's files beside it.
 
-    Exit 0: it is; 1: a file was changed, or the signature is not what it should be; 3: it cannot be told.
+    Exit 0: it is; 1: it says something else, a file was changed or added, or the signature is not what it should be; 3:
+    it cannot be told (the files are not here, another version made it).
     """
     from dataclasses import asdict
 

@@ -121,8 +121,8 @@ def read_kept(directory: Path, scenario: Scenario, inventory: Inventory) -> Kept
         )
         results = results_from(document["results"], ids)
         return Kept(verdict, probes, results, document["elapsed_s"], document["complete"], tuple(document["judged_by"]))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):  # absent, torn, or not as this version writes it
-        return None
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return None  # absent, torn, or not as this version writes it
 
 
 def inputs_digest(directory: Path) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from fabric.errors import StoreError
@@ -123,8 +122,9 @@ def differences(stated: Sequence[SourceFile], run: Path) -> list[str]:
 
 def leftovers(run: Path) -> list[Path]:
     """The temporary files of writers of ours that were killed; whoever works on the run alone may remove them."""
-    names = chain(DERIVED, _WRITTEN)
-    return [*(run / f".{name}.tmp" for name in names), *(run / "READMIT").glob(".*.tmp")]
+    folder = run / "READMIT"
+    asked = () if folder.is_symlink() else folder.glob(".*.tmp")
+    return [*(run / f".{name}.tmp" for name in (*DERIVED, *_WRITTEN)), *asked]
 
 
 def _entries(run: Path) -> Iterator[_Entry]:

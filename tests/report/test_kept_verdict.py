@@ -116,6 +116,13 @@ def test_results_that_do_not_add_up_are_no_verdict(kept: Path) -> None:
     assert app_report.as_kept(kept) is None
 
 
+@pytest.mark.parametrize("false", [{"suspects": ["x"]}, {"training": "x"}, {"components": 1}, {"results": []}])
+def test_what_is_of_another_kind_is_no_verdict(kept: Path, false: dict[str, object]) -> None:
+    """Somebody else wrote it; nothing breaks."""
+    (kept / FILE).write_bytes(orjson.dumps({**orjson.loads((kept / FILE).read_bytes()), **false}))
+    assert app_report.as_kept(kept) is None
+
+
 def test_training_is_kept_too(kept: Path) -> None:
     found = app_report.as_kept(kept)
     assert found is not None

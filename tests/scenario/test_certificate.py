@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
@@ -10,9 +13,27 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from benchmarks.certificate_mutations import (
+    BYTES,
+    FIELDS,
+    FILES,
+    STORIES,
+    Mutation,
+    code_of,
+    document_of,
+    edited,
+    forge,
+    of_version,
+    seal,
+)
+from fabric.app_judge import analyze, reopened
 from fabric.app_verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
+from fabric.report import kept_verdict
+from fabric.report.certificate import encoded
+from fabric.report.derived import keep_verdict
 from fabric.store.manifest import DERIVED
+from fabric.store.run_document import own_version
 from fabric.store.run_lock import holding
 from tests.scenario.repaired_rack import BAD, checked, validated
 
@@ -94,22 +115,91 @@ def test_a_file_that_is_missing_and_one_that_was_added_are_named(signed: tuple[P
     assert {"identity.json: missing", "other.json: was not there"} <= set(found.problems)
 
 
-def test_a_certificate_that_was_rewritten_is_caught_by_the_run_itself(signed: tuple[Path, Path]) -> None:
-    """Whoever changes it can change its digest and its page, too: what the run's files say cannot be argued with."""
-    from hashlib import sha256
+DRAWN = (
+    "without spaces", "a space at the end", "the result twice", "a field twice, the false one first", "as UTF-16",
+    "not a number", "100,000 lists in one another", "a million of hosts in one name",
+    "added: .x.tmp", "added: raw/.evil.tmp", "added: READMIT/gpu001", "added: a FIFO in raw", "added: a link",
+    "verdict.json says pass", "verdict.json twice", "certificate.json is a FIFO", "certificate.json is /dev/zero",
+    "run.json removed", "two transcripts swapped", "the page without SIMULATED", "a line after the digest",
+)  # fmt: skip
+"""Of what benchmarks/certificate_mutations.py writes out; it does all of them, and draws hundreds more."""
 
-    from fabric.report.certificate import encoded
-    from fabric.report.certificate_html import certificate_html
+FORGERIES = [
+    *(edited((name,), "altered", 1, sealed=True) for name in FIELDS),
+    *STORIES,
+    *(one for one in (*BYTES, *FILES) if one.name in DRAWN),
+]
 
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda one: one.name)
+def test_no_forgery_is_told_ok(signed: tuple[Path, Path], forgery: Mutation) -> None:
+    """Nor does one break it: not true, no certificate, or not to be told."""
     run, _ = signed
-    document = orjson.loads((run / NAME).read_bytes())
-    document["result"], document["suspects"] = "PASSED", []
-    (run / NAME).write_bytes(encoded(document))
-    (run / SHA256).write_text(f"{sha256(encoded(document)).hexdigest()}  {NAME}\n")
-    (run / HTML).write_text(certificate_html(document), "utf-8")
-    (run / SIGNATURE).unlink()
+    forgery.change(run)
+    assert code_of(run) in (1, 2, 3)
+
+
+def test_what_is_forged_here_are_all_the_fields_there_are(signed: tuple[Path, Path]) -> None:
+    assert sorted(document_of(signed[0])) == list(FIELDS)
+    assert {one.name for one in (*BYTES, *FILES)} >= {*DRAWN}
+
+
+def test_a_field_that_was_rewritten_is_named_with_both_values(signed: tuple[Path, Path]) -> None:
+    """Whoever changes it can change its digest and its page, too: what the run's files say cannot be argued with."""
+    run, _ = signed
+    document = document_of(run)
+    began, took_s = document["began"], document["duration_s"]
+    document |= {"result": "PASSED", "began": "2020", "duration_s": 172800.0, "note": "seen by the owner"}
+    del document["changes"]
+    document["complete"] = False
+    document["coverage"]["probes_measured"] += 1
+    forge(run, document)
+    assert verify(run, key=None).problems == (
+        f'began: it says "2020", the run\'s files say "{began}"',
+        "changes: it says nothing, the run's files say a list of 0",
+        "complete: it says false, the run's files say true",
+        "coverage.probes_measured: it says 545, the run's files say 544",
+        f"duration_s: it says 172800.0, the run's files say {took_s}",
+        'note: it says "seen by the owner", the run\'s files say nothing',
+        'result: it says "PASSED", the run\'s files say "FAILED"',
+    )
+
+
+def test_a_certificate_of_another_version_cannot_be_told_and_says_both(signed: tuple[Path, Path]) -> None:
+    """Also where nothing else differs: the version could be a lie as well."""
+    run, _ = signed
+    of_version("9.9.9").change(run)
     found = verify(run, key=None)
-    assert found.problems == ("it says PASSED, and the run's files say FAILED",)
+    assert (found.exit_code, found.problems) == (3, ())
+    assert found.open == (f"cannot be told with this version: it was made with 9.9.9, this is {own_version()}",)
+
+
+def test_what_is_untrue_with_every_version_is_untrue_with_another_one(signed: tuple[Path, Path]) -> None:
+    run, _ = signed
+    of_version("9.9.9", simulated=False, result="PASSED").change(run)
+    found = verify(run, key=None)
+    assert (found.exit_code, found.problems) == (1, ("simulated: it says false, the run's files say true",))
+    assert 'this version says otherwise: result: it says "PASSED", the run\'s files say "FAILED"' in found.notes
+    of_version("9.9.9").change(run)
+    (run / "raw" / "new").write_text("")
+    (run / HTML).write_text("PASSED")
+    assert verify(run, key=None).problems == (
+        f"{HTML}: changed: it does not say what {NAME} says",
+        "raw/new: was not there",
+    )
+
+
+def test_a_run_that_was_moved_and_made_again_is_still_true(signed: tuple[Path, Path], tmp_path: Path) -> None:
+    """Nothing in a certificate depends on where the run lies, on the order of its files, or on the process."""
+    run, public = signed
+    elsewhere = tmp_path / "somewhere" / "else" / "renamed"
+    shutil.copytree(run, elsewhere)
+    assert verify(elsewhere, key=public).exit_code == 0
+    code = "import sys, pathlib, fabric.app_verify as app; app.make_certificate(pathlib.Path(sys.argv[1]), key=None)"
+    before = (elsewhere / NAME).read_bytes()
+    own = {**os.environ, "PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
+    subprocess.run([sys.executable, "-c", code, str(elsewhere)], check=True, env=own, cwd=tmp_path, timeout=120)
+    assert (elsewhere / NAME).read_bytes() == before
 
 
 def test_a_rewritten_certificate_does_not_bear_its_old_signature(signed: tuple[Path, Path]) -> None:
@@ -148,19 +238,102 @@ def test_without_the_runs_files_it_cannot_be_told(signed: tuple[Path, Path], tmp
     assert found.open == (FILES_ONLY,)
 
 
-def test_what_is_derived_may_be_made_again(signed: tuple[Path, Path]) -> None:
+def test_alone_and_with_a_forged_page_it_is_not_true(signed: tuple[Path, Path], tmp_path: Path) -> None:
+    """Nor is a name of many hosts unfolded to make the page again."""
+    run, _ = signed
+    for name in (NAME, HTML, SHA256, SIGNATURE):
+        (tmp_path / "alone").mkdir(exist_ok=True)
+        shutil.copy(run / name, tmp_path / "alone" / name)
+    forge(tmp_path / "alone", {**document_of(run), "simulated": False})
+    assert verify(tmp_path / "alone", key=None).exit_code == 3
+    shutil.copy(run / HTML, tmp_path / "alone" / HTML)
+    assert verify(tmp_path / "alone" / HTML, key=None).exit_code == 1
+    seal(tmp_path / "alone", encoded({**document_of(run), "hosts": ["gpu[1-999999999]"]}))
+    assert verify(tmp_path / "alone", key=None).problems == (f"{HTML}: changed: it does not say what {NAME} says",)
+
+
+def test_where_only_run_json_was_taken_away_it_is_not_true(signed: tuple[Path, Path]) -> None:
+    """It is not a certificate that somebody was sent alone."""
+    run, _ = signed
+    (run / "run.json").unlink()
+    assert verify(run, key=None).problems == ("run.json: missing",)
+
+
+def test_what_is_derived_may_go_and_be_made_again(signed: tuple[Path, Path]) -> None:
     run, public = signed
-    (run / "verdict.json").write_text("{}")
     (run / "measurements.parquet").unlink()
+    (run / "verdict.json").unlink()
     assert verify(run, key=public).exit_code == 0
+    analyze(run, baseline_path=None, rewrite=True)
+    assert verify(run, key=public).exit_code == 0
+
+
+def test_a_verdict_beside_it_that_says_something_else_is_not_true(signed: tuple[Path, Path]) -> None:
+    """A program reads verdict.json, and not the certificate."""
+    run, _ = signed
+    file = run / "verdict.json"
+    before = file.read_bytes()
+    for other, said in (
+        (
+            before.replace(b'"outcome": "fail"', b'"outcome": "pass"', 1),
+            'outcome: it says "pass", the run\'s files say',
+        ),
+        (b"{", "no JSON"),
+        (before + b" ", "not as it was written"),
+        (b" " * (len(before) * 3 + (1 << 20)), "cannot be read: larger"),
+    ):
+        file.write_bytes(other)
+        (problem,) = verify(run, key=None).problems
+        assert said in problem
+        assert "(fabric analyze RUN makes it again)" in problem
+    make_certificate(run, key=None)
+    own_path = {"path": str(run)}
+    assert orjson.loads(file.read_bytes()) == {**orjson.loads(before), **own_path}
+    assert verify(run, key=None).exit_code == 0
+
+
+def test_a_kept_verdict_that_would_be_shown_and_is_false_is_not_true(
+    signed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``fabric report`` shows it without judging again, also of a run that is too small to keep one."""
+    run, _ = signed
+    monkeypatch.setattr(kept_verdict, "FEWEST_PROBES", 1)
+    keep_verdict(reopened(run), run)
+    assert verify(run, key=None).exit_code == 0
+    kept = run / kept_verdict.FILE
+    kept.write_bytes(orjson.dumps({**orjson.loads(kept.read_bytes()), "outcome": "pass", "reasons": []}))
+    (problem,) = verify(run, key=None).problems
+    assert problem.startswith("judged.json: it does not say what the run's files say")
+    make_certificate(run, key=None)
+    assert (kept.exists(), verify(run, key=None).exit_code) == (False, 0)
 
 
 def test_what_is_not_looked_at_is_said(signed: tuple[Path, Path]) -> None:
     run, _ = signed
-    (run / "verdict.json").write_bytes(b"{}")
+    (run / "report.html").write_bytes(b"PASSED")
     (line,) = (text for text in verify(run, key=None).notes if text.startswith("not looked at"))
-    assert "verdict.json" in line
+    assert "report.html" in line
+    assert "verdict.json" not in line
     assert "certificate" not in line
+
+
+def test_what_killed_writers_left_is_named_and_goes_with_the_next_certificate(signed: tuple[Path, Path]) -> None:
+    run, _ = signed
+    for name in (".report.html.tmp", ".certificate.json.tmp"):
+        (run / name).write_bytes(b"half")
+    found = verify(run, key=None)
+    assert [text.partition(":")[0] for text in found.problems] == [".certificate.json.tmp", ".report.html.tmp"]
+    make_certificate(run, key=None)
+    assert verify(run, key=None).exit_code == 0
+
+
+def test_of_a_run_that_goes_on_it_cannot_be_told(signed: tuple[Path, Path], tmp_path: Path) -> None:
+    run, _ = signed
+    place = tmp_path / "results" / "check" / run.name
+    shutil.copytree(run, place)
+    with holding(tmp_path / "results", "check", ["gpu001"], run=run.name):
+        assert verify(place, key=None).exit_code == 3
+    assert verify(place, key=None).exit_code == 0
 
 
 def test_an_interrupted_run_has_not_passed(tmp_path: Path) -> None:
@@ -168,6 +341,7 @@ def test_an_interrupted_run_has_not_passed(tmp_path: Path) -> None:
     lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
     (run / "events.jsonl").write_bytes(b"".join(lines[:-1]))
     assert make_certificate(run, key=None)[1] == "INCONCLUSIVE"
+    assert verify(run, key=None).exit_code == 0
 
 
 def test_the_certificate_of_a_repaired_host_says_the_decision(failed: Path) -> None:
@@ -176,6 +350,9 @@ def test_the_certificate_of_a_repaired_host_says_the_decision(failed: Path) -> N
     document = orjson.loads((path / NAME).read_bytes())
     assert (result, document["decision"]["decision"]) == ("PASSED", "PASSED")
     assert document["decision"]["parts"] == list(found.parts)
+    assert verify(path, key=None).exit_code == 0
+    (path / "acceptance.json").write_bytes((path / "acceptance.json").read_bytes().replace(b'"ACCEPT"', b'"REJECT"'))
+    assert any(text.startswith("acceptance.json: decision: it says") for text in verify(path, key=None).problems)
     path, _ = validated(failed, BAD, "gpu003/mlx5_5:replaced")
     assert make_certificate(path, key=None)[1] == "FAILED"
     assert "the wrong part was replaced" in (path / HTML).read_text("utf-8")
