@@ -52,14 +52,23 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checked(tmp_path_factory.mktemp("failed"), BAD)
 
 
-@pytest.fixture
-def signed(failed: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """A copy of the failed run with a signed certificate, and the public key."""
-    run = tmp_path / failed.name
+@pytest.fixture(scope="module")
+def certified(failed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The failed run with a signed certificate, and the public key; tests take copies."""
+    folder = tmp_path_factory.mktemp("certified")
+    run = folder / failed.name
     shutil.copytree(failed, run)
-    private, public = _key(tmp_path, "key")
+    private, public = _key(folder, "key")
     make_certificate(run, key=private)
     return run, public
+
+
+@pytest.fixture
+def signed(certified: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of it, and the public key."""
+    run, public = certified
+    shutil.copytree(run, tmp_path / run.name)
+    return tmp_path / run.name, public
 
 
 def test_a_certificate_that_nobody_touched_is_true(signed: tuple[Path, Path]) -> None:
