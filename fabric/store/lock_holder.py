@@ -61,7 +61,7 @@ def read_holder(path: Path, *, now_s: float | None = None) -> tuple[Holder, floa
         body = orjson.loads(read_plain(path, _MOST_BYTES))
         age_s = (time.time() if now_s is None else now_s) - path.lstat().st_mtime
         holder = Holder(**{**body, "hosts": tuple(body["hosts"]), "pid": int(body["pid"])})
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (NotPlain, orjson.JSONDecodeError, KeyError, TypeError, ValueError, OverflowError):
         return None

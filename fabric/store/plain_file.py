@@ -128,8 +128,10 @@ def size_text(size: int) -> str:
 def _kind(path: Path | str) -> int | None:
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
 
 
 def _not_plain(path: Path | str, kind: int | None) -> NotPlain:
