@@ -92,7 +92,7 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
                 _refuse_unknown(database, component, [one.host for one in signals], results)
             runs = _runs(database, component, results.resolve())
     except duckdb.Error as exc:
-        raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
+        raise StoreError(f"{results}: cannot read the runs: {_which(exc)}") from exc
     unjudged = sorted({*paths}.difference(whole) | stale, key=lambda path: (path.name, path))
     at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
     return History(
@@ -105,6 +105,12 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
         at_work=len(unjudged) - len(at_rest),
         closed=closed,
     )
+
+
+def _which(exc: Exception) -> str:
+    """The file that DuckDB speaks of; the rest of what it says quotes the file."""
+    file = re.search(r"""["'](/[^"']+)["']""", str(exc))
+    return f"{file[1]}: not as this version writes it" if file else type(exc).__name__
 
 
 def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:

@@ -281,6 +281,15 @@ def test_runs_without_hosts_put_no_host_in_trouble(results: Path, tmp_path: Path
     assert history(tmp_path / "copy").signals == ()
 
 
+def test_a_file_of_somebody_else_is_named_and_not_quoted(results: Path, tmp_path: Path) -> None:
+    """What stands in it is not for everybody to read."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    (run / "verdict.json").write_bytes(b'["root:secret"]')
+    with pytest.raises(StoreError, match=r"verdict\.json: not as this version writes it$"):
+        history(tmp_path / "copy")
+
+
 def test_what_is_no_plain_file_is_told_beside_the_rest(results: Path, tmp_path: Path) -> None:
     """DuckDB opens no FIFO and follows no link: such a run is left out, with the reason."""
     copy = Path(shutil.copytree(results, tmp_path / "copy", symlinks=True))
