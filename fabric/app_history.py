@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,15 +12,15 @@ from fabric.config.wording import nearest
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
+from fabric.store.plain_file import why_not_plain
 from fabric.store.run_folders import run_folders
 from fabric.store.run_lock import running
-from fabric.store.runs_index import runs_index
+from fabric.store.runs_index import FILES, runs_index
 from fabric.store.verdict_age import KEY, is_of_all
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_READ = ("run.json", "verdict.json", "measurements.parquet")
 _MOST_CLOSED = 5
 
 # A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts.
@@ -86,13 +84,15 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     try:
         with runs_index(results.resolve(), whole) as database:
             stale = _forget_stale(database, results.resolve())
+            if len(stale) == len(whole):
+                raise _nothing_judged(results, paths, closed)
             database.execute(_TABLES)
             signals = _signals(database)
             if component is not None:
                 _refuse_unknown(database, component, [one.host for one in signals], results)
             runs = _runs(database, component, results.resolve())
     except duckdb.Error as exc:
-        raise StoreError(f"{results}: cannot read the runs: {exc}") from exc
+        raise StoreError(f"{results}: cannot read the runs: {_which(exc)}") from exc
     unjudged = sorted({*paths}.difference(whole) | stale, key=lambda path: (path.name, path))
     at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
     return History(
@@ -105,6 +105,12 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
         at_work=len(unjudged) - len(at_rest),
         closed=closed,
     )
+
+
+def _which(exc: Exception) -> str:
+    """The file that DuckDB speaks of; the rest of what it says quotes the file."""
+    file = re.search(r"""["'](/[^"']+)["']""", str(exc))
+    return f"{file[1]}: not as this version writes it" if file else type(exc).__name__
 
 
 def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:
@@ -129,15 +135,13 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
     closed = [one.text for one in found.closed if one.path.name >= since]
     runs = []
     for path in found.runs:
-        shut = [file for name in _READ if (file := path / name).exists() and not _may_read(file)]
         if path.name >= since:
-            closed.extend(f"{file}: {os.strerror(errno.EACCES)}" for file in shut)
+            shut = [
+                f"{path / name}: {why}" for name, most in FILES.items() if (why := why_not_plain(path / name, most))
+            ]
+            closed.extend(shut)
             runs.extend([] if shut else [path])
     return sorted(runs, key=lambda path: (path.name, path)), tuple(closed)
-
-
-def _may_read(file: Path) -> bool:
-    return os.access(file, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _runs(database: DuckDBPyConnection, component: str | None, results: Path) -> list[RunLine]:
@@ -245,4 +249,4 @@ def _signals(database: DuckDBPyConnection) -> list[HostSignals]:
 def _quantile(values: Sequence[float]) -> float:
     """The value that so large a part of all hosts does not exceed."""
     listed = sorted(values)
-    return listed[min(int(len(listed) * QUANTILE), len(listed) - 1)]
+    return listed[min(int(len(listed) * QUANTILE), len(listed) - 1)] if listed else 0.0

@@ -15,6 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repair import Evidence
 from fabric.report.shown_run import Row, ShownRun
 from fabric.store.past_run import PastRun, read_past_run
+from fabric.store.run_folders import run_folders
 
 ACCUSING = (Outcome.FAIL, Outcome.ERROR, Outcome.MARGINAL)
 """What is measured again; INCONCLUSIVE and SKIPPED probes accuse nobody."""
@@ -85,14 +86,17 @@ def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[f
 
 def _begun(path: Path) -> tuple[str, int]:
     """When a run began: the second is in its name, what is finer only in its file."""
-    return path.name[: len("20260101-000000")], (path / "run.json").stat().st_mtime_ns
+    try:
+        return path.name[: len("20260101-000000")], (path / "run.json").lstat().st_mtime_ns
+    except OSError:
+        return path.name[: len("20260101-000000")], 0
 
 
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:
     """The newest runs before it in the same results, through the same backend; what cannot be read is no past."""
     here = Path(failed.judged.path)
-    there = [file.parent for file in here.parent.parent.glob("*/*/run.json") if not file.parent.is_symlink()]
-    before = sorted((one for one in there if _begun(one) < _begun(here)), key=_begun, reverse=True)
+    there = {one: _begun(one) for one in run_folders(here.parent.parent).runs}
+    before = sorted((one for one, begun in there.items() if begun < _begun(here)), key=there.__getitem__, reverse=True)
     for path in before[:MOST_PAST_RUNS]:
         try:
             run = read_past_run(path)

@@ -15,6 +15,7 @@ from fabric.errors import ConfigError, Problem, StoreError
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
+from fabric.store.plain_file import is_there
 from fabric.store.run_document import read_run
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
@@ -43,7 +44,7 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     """
     path = run_path(path)
     document = read_run(path)
-    events = list(read_events(path / EVENTS)) if (path / EVENTS).exists() else []
+    events = list(read_events(path / EVENTS)) if is_there(path / EVENTS) else []
     if any(event["event"] == "run_ended" for event in events):
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
         raise ConfigError([Problem(str(path), 0, text)])
@@ -78,6 +79,8 @@ def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...
 def _ask(folder: Path, host: str) -> None:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink():
+            raise StoreError(f"{folder}: cannot write: a link, which leads somewhere else")
         write_durably(folder / host, b"")
     except OSError as exc:
         raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc

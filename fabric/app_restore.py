@@ -19,6 +19,7 @@ from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.store.journal import FILE, Journal
 from fabric.store.left_open import OpenChange, journals, open_or_may_be_live
+from fabric.store.plain_file import is_there
 from fabric.store.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]
@@ -62,7 +63,7 @@ def restore(
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
     if run is not None:
-        if not (run / FILE).exists():
+        if not is_there(run / FILE):
             read_run(run)
             return []
         return _restore_journal(run / FILE, _Way(make_executor, inventory_path, backend))

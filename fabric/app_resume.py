@@ -32,6 +32,7 @@ from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, refuse_while_open
 from fabric.store.manifest import JUDGED, leftovers
+from fabric.store.plain_file import is_there
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import baselines_from, own_version, read_run
 from fabric.store.run_lock import holding, refuse_at_work
@@ -165,7 +166,7 @@ def _take_back(path: Path, results: Path, make_executor: MakeExecutor, say: Call
 
 def _not_told(path: Path) -> list[str]:
     """The changes that are back, as the journal knows, and of which the history says that they are in force."""
-    if not (path / JOURNAL).exists():
+    if not is_there(path / JOURNAL):
         return []
     states = {event["change"]: event["state"] for event in read_events(path / EVENTS) if event["event"] == "change"}
     back = {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
@@ -180,7 +181,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
     path = found.path
-    done = _history(path, found.document) if (path / EVENTS).exists() else SoFar()
+    done = _history(path, found.document) if is_there(path / EVENTS) else SoFar()
     try:
         (path / STOP).unlink(missing_ok=True)
     except OSError as exc:
@@ -204,7 +205,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
 
 def _history(path: Path, document: Mapping[str, Any]) -> SoFar:
     """How far it came; one that was killed before its first line has done nothing."""
-    if not (path / EVENTS).exists():
+    if not is_there(path / EVENTS):
         return SoFar()
     events = list(read_events(path / EVENTS))
     if events and events[0].get("run_id") != document["run_id"]:

@@ -16,6 +16,7 @@ from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.left_open import open_changes
+from fabric.store.plain_file import is_there
 from fabric.store.run_document import read_run
 from fabric.store.run_folders import run_folders
 from fabric.store.run_lock import running
@@ -99,7 +100,7 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 
 def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
-    events = list(read_events(run / EVENTS)) if (run / EVENTS).exists() else []
+    events = list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
     done = so_far(events)
     holder = running(run)
     known = set(done.results)
@@ -121,7 +122,7 @@ def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
         event_age_s=time.time() - (run / EVENTS).stat().st_mtime if events else None,
         resumed=done.resumed,
         holder="" if holder is None else holder.text,
-        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if (run / JOURNAL).exists() else (),
+        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if is_there(run / JOURNAL) else (),
         judged=told is not None,
         no_number=sum(one.outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) for one in done.results.values()),
         decision="" if decided is None else decided.value,

@@ -16,6 +16,7 @@ from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, open_or_may_be_live
+from fabric.store.plain_file import is_there
 from fabric.store.run_document import read_run
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
@@ -94,17 +95,17 @@ def _waited(path: Path, until_s: float) -> bool:
 
 
 def _open(path: Path) -> tuple[str, ...]:
-    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if (path / JOURNAL).exists() else ()
+    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if is_there(path / JOURNAL) else ()
 
 
 def _states(path: Path) -> dict[str, str]:
-    if not (path / JOURNAL).exists():
+    if not is_there(path / JOURNAL):
         return {}
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 
 def _has_run_ended(path: Path) -> bool:
-    if not (path / EVENTS).exists():
+    if not is_there(path / EVENTS):
         return False
     return any(event["event"] == "run_ended" for event in read_events(path / EVENTS))
 

@@ -261,3 +261,46 @@ def test_where_nothing_can_be_read_it_is_not_said_that_there_is_nothing(place: P
         history(place / "results")
     with shut(place / "results"), pytest.raises(ConfigError, match="cannot read: Permission denied"):
         history(place / "results")
+
+
+def test_where_every_verdict_is_too_old_no_run_is_judged(results: Path, tmp_path: Path) -> None:
+    """As after a crash of the only run, or where its history was put into other words."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    with (run / "events.jsonl").open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(ConfigError, match="no run is judged yet"):
+        history(tmp_path / "copy")
+
+
+def test_runs_without_hosts_put_no_host_in_trouble(results: Path, tmp_path: Path) -> None:
+    """A run.json that names none is no reason to end in a defect."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    (run / "run.json").write_bytes(b"{}")
+    assert history(tmp_path / "copy").signals == ()
+
+
+def test_a_file_of_somebody_else_is_named_and_not_quoted(results: Path, tmp_path: Path) -> None:
+    """What stands in it is not for everybody to read."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    (run / "verdict.json").write_bytes(b'["root:secret"]')
+    with pytest.raises(StoreError, match=r"verdict\.json: not as this version writes it$"):
+        history(tmp_path / "copy")
+
+
+def test_what_is_no_plain_file_is_told_beside_the_rest(results: Path, tmp_path: Path) -> None:
+    """DuckDB opens no FIFO and follows no link: such a run is left out, with the reason."""
+    copy = Path(shutil.copytree(results, tmp_path / "copy", symlinks=True))
+    first, second, *_ = sorted(copy.glob("self-check/2*"))
+    (first / "measurements.parquet").unlink()
+    os.mkfifo(first / "measurements.parquet")
+    (second / "verdict.json").rename(tmp_path / "verdict.json")
+    (second / "verdict.json").symlink_to(tmp_path / "verdict.json")
+    found = history(copy)
+    assert found.closed == (
+        f"{first / 'measurements.parquet'}: not a plain file (a FIFO)",
+        f"{second / 'verdict.json'}: not a plain file (a link)",
+    )
+    assert not {first.name, second.name}.intersection(run.run_id for run in found.runs)

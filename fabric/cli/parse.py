@@ -12,6 +12,9 @@ from fabric.cli.options import json_option, print_json
 
 _TOOLS = ("nccl-tests", "perftest")
 
+MOST_BYTES = 64 << 20
+"""Of one file (a choice: two days of one host are some MB)."""
+
 
 @click.command("parse")
 @click.argument("tool", type=click.Choice(_TOOLS))
@@ -36,9 +39,15 @@ def _text(file: Path) -> str:
     from fabric.errors import ConfigError, Problem
 
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
     except OSError as exc:
         raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
+    if len(data) > MOST_BYTES:
+        raise ConfigError([Problem(str(file), 0, f"larger than {MOST_BYTES >> 20} MiB")])
     return data.decode("utf-8", "replace")
 
 

@@ -85,12 +85,12 @@ def _tell_who_is_at_work(run: Path) -> None:
 
 def newest(path: Path) -> Path:
     """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
-    if (path / "run.json").exists():
+    from fabric.store.plain_file import is_there
+    from fabric.store.run_folders import runs_of
+
+    if is_there(path / "run.json"):
         return path
-    latest = path / "latest"
-    return (
-        latest if (latest / "run.json").exists() else max((one.parent for one in path.glob("*/run.json")), default=path)
-    )
+    return path / "latest" if is_there(path / "latest" / "run.json") else max(runs_of(path).runs, default=path)
 
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:

@@ -14,8 +14,11 @@ from fabric.model.scenario import AgainSpec, Scenario
 from fabric.report.acceptance_text import EXIT_CODES
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
+from fabric.store.plain_file import MIB, read_plain
 
 FILE = "acceptance.json"
+MOST_BYTES = 32 * MIB
+"""Of acceptance.json (a choice: it takes some KB a repaired host)."""
 _MOST_REASONS = 3
 _LONGEST_REASON = 240
 
@@ -42,7 +45,7 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
     hosts = fold(list(because.hosts))
     untold = ShownDecision(f"May {hosts} return to service? The decision is told by: fabric report {run.judged.path}")
     try:
-        found = orjson.loads((Path(run.judged.path) / FILE).read_bytes())
+        found = orjson.loads(read_plain(Path(run.judged.path) / FILE, MOST_BYTES))
         decision, reasons = Decision(found["decision"]), found["reasons"]
     except (OSError, ValueError, TypeError, KeyError):
         return untold
@@ -57,7 +60,7 @@ def decision_of(run: ShownRun) -> ShownDecision | None:
 def decision_in(directory: Path) -> Decision | None:
     """What acceptance.json of a run says; None where there is none that can be read."""
     try:
-        return Decision(orjson.loads((directory / FILE).read_bytes())["decision"])
+        return Decision(orjson.loads(read_plain(directory / FILE, MOST_BYTES))["decision"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -74,7 +77,7 @@ def run_exit_code(run: ShownRun) -> int:
 def same_decision(directory: Path, document: dict[str, Any]) -> bool:
     """Whether acceptance.json says just this already."""
     try:
-        return (directory / FILE).read_bytes() == decision_bytes(document)
+        return read_plain(directory / FILE, MOST_BYTES) == decision_bytes(document)
     except OSError:
         return False
 

@@ -14,6 +14,7 @@ from fabric.report.kept_verdict import FILE, kept_text
 from fabric.report.output import warn
 from fabric.report.shown_run import ShownRun
 from fabric.report.visible import visible
+from fabric.store.plain_file import writing
 
 
 def html(run: ShownRun) -> str:
@@ -87,7 +88,8 @@ def write_bytes(path: Path, data: bytes) -> None:
     """The same for what is no text. Raises OSError; nothing half-written is left behind."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.write_bytes(data)
+        with writing(temporary) as file:
+            file.write(data)
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -28,14 +28,19 @@ from fabric.probes.kinds import expand_phase
 from fabric.report.kept_results import packed, results_document, results_from, unpacked
 from fabric.report.shown_run import ShownRun
 from fabric.report.training_text import training_document
+from fabric.store import events, run_document, samples
+from fabric.store.plain_file import MIB, is_there, plain_stream, read_plain
 from fabric.store.results import planned_fields, replanned
 
 FILE = "judged.json"
 FEWEST_PROBES = 20_000
 """Smaller runs are judged in less than a second (measured); they are not worth a file more (a choice)."""
 
+MOST_BYTES = 192 * MIB
+"""Of judged.json (a choice: of 300,000 probes it takes 20 MB)."""
+
 _FORMAT = 2
-_INPUTS = ("run.json", "events.jsonl", "samples.log")
+_INPUTS = {"run.json": run_document.MOST_BYTES, "events.jsonl": events.MOST_BYTES, "samples.log": samples.MOST_BYTES}
 _JUDGING = ("analysis", "changes", "config", "model", "plan", "probes", "store")
 """The rooms of the package that a verdict rests on, beside ``_FILES``."""
 
@@ -98,7 +103,7 @@ def read_kept(directory: Path, scenario: Scenario, inventory: Inventory) -> Kept
     What was kept of the run in a directory, where it is there and still counts; None otherwise: it must be judged.
     """
     try:
-        document = orjson.loads((directory / FILE).read_bytes())
+        document = orjson.loads(read_plain(directory / FILE, MOST_BYTES))
         if document["format"] != _FORMAT or document["inputs"] != inputs_digest(directory):
             return None
         unordered = [
@@ -128,11 +133,11 @@ def read_kept(directory: Path, scenario: Scenario, inventory: Inventory) -> Kept
 def inputs_digest(directory: Path) -> str:
     """Of all that a verdict rests on: the run's own files and this tool's code. Raises OSError."""
     found = sha256(_code_digest())
-    for name in _INPUTS:
+    for name, most in _INPUTS.items():
         path = directory / name
         found.update(name.encode())
-        if path.exists():
-            with path.open("rb") as file:
+        if is_there(path):
+            with plain_stream(path, most) as file:
                 found.update(file_digest(file, "sha256").digest())
     return found.hexdigest()
 

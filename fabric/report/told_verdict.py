@@ -10,7 +10,8 @@ import orjson
 from fabric.errors import StoreError
 from fabric.model.verdict import Suspect
 from fabric.report.kept_verdict import suspect_from
-from fabric.store.verdict_age import KEY, is_of_all
+from fabric.store.plain_file import read_plain
+from fabric.store.verdict_age import KEY, MOST_BYTES, is_of_all
 
 FILE = "verdict.json"
 
@@ -27,7 +28,7 @@ def told_verdict(run: Path) -> ToldVerdict | None:
     """None where there is none, or one older than what was measured; StoreError for one that cannot be read."""
     file = run / FILE
     try:
-        found = orjson.loads(file.read_bytes())
+        found = orjson.loads(read_plain(file, MOST_BYTES))
         if not is_of_all(run, found.get(KEY)):
             return None
         return ToldVerdict(str(found["outcome"]), tuple(suspect_from(entry) for entry in found["suspects"]))

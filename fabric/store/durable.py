@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from fabric.store.plain_file import open_plain
+
 RUN_FOLDERS = 3
 """A run's folder, its scenario's and the results' folder: all may be new with a run."""
 
@@ -44,7 +46,7 @@ def append_durably(fd: int, data: bytes, *, end: int) -> None:
 
 def write_at(path: str, data: bytes, *, place: int) -> None:
     """Write *data* at a *place* (bytes) of a file, which is made where there is none; not durable. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_plain(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         view = memoryview(data)
         while view:
@@ -61,7 +63,7 @@ def write_durably(path: Path, data: bytes) -> None:
     Raises OSError; a full disk then gets back what the temporary file took.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    fd = open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
         append(fd, data, end=0)
         os.fsync(fd)
@@ -88,7 +90,7 @@ def remove_durably(paths: Iterable[Path]) -> None:
 
 def sync_file(path: str) -> None:
     """Make the content of a file durable. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_plain(path)
     try:
         os.fsync(fd)
     finally:

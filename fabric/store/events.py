@@ -13,6 +13,7 @@ import fcntl
 import os
 import zlib
 from collections.abc import Iterator, Mapping
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,15 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.store.durable import append, append_durably, sync_names
+from fabric.store.plain_file import GIB, MIB, open_plain, plain_stream, whole_lines
 
 FILE = "events.jsonl"
 """Its name in a run's directory."""
+
+MOST_BYTES = 16 * GIB
+"""Of a history (a choice: two days of 2,048 hosts make 1.1 GiB)."""
+
+_MOST_LINE = 64 * MIB  # the largest names the probes of a phase: 300,000 are 15 MB
 
 Event = Mapping[str, Any]
 """One line of a run's history: ``seq``, ``at_s``, ``event``, and what belongs to that event."""
@@ -53,18 +60,19 @@ class EventLog:
             raise
 
     def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = open_plain(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
-        data = self._path.read_bytes()
-        for event, end in _whole(self._path, data):
-            self._seq, self._size = event["seq"], end
-        self.cut_bytes = len(data) - self._size
+        with BufferedReader(FileIO(self._fd, closefd=False)) as file:
+            for event, end in _whole(self._path, file):
+                self._seq, self._size = event["seq"], end
+        had = os.fstat(self._fd).st_size
+        self.cut_bytes = had - self._size
         if self.cut_bytes:
             os.ftruncate(self._fd, self._size)
-        if not data[: self._size].endswith(b"\n") and self._size:
+        if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
             append(self._fd, b"\n", end=self._size)
             self._size += 1
-        if not data:
+        if not had:
             sync_names(self._path)
 
     def append(self, event: str, at_s: float, fields: Mapping[str, Any]) -> None:
@@ -112,28 +120,25 @@ def read_events(path: Path) -> Iterator[Event]:
     when the numbers do not count from 1 (lines were lost, or come from elsewhere).
     """
     try:
-        data = path.read_bytes()
+        with plain_stream(path, MOST_BYTES) as file:
+            for event, _ in _whole(path, file):
+                yield event
     except OSError as exc:
         raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
-    for event, _ in _whole(path, data):
-        yield event
 
 
-def _whole(path: Path, data: bytes) -> Iterator[tuple[Event, int]]:
+def _whole(path: Path, file: BufferedReader[FileIO]) -> Iterator[tuple[Event, int]]:
     """The events, each with how many bytes of the file are taken up to its end."""
-    at, number = 0, 0
-    while at < len(data):
-        found = data.find(b"\n", at)
-        end = len(data) if found < 0 else found
-        line, number = data[at:end], number + 1
-        event = _decode(line)
+    at = 0
+    for number, line in enumerate(whole_lines(file, path, _MOST_LINE), start=1):
+        event = _decode(line.removesuffix(b"\n"))
         if event is None:
-            if data[end:].strip(b"\n") and b"\0" not in line:
-                raise StoreError(f"{path}:{number}: not an event of this tool: {line[:60]!r}")
+            if b"\0" not in line and any(part.strip(b"\n") for part in iter(lambda: file.read(MIB), b"")):
+                raise StoreError(f"{path}:{number}: not an event of this tool")
             return
         if event.get("seq") != number:
             raise StoreError(f"{path}:{number}: event {event.get('seq')} where {number} should be")
-        at = min(end + 1, len(data))
+        at += len(line)
         yield event, at
 
 

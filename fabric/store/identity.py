@@ -11,10 +11,13 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.identity import HostIdentity, PartIdentity
+from fabric.store.plain_file import MIB, read_plain
 from fabric.store.run_directory import write_durably
 
 FILE = "identity.json"
 FORMAT = 1
+MOST_BYTES = 128 * MIB
+"""Of identity.json (a choice: 2,048 hosts of some 30 parts take 12 MB)."""
 
 
 def write_identity(run: Path, hosts: Iterable[HostIdentity]) -> None:
@@ -30,10 +33,12 @@ def read_identity(run: Path) -> dict[str, HostIdentity] | None:
     """By host; None where the run did not ask. Raises StoreError for a file that is not as it is written here."""
     file = run / FILE
     try:
-        document = orjson.loads(file.read_bytes())
+        document = orjson.loads(read_plain(file, MOST_BYTES))
     except FileNotFoundError:
         return None
-    except (OSError, orjson.JSONDecodeError) as exc:
+    except OSError as exc:
+        raise StoreError(f"{file}: cannot read: {exc.strerror}") from exc
+    except orjson.JSONDecodeError as exc:
         raise StoreError(f"{file}: cannot read: {exc}") from exc
     return hosts_from(document, file)
 

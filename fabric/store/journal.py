@@ -18,10 +18,15 @@ from typing import Any
 import orjson
 
 from fabric.errors import StoreError
+from fabric.store.plain_file import GIB, MIB, open_plain, plain_stream, whole_lines
 
 FILE = "changes.jsonl"
 """Its name in a run's directory."""
 
+MOST_BYTES = GIB
+"""Of a journal (a choice: a change every second for two days makes a tenth of it)."""
+
+_MOST_LINE = 16 * MIB
 _CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the brace behind it
 
 Entry = Mapping[str, Any]
@@ -63,7 +68,7 @@ class Journal:
 
     def _open(self) -> None:
         """Open for appending; cut a torn last line off; make the file's name durable too. Open whole or not at all."""
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = open_plain(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
             entries, kept = _read(self._path)
@@ -107,21 +112,20 @@ def _write(fd: int, data: bytes) -> None:
 
 def _read(path: Path) -> tuple[tuple[Entry, ...], int]:
     """The entries, and how many bytes of the file they take."""
-    try:
-        data = path.read_bytes()
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
     entries: list[Entry] = []
     at = 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        entry = None if end < 0 else _decode(data[at:end])
-        if entry is None or entry.get("seq") != len(entries) + 1:
-            if 0 <= end < len(data) - 1:
-                raise StoreError(f"{path}:{len(entries) + 1}: not an entry of this tool: {data[at:end][:60]!r}")
-            break
-        entries.append(entry)
-        at = end + 1
+    try:
+        with plain_stream(path, MOST_BYTES) as file:
+            for line in whole_lines(file, path, _MOST_LINE):
+                entry = _decode(line[:-1]) if line.endswith(b"\n") else None
+                if entry is None or entry.get("seq") != len(entries) + 1:
+                    if line.endswith(b"\n") and file.read(1):
+                        raise StoreError(f"{path}:{len(entries) + 1}: not an entry of this tool")
+                    break
+                entries.append(entry)
+                at += len(line)
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
     return tuple(entries), at
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 from fabric.errors import MayBeLive, StoreError
 from fabric.model.change import Change, ChangeResult
 from fabric.store.journal import FILE, Entry, read_journal
+from fabric.store.plain_file import is_there, plain_stream
 
 CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
 """States after which nothing of a change is left on the fabric."""
+
+_MOST_TOLD = 5  # runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def open_changes(path: Path) -> tuple[OpenChange, ...]:
 def _is_written(path: Path) -> bool:
     """Whether a living process holds the journal open for writing."""
     try:
-        with path.open("rb") as file:
+        with plain_stream(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -56,26 +59,41 @@ def _is_written(path: Path) -> bool:
 
 
 def journals(results: Path) -> tuple[Path, ...]:
-    """The journals of every run under a results folder, by name."""
-    found = results.glob(f"*/*/{FILE}") if results.is_dir() else ()
-    return tuple(sorted(path for path in found if not path.parent.is_symlink()))
+    """What is called a journal in every run under a results folder, by name; not all of it need be one."""
+    runs = results.glob("*/*") if results.is_dir() else ()
+    return tuple(sorted(path / FILE for path in runs if not path.is_symlink() and _is_in(path)))
+
+
+def _is_in(run: Path) -> bool:
+    """Whether a run has a journal; not where that cannot be seen, as in another account's folder."""
+    try:
+        return is_there(run / FILE)
+    except OSError:
+        return False
 
 
 def refuse_while_open(results: Path) -> None:
     """
-    Nothing is measured on a fabric that an earlier run may have left altered: MayBeLive.
+    Nothing is measured on a fabric that an earlier run may have left altered: MayBeLive, which names every such run.
 
     StoreError where a run that goes on is making changes: that one takes them back itself.
     """
     at_work = ""
+    left: list[str] = []
     for journal in journals(results):
-        found = open_or_may_be_live(journal)
-        if not found:
+        try:
+            found = open_or_may_be_live(journal)
+        except MayBeLive as exc:
+            left.append(str(exc))
             continue
         run, names = journal.parent, ", ".join(one.change_id for one in found)
-        if not found[0].running:
-            raise MayBeLive(f"{run} may have left changes behind ({names}); take them back: fabric restore {run}")
-        at_work = at_work or f"{run} is making changes right now ({names}); wait for it, or fabric stop {run}"
+        if found and found[0].running:
+            at_work = at_work or f"{run} is making changes right now ({names}); wait for it, or fabric stop {run}"
+        elif found:
+            left.append(f"{run} may have left changes behind ({names}); take them back: fabric restore {run}")
+    if left:
+        more = f"; and {len(left) - _MOST_TOLD} more" if len(left) > _MOST_TOLD else ""
+        raise MayBeLive("; ".join(left[:_MOST_TOLD]) + more)
     if at_work:
         raise StoreError(at_work)
 
@@ -91,7 +109,7 @@ def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
 
 def say_what_is_open(run: Path) -> None:
     """Raise MayBeLive when a run that ended early could not take everything back."""
-    found = open_or_may_be_live(run / FILE) if (run / FILE).exists() else ()
+    found = open_or_may_be_live(run / FILE) if is_there(run / FILE) else ()
     if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
@@ -106,7 +124,7 @@ def settled(
     What ``fabric restore`` took back since is no longer open, and still not as asked. What is open and was killed
     before the history told of it is open, of those *planned*. Raises MayBeLive for a journal that cannot be read.
     """
-    if not journal.exists():
+    if not is_there(journal):
         return results
     still = {one.change_id for one in open_or_may_be_live(journal)}
     said = "taken back later by fabric restore"

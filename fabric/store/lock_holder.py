@@ -11,6 +11,9 @@ from pathlib import Path
 
 import orjson
 
+from fabric.store.plain_file import MIB, NotPlain, read_plain
+
+_MOST_BYTES = 4 * MIB  # 100,000 hosts
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -55,13 +58,15 @@ def read_holder(path: Path, *, now_s: float | None = None) -> tuple[Holder, floa
     the age is by this machine's clock.
     """
     try:
-        body = orjson.loads(path.read_bytes())
-        age_s = (time.time() if now_s is None else now_s) - path.stat().st_mtime
-        return Holder(**{**body, "hosts": tuple(body["hosts"]), "pid": int(body["pid"])}), age_s
-    except FileNotFoundError:
+        body = orjson.loads(read_plain(path, _MOST_BYTES))
+        age_s = (time.time() if now_s is None else now_s) - path.lstat().st_mtime
+        holder = Holder(**{**body, "hosts": tuple(body["hosts"]), "pid": int(body["pid"])})
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+    except (NotPlain, orjson.JSONDecodeError, KeyError, TypeError, ValueError, OverflowError):
         return None
+    words = (holder.run, holder.machine, holder.kernel, holder.started, holder.nonce, *holder.hosts)
+    return (holder, age_s) if all(isinstance(word, str) for word in words) else None
 
 
 def holds(holder: Holder, age_s: float, *, gone_s: float) -> bool:

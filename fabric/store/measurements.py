@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fabric.model.probe import Measurement
+from fabric.store.plain_file import writing
 
 
 def write_measurements(path: Path, measurements: Iterable[Measurement]) -> None:
@@ -24,5 +25,6 @@ def write_measurements(path: Path, measurements: Iterable[Measurement]) -> None:
         }
     )
     temporary = path.with_name(f".{path.name}.tmp")
-    pq.write_table(table, temporary, compression="zstd")
+    with writing(temporary) as sink:
+        pq.write_table(table, sink, compression="zstd")
     temporary.rename(path)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from io import FileIO
+from collections.abc import Iterator
+from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -55,9 +56,9 @@ def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) ->
     return fd
 
 
-def plain_stream(path: Path | str) -> FileIO:
-    """Open a regular file to be read piece by piece, unbuffered; raises as ``open_plain``."""
-    return FileIO(open_plain(path), "rb", closefd=True)
+def plain_stream(path: Path | str, most: int | None = None) -> BufferedReader[FileIO]:
+    """Open a regular file to be read piece by piece; raises as ``open_plain``, and where it is larger than *most*."""
+    return BufferedReader(_opened(path, most), _CHUNK)
 
 
 def read_plain(path: Path | str, most: int) -> bytes:
@@ -66,32 +67,71 @@ def read_plain(path: Path | str, most: int) -> bytes:
 
     What it says of its size is not believed: a file may grow while it is read, and those of /proc say 0.
     """
-    with plain_stream(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most:
-            raise _too_large(path, most)
+    with _opened(path, most) as file:
+        ask = os.fstat(file.fileno()).st_size + 1
         parts: list[bytes] = []
         left = most + 1
-        ask = min(size, most) + 1
         while left > 0 and (part := file.read(min(ask, left))):
             parts.append(part)
             left -= len(part)
             ask = _CHUNK
-    if not left:
+    if left <= 0:
         raise _too_large(path, most)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _opened(path: Path | str, most: int | None) -> FileIO:
+    file = FileIO(open_plain(path), "rb")
+    if most is not None and os.fstat(file.fileno()).st_size > most:
+        file.close()
+        raise _too_large(path, most)
+    return file
+
+
+def writing(path: Path | str) -> BufferedWriter:
+    """Open a file to be written anew: what it held is gone. Raises as ``open_plain``."""
+    return BufferedWriter(FileIO(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), "wb"))
+
+
+def whole_lines(file: BufferedReader[FileIO], path: Path | str, most: int) -> Iterator[bytes]:
+    """Each line with its end, the last one perhaps without; NotPlain for one of more than *most* bytes."""
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            raise NotPlain(errno.EFBIG, f"a line larger than {size_text(most)}", str(path))
+        yield line
+
+
+def is_there(path: Path | str) -> bool:
+    """Whether there is anything of that name, be it a link to nowhere. Raises OSError where that cannot be seen."""
+    return _kind(path) is not None
+
+
+def why_not_plain(path: Path | str, most: int) -> str:
+    """Why ``read_plain`` would refuse what lies there now; empty where it would not, or nothing lies there."""
+    try:
+        plain_stream(path, most).close()
+    except FileNotFoundError:
+        return ""
+    except OSError as exc:
+        return str(exc.strerror)
+    return ""
+
+
 def size_text(size: int) -> str:
     """A bound in bytes for a person: ``64 MiB``."""
-    return f"{size // MIB} MiB" if size >= MIB else f"{size} bytes"
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} bytes"
 
 
 def _kind(path: Path | str) -> int | None:
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return None
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
 
 
 def _not_plain(path: Path | str, kind: int | None) -> NotPlain:

@@ -10,15 +10,19 @@ and when the run ends.
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.store.durable import sync_file, sync_folder, write_at
+from fabric.store.plain_file import MIB, plain_stream, read_plain, size_text
 from fabric.store.raw_log import Piece, RawLog, read_pieces
 
 MOST_LOG_BYTES = 64 << 20
@@ -28,7 +32,11 @@ _SYNCING = 16
 """Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as
 fast as one after the other)."""
 
+MOST_TRANSCRIPT = 128 * MIB
+"""Of one that is read to show what a probe printed (a choice: two days of a host make 2 MB)."""
+
 FOLDER = "raw"
+_ENTRY = b"=== "
 
 
 class RawOutput:
@@ -103,12 +111,20 @@ class RawOutput:
         folder = path.rpartition("/")[0]
         try:
             if folder not in self._made:
-                os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - a string path, built thousands of times
+                self._make_folder(folder)
                 self._made.add(folder)
             write_at(path, data, place=place)
         except OSError as exc:
             raise StoreError(f"{path}: cannot write: {exc.strerror}") from exc
         self._unsynced[name] = None
+
+    def _make_folder(self, folder: str) -> None:
+        """Make one below raw/; raises OSError also where it, or raw/ itself, is a link: that leads somewhere else."""
+        for name in (self._folder, folder):
+            with suppress(FileExistsError):
+                os.mkdir(name, mode=0o700)  # noqa: PTH102 - a string path, built thousands of times
+            if not stat.S_ISDIR(os.lstat(name).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
 
     def _mend(self) -> None:
         """Write once more what a run that died may not have in its transcripts."""
@@ -158,28 +174,49 @@ def raw_entries(run: Path, probe_id: str) -> str:
 
     Of a run that died what is only in its log is told, too. Raises StoreError for a log that cannot be read.
     """
-    found = []
-    logged = read_pieces(run)
-    for path in (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err")):
-        text = _content(path, path.relative_to(run / FOLDER).as_posix(), logged).decode("utf-8", "replace")
-        entries = text.split("=== ")
-        found += [f"=== {entry}" for entry in entries if entry.startswith(f"{probe_id} attempt ")]
+    found: list[str] = []
+    paths = (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err"))
+    names = [path.relative_to(run / FOLDER).as_posix() for path in paths]
+    logged = [piece for piece in read_pieces(run) if piece[0] in names]
+    for path, name in zip(paths, names, strict=True):
+        data = _content(path, [piece for piece in logged if piece[0] == name])
+        found += _entries(data, f"{probe_id} attempt ".encode())
     return "".join(found)
 
 
-def _content(path: Path, name: str, logged: Sequence[Piece]) -> bytes:
-    """A transcript as it is when it is mended."""
-    data = bytearray(path.read_bytes() if path.is_file() else b"")
-    for _, place, text in (piece for piece in logged if piece[0] == name):
-        data.extend(bytes(max(0, place - len(data))))
-        data[place : place + len(text)] = text
-    return bytes(data)
+def _entries(data: bytes, wanted: bytes) -> Iterator[str]:
+    """What begins with these words; the rest of a transcript is not copied."""
+    at = data.find(_ENTRY)
+    while at >= 0:
+        end = data.find(_ENTRY, at + len(_ENTRY))
+        if data.startswith(wanted, at + len(_ENTRY)):
+            yield data[at : end if end >= 0 else len(data)].decode("utf-8", "replace")
+        at = end
+
+
+def _content(path: Path, logged: Sequence[Piece]) -> bytes:
+    """A transcript as it is when it is mended; StoreError where it cannot be read."""
+    try:
+        data = read_plain(path, MOST_TRANSCRIPT)
+    except (FileNotFoundError, NotADirectoryError):
+        data = b""
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+    if not logged:
+        return data
+    mended = bytearray(data)
+    for _, place, text in logged:
+        if place + len(text) > MOST_TRANSCRIPT:
+            raise StoreError(f"{path}: larger than {size_text(MOST_TRANSCRIPT)}")
+        mended.extend(bytes(max(0, place - len(mended))))
+        mended[place : place + len(text)] = text
+    return bytes(mended)
 
 
 def _end(path: str) -> tuple[int, bool]:
     """The size of a transcript (bytes), and whether its last line is torn; 0 for one that is not there."""
     try:
-        with Path(path).open("rb") as file:
+        with plain_stream(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 1))
             return size, file.read(1) not in (b"", b"\n")

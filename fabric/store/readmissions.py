@@ -8,9 +8,11 @@ from pathlib import Path
 
 from fabric.errors import StoreError
 from fabric.model.readmission import Readmission
-from fabric.store.events import Event, read_events
+from fabric.store.events import MOST_BYTES, Event, read_events
+from fabric.store.plain_file import MIB, plain_stream
 
 _MARK = b'"event":"readmitted"'
+_PIECE = 4 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Readmissions:
 def read_readmissions(history: Path) -> Readmissions:
     """Those of a run's events.jsonl; StoreError when it cannot be read."""
     try:
-        if _MARK not in history.read_bytes():
+        if not _is_marked(history):
             return Readmissions()
     except FileNotFoundError:
         return Readmissions()
@@ -38,6 +40,17 @@ def read_readmissions(history: Path) -> Readmissions:
         raise StoreError(f"{history}: cannot read: {exc.strerror}") from exc
     events = list(read_events(history))
     return Readmissions(readmissions(events), float(events[0]["at_s"]) if events else 0.0)
+
+
+def _is_marked(history: Path) -> bool:
+    """Looked for piece by piece: a history may be larger than the memory."""
+    with plain_stream(history, MOST_BYTES) as file:
+        before = b""
+        while part := file.read(_PIECE):
+            if _MARK in before + part:
+                return True
+            before = part[-len(_MARK) :]
+    return False
 
 
 def readmissions(events: Iterable[Event]) -> tuple[Readmission, ...]:

@@ -19,7 +19,11 @@ from fabric.model.inventory import Inventory
 from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Limit
+from fabric.store.plain_file import MIB, read_plain
 from fabric.store.run_directory import RUN_FORMAT
+
+MOST_BYTES = 64 * MIB
+"""Of run.json (a choice: of 2,048 hosts it takes 2 MB)."""
 
 
 def run_document(
@@ -59,7 +63,7 @@ def read_run(path: Path) -> dict[str, Any]:
     """The document of a run directory; ConfigError when it is none, or of another format."""
     file = path / "run.json"
     try:
-        document = orjson.loads(file.read_bytes())
+        document = orjson.loads(read_plain(file, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise ConfigError(
             [Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}")]

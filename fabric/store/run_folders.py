@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fabric.errors import ConfigError, Problem
+from fabric.store.plain_file import is_there
 
 FILE = "run.json"
 
@@ -61,12 +62,9 @@ def runs_of(scenario: Path) -> RunFolders:
 def is_run(path: Path) -> bool:
     """Whether a directory has a run.json; ConfigError where that cannot be seen."""
     try:
-        (path / FILE).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return is_there(path / FILE)
     except OSError as exc:
         raise ConfigError([Problem(str(path), 0, f"cannot read: {exc.strerror}")]) from exc
-    return True
 
 
 def _add_runs(scenario: Path, found: RunFolders) -> None:
@@ -83,13 +81,10 @@ def _add_runs(scenario: Path, found: RunFolders) -> None:
 
 def _has_document(path: Path, found: RunFolders) -> bool:
     try:
-        (path / FILE).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return is_there(path / FILE)
     except OSError as exc:
         found.closed.append(Closed(path, str(exc.strerror)))
         return False
-    return True
 
 
 def _folders_in(folder: Path) -> list[Path]:

@@ -23,6 +23,7 @@ from fabric.errors import StoreError
 from fabric.model.names import fold
 from fabric.store.durable import write_durably
 from fabric.store.lock_holder import Holder, holds, myself, read_holder, to_json
+from fabric.store.plain_file import open_plain
 
 FILE = ".lock"
 """Its name in a scenario's folder."""
@@ -124,7 +125,7 @@ def _alone(results: Path) -> Iterator[float]:
 
     Yields the time by the clock of the file system, which is that of the heartbeats.
     """
-    fd = os.open(results / f"{FILE}.held", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_plain(results / f"{FILE}.held", os.O_RDWR | os.O_CREAT, 0o600)
     until_s = time.monotonic() + _TAKING_S
     try:
         while not _flocked(fd):
@@ -139,7 +140,7 @@ def _alone(results: Path) -> Iterator[float]:
 
 def _held(folder: Path) -> int:
     """The flocked file beside the lock; StoreError when a process on this machine holds it."""
-    fd = os.open(folder / f"{FILE}.held", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_plain(folder / f"{FILE}.held", os.O_RDWR | os.O_CREAT, 0o600)
     if not _flocked(fd):
         os.close(fd)
         raise StoreError(f"{folder}: another run of this scenario is going on; see: fabric status")

@@ -7,11 +7,14 @@ when it was read. Where the file cannot be written, or another process holds it,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fabric.store import run_document, verdict_age
+from fabric.store.plain_file import GIB, is_there, open_plain
 from fabric.store.verdict_age import KEY
 
 if TYPE_CHECKING:
@@ -21,8 +24,10 @@ FOLDER = ".history"
 FORMAT = 4
 """Part of the file's name: another version of this tool with other tables has a file of its own."""
 
-_FILES = ("run.json", "verdict.json", "measurements.parquet")
-_LARGEST_FILE = 256 << 20
+FILES = {"run.json": run_document.MOST_BYTES, "verdict.json": verdict_age.MOST_BYTES, "measurements.parquet": 4 * GIB}
+"""What is read of a run, each with its largest size in bytes; who calls has looked that they are plain files."""
+
+_LARGEST_FILE = max(run_document.MOST_BYTES, verdict_age.MOST_BYTES)
 _AT_ONCE = 500  # files a query: a bound on memory
 
 _VERDICT = {
@@ -139,8 +144,7 @@ def _opened(results: Path) -> DuckDBPyConnection:
     path = results / FOLDER / _name()
     try:
         path.parent.mkdir(exist_ok=True)
-        if path.exists() and not _is_whole(path):
-            path.unlink()
+        _refuse_planted(path)
         database = duckdb.connect(str(path))
         database.execute(_TABLES)
     except (duckdb.Error, OSError):
@@ -149,10 +153,26 @@ def _opened(results: Path) -> DuckDBPyConnection:
     return database
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether it begins as a DuckDB file does: anything else was never ours, or was torn."""
-    with path.open("rb") as file:
-        return file.read(12)[8:] == b"DUCK"
+def _refuse_planted(path: Path) -> None:
+    """
+    Raise OSError where somebody else made the file, its folder or what DuckDB writes beside it; a torn one is removed.
+
+    What is no plain file would be waited for, what lies behind a link would be written to.
+    """
+    if path.parent.is_symlink():
+        raise NotADirectoryError(path.parent)
+    for one in (path, path.with_name(f"{path.name}.wal")):
+        if not is_there(one):
+            continue
+        fd = open_plain(one)
+        try:
+            if os.fstat(fd).st_uid != os.geteuid():
+                raise PermissionError(one)
+            torn = one == path and os.read(fd, 12)[8:] != b"DUCK"  # as each of its files begins
+        finally:
+            os.close(fd)
+        if torn:
+            one.unlink()
 
 
 def _refresh(database: DuckDBPyConnection, results: Path, runs: Sequence[Path]) -> None:
@@ -188,7 +208,7 @@ def _read(database: DuckDBPyConnection, results: Path, paths: Sequence[str]) -> 
 def _stamp(run: Path) -> str:
     """Size and time of each of its files; empty for one that is not there."""
     found = []
-    for name in _FILES:
+    for name in FILES:
         try:
             status = (run / name).stat()
         except OSError:

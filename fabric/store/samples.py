@@ -10,9 +10,14 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.sampling import Course, Reading, Samples, Value
+from fabric.store.plain_file import GIB, MIB, is_there, plain_stream, size_text
 from fabric.store.samples_log import FILE, HEAD
 
-_MOST_BLOCK = 1 << 28
+MOST_BYTES = 16 * GIB
+"""Of samples.log (a choice: hundreds of times what two days of 2,048 hosts make)."""
+
+_MOST_BLOCK = 16 * MIB
+"""Of a block, as it is and unpacked: 64 times what is waited for; what is larger was not written by this tool."""
 
 Keep = Callable[[Reading], bool]
 Change = tuple[Reading, float, Value]
@@ -55,13 +60,13 @@ class _Lines:
 
     def changes(self) -> Iterator[Change]:
         """All that changed."""
-        if not self._path.exists():
+        if not is_there(self._path):
             return
         for line in _lines(self._path):
             try:
                 yield from self._taken(line)
             except (KeyError, TypeError, ValueError) as exc:
-                raise StoreError(f"{self._path}: not a line of this tool: {str(line)[:80]}") from exc
+                raise StoreError(f"{self._path}: not a line of this tool") from exc
 
     def _taken(self, line: object) -> list[Change]:
         match line:
@@ -118,7 +123,7 @@ def _blocks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
     """The lines of each whole block, and where it ends (bytes)."""
     end = 0
     try:
-        with path.open("rb") as file:
+        with plain_stream(path, MOST_BYTES) as file:
             while True:
                 head = file.read(HEAD.size)
                 if head == bytes(HEAD.size):  # a page that never reached the disk
@@ -130,6 +135,18 @@ def _blocks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
                         raise StoreError(f"{path}: a bad block before the end: somebody else wrote here")
                     return
                 end += HEAD.size + length
-                yield end, zlib.decompress(packed).split(b"\n")
+                yield end, _unpacked(packed, path).split(b"\n")
     except OSError as exc:
         raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+
+
+def _unpacked(packed: bytes, path: Path) -> bytes:
+    """A block's lines; StoreError for what unpacks to far more than any block of ours, or not at all."""
+    unpack = zlib.decompressobj()
+    try:
+        lines = unpack.decompress(packed, _MOST_BLOCK)
+    except zlib.error as exc:
+        raise StoreError(f"{path}: not a block of this tool") from exc
+    if not unpack.eof:
+        raise StoreError(f"{path}: a block larger than {size_text(_MOST_BLOCK)}, or a torn one")
+    return lines

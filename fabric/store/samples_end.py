@@ -10,6 +10,7 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.store.durable import append
+from fabric.store.plain_file import is_there, open_plain
 from fabric.store.samples import last_asked
 from fabric.store.samples_log import FILE, HEAD
 
@@ -22,14 +23,14 @@ def close_samples(run: Path) -> float:
     read or written; nothing is done where nothing was sampled, and that is 0.
     """
     path = run / FILE
-    if not path.exists():
+    if not is_there(path):
         return 0.0
     asked, kept = last_asked(path)
     lines = [orjson.dumps([number, at_s, None]) for number, at_s in asked.items()]
     packed = zlib.compress(b"\n".join(lines), 6)
     block = HEAD.pack(len(packed), zlib.crc32(packed)) + packed if lines else b""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        fd = open_plain(path, os.O_WRONLY | os.O_APPEND)
         try:
             os.ftruncate(fd, kept)
             append(fd, block, end=kept)

@@ -26,6 +26,7 @@ import orjson
 from fabric.errors import StoreError
 from fabric.model.sampling import Value
 from fabric.store.durable import append_durably, sync_folder
+from fabric.store.plain_file import open_plain
 
 FILE = "samples.log"
 BLOCK_BYTES = 1 << 18
@@ -59,7 +60,7 @@ class SampleLog:
         self._lines: list[bytes] = [orjson.dumps(["every", every_s])]
         self._waiting, self._since_s = 0, 0.0
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._fd = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             self._size = os.fstat(self._fd).st_size
             sync_folder(path.parent)
         except OSError as exc:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
+from fabric.store.plain_file import is_there, writing
 from fabric.store.samples import changes
 from fabric.store.samples_log import FILE
 
@@ -15,7 +16,7 @@ TABLE = "samples.parquet"
 
 def write_samples(run: Path) -> None:
     """Columns host, part, name, at_s, value (null: not readable from then on), a row a change; none without samples."""
-    if not (run / FILE).exists():
+    if not is_there(run / FILE):
         return
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -25,7 +26,7 @@ def write_samples(run: Path) -> None:
     schema = pa.schema(list(kinds))
     temporary = run / f".{TABLE}.tmp"
     rows = changes(run)
-    with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with writing(temporary) as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         while group := list(islice(rows, ROWS)):
             readings = [reading for reading, _, _ in group]
             columns = [

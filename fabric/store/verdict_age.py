@@ -6,6 +6,10 @@ from pathlib import Path
 
 from fabric.errors import StoreError
 from fabric.store.events import FILE
+from fabric.store.plain_file import MIB
+
+MOST_BYTES = 192 * MIB
+"""Of verdict.json (a choice: of 300,000 probes that all failed it takes 100 MB)."""
 
 KEY = "history_bytes"
 """Its key in verdict.json. Times of files would not do: they change when a run is copied to another place."""
@@ -14,7 +18,7 @@ KEY = "history_bytes"
 def history_bytes(run: Path) -> int:
     """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
     try:
-        return (run / FILE).stat().st_size
+        return (run / FILE).lstat().st_size
     except FileNotFoundError:
         return 0
     except OSError as exc:

@@ -11,6 +11,9 @@ from click.testing import CliRunner
 
 from fabric.cli.main import _COMMANDS, main
 from tests.cli.command_line import called
+from tests.store.other_account import place, shut
+
+__all__ = ["place"]
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -63,11 +66,10 @@ def test_a_wrong_command_line_names_the_help_of_its_command(words: list[str], as
     assert f"(see '{asked}')" in called(words).stderr
 
 
-def test_a_file_of_somebody_else_is_no_defect_of_fabric(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_: Path) -> bool:
-        raise PermissionError(13, "Permission denied", "results/x/run.json")
-
-    monkeypatch.setattr(Path, "exists", refused)
-    said = called(["report", "results/x"])
+def test_a_file_of_somebody_else_is_no_defect_of_fabric(place: Path) -> None:
+    run = place / "results" / "x"
+    run.mkdir(parents=True)
+    with shut(run):
+        said = called(["report", str(run)])
     assert said.returncode == 3
-    assert said.stderr.strip() == "error: results/x/run.json: Permission denied"
+    assert said.stderr.strip() == f"error: {run / 'run.json'}: Permission denied"

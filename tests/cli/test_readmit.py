@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fabric.engine.readmit_files import FOLDER, asked
+from fabric.engine.readmit_files import FOLDER, answered, asked
 from fabric.store.events import EventLog
 from tests.cli.command_line import Said, called
 from tests.store.small_run import begin, cut_after, run_of
@@ -70,3 +70,16 @@ def test_everything_that_is_wrong_with_sets_is_said_at_once(tmp_path: Path) -> N
     assert "a set of names such as" in said.stderr
     assert "gpu002 takes part" in said.stderr
     assert "no host 'gpu003' in this run" in said.stderr
+
+
+def test_a_wish_that_leads_elsewhere_is_none(tmp_path: Path) -> None:
+    """A folder READMIT that is a link names no hosts, and nothing is removed behind it."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "gpu001").touch()
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / FOLDER).symlink_to(elsewhere)
+    assert asked(run) == []
+    answered(run, ["gpu001"])
+    assert [file.name for file in elsewhere.iterdir()] == ["gpu001"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from fabric.errors import StoreError
-from fabric.store.events import EventLog, read_events
+from fabric.store.events import MOST_BYTES, EventLog, read_events
 
 
 def write(path: Path, count: int) -> bytes:
@@ -120,3 +122,40 @@ def test_events_are_decoded_one_after_the_other(tmp_path: Path) -> None:
     assert next(events)["probe"] == "p0"
     with pytest.raises(StoreError, match="e:2"):
         next(events)
+
+
+def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
+    """A sparse file of many GiB is refused for its size, and for its first line where its size may be."""
+    path = tmp_path / "e"
+    write(path, 2)
+    os.truncate(path, MOST_BYTES + 1)
+    with pytest.raises(StoreError, match="larger than 16 GiB"):
+        list(read_events(path))
+    os.truncate(path, MOST_BYTES)
+    tracemalloc.start()
+    with pytest.raises(StoreError, match="a line larger than 64 MiB"):
+        list(read_events(path))
+    with pytest.raises(StoreError, match="a line larger than 64 MiB"):
+        EventLog(path)
+    assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    tracemalloc.stop()
+
+
+def test_a_foreign_line_is_not_quoted(tmp_path: Path) -> None:
+    """What stands in a file that is not ours is nothing to print."""
+    path = tmp_path / "e"
+    path.write_bytes(b"root:$6$secret\n\n\n" + write(tmp_path / "other", 1))
+    with pytest.raises(StoreError, match=r"e:1: not an event of this tool$"):
+        list(read_events(path))
+
+
+def test_a_history_behind_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
+    """A run that goes on writes into its own file, or not at all."""
+    write(tmp_path / "elsewhere", 2)
+    before = (tmp_path / "elsewhere").read_bytes()
+    (tmp_path / "e").symlink_to("elsewhere")
+    with pytest.raises(StoreError, match=r"cannot read: not a plain file \(a link\)"):
+        list(read_events(tmp_path / "e"))
+    with pytest.raises(StoreError, match=r"cannot open: not a plain file \(a link\)"):
+        EventLog(tmp_path / "e")
+    assert (tmp_path / "elsewhere").read_bytes() == before

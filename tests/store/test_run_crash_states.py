@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from fabric.model.outcome import Outcome
-from fabric.store import durable, events, journal, raw, raw_log, samples_log
+from fabric.store import durable, events, journal, plain_file, raw, raw_log, samples_log
 from fabric.store.events import read_events
 from fabric.store.raw import raw_entries
 from fabric.store.run_document import read_run
@@ -30,7 +30,7 @@ from tests.store.small_run import begin, begun_after, finished, go_on, scenario
 WHOLE = re.compile(r"Avg bus bandwidth[^$]*\[exit 0 after [0-9.]+ s\]\n\Z")
 """The end of what every probe of the small run prints."""
 
-WRITERS = (durable, events, journal, raw, raw_log, samples_log)
+WRITERS = (durable, events, journal, plain_file, raw, raw_log, samples_log)
 """What writes to the run's directory while it goes on."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 
 from fabric.analysis.series import PEER_KINDS
 from fabric.model.probe import Measurement
+from fabric.store import runs_index as runs_index_module
 from fabric.store.measurements import write_measurements
-from fabric.store.runs_index import WITH_PEERS, runs_index
+from fabric.store.runs_index import FOLDER, WITH_PEERS, runs_index
 
 RUN = "mixed/20990101-000000"
 Values = Sequence[tuple[str, float]]
@@ -68,3 +70,29 @@ def test_evidence_that_is_measured_again_keeps_its_share(tmp_path: Path) -> None
 
 def test_the_kinds_are_those_that_are_judged_by_their_peers() -> None:
     assert set(WITH_PEERS) == PEER_KINDS
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "link", "folder", "log", "torn"])
+def test_a_planted_database_is_neither_waited_for_nor_written(tmp_path: Path, kind: str) -> None:
+    """What is asked is read into memory then; a torn file of ours is made again."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    results = tmp_path / "results"
+    results.mkdir()
+    file = results / FOLDER / runs_index_module._name()
+    if kind == "folder":
+        file.parent.symlink_to(elsewhere)
+    else:
+        file.parent.mkdir()
+    if kind == "FIFO":
+        os.mkfifo(file)
+    elif kind == "log":
+        os.mkfifo(f"{file}.wal")
+    elif kind == "link":
+        file.symlink_to(elsewhere / "file")
+    elif kind == "torn":
+        file.write_bytes(b"torn")
+    shares = kept(results, [("rnic_to_rnic", "bw")], three("bw"))
+    assert shares["gpu003", "bw"] == 0.5
+    assert list(elsewhere.iterdir()) == []
+    assert (file.is_file() and file.stat().st_size > 4) is (kind == "torn")

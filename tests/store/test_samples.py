@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from fabric.errors import StoreError
 from fabric.model.sampling import Reading
+from fabric.store.plain_file import NotPlain
 from fabric.store.samples import read_samples
-from fabric.store.samples_log import BLOCK_S, FILE, SampleLog
+from fabric.store.samples_end import close_samples
+from fabric.store.samples_log import BLOCK_S, FILE, HEAD, SampleLog
 from fabric.store.samples_table import TABLE, write_samples
 
 KEYS = [("mlx5_0", "link_downed"), ("mlx5_1", "link_downed"), ("gpu0", "gpu_c")]
@@ -114,3 +117,37 @@ def test_a_full_disk_leaves_no_torn_block_before_another(tmp_path: Path, monkeyp
     log.close()
     (course,) = read_samples(tmp_path).courses.values()
     assert course.values == [1, 2, 3]
+
+
+def test_a_block_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+    """A block of a few KB that holds gigabytes is not unpacked; torn and foreign blocks of a good checksum are told."""
+    bomb = zlib.compress(bytes(64 << 20))
+    for packed, text in (
+        (bomb, "a block larger than 16 MiB"),
+        (zlib.compress(b"[]")[:-6], "a torn one"),
+        (b"no zlib", "not a block"),
+    ):
+        (tmp_path / FILE).write_bytes(HEAD.pack(len(packed), zlib.crc32(packed)) + packed)
+        with pytest.raises(StoreError, match=text):
+            read_samples(tmp_path)
+
+
+def test_samples_behind_a_link_are_neither_read_nor_written(tmp_path: Path) -> None:
+    """A run that goes on does not append to what lies elsewhere."""
+    there = written(tmp_path, [[1, 2, 3]]).rename(tmp_path / "elsewhere")
+    before = there.read_bytes()
+    (tmp_path / FILE).symlink_to(there)
+    for use in (read_samples, close_samples, lambda run: SampleLog(run / FILE, 1.0)):
+        with pytest.raises(StoreError, match=r"not a plain file \(a link\)"):
+            use(tmp_path)
+    assert there.read_bytes() == before
+
+
+def test_the_table_is_not_written_through_a_link(tmp_path: Path) -> None:
+    """Nor into a FIFO: a file of the temporary name that is no plain one is an error."""
+    written(tmp_path, [[1, 2, 3]])
+    (tmp_path / "elsewhere").write_bytes(b"x")
+    (tmp_path / f".{TABLE}.tmp").symlink_to("elsewhere")
+    with pytest.raises(NotPlain):
+        write_samples(tmp_path)
+    assert (tmp_path / "elsewhere").read_bytes() == b"x"
