@@ -29,7 +29,7 @@ def collective(**changed):
         "gpus_per_process": 8,
         "iterations": 20,
     }
-    return nccl_tests.collective(**(values | changed))
+    return nccl_tests.Collective(**(values | changed)).argv()
 
 
 def golden(name: str) -> nccl_tests.NcclLog:
