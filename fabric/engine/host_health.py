@@ -85,6 +85,7 @@ class HostHealth:
     def readmit(self, host: str) -> str | None:
         """It, and every part of it, is in again: why it was out, None when it was not."""
         self._rows.pop(host, None)
+        self.names.pop(host, None)  # it may have been installed anew
         why = None
         for name in [name for name in self._out if name == host or name.startswith(f"{host}/")]:
             why = self._out.pop(name)
