@@ -160,7 +160,7 @@ class Stream:
         if len(cells) < at + 3 or cells[at - 1] != "on" or cells[at + 1] != "device":
             return
         rank, group = cells[2], cells[4] if at == 8 else "0"
-        if _small(rank) and _small(group):
+        if _small(rank) and (group == "0" or _small(group)):
             self._at(number, _RANK).listed.append(NcclRank(int(rank), int(group), cells[at], cells[at + 2]))
 
     def _heading(self, number: int, names: list[str]) -> None:
@@ -210,7 +210,11 @@ def _finished(draft: _Draft) -> StreamTest:
     at = draft.columns or UNKNOWN
     op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
     op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
-    wrong = wrong_rows(draft.rows) or ("out of bounds values: FAILED" if draft.out_of_bounds else None)
+    out_of_place = [row.out_of_place.wrong for row in draft.rows if row.out_of_place is not None]
+    in_place = [row.in_place.wrong for row in draft.rows]
+    wrong = "out of bounds values: FAILED" if draft.out_of_bounds else None
+    if any(out_of_place) or any(in_place):
+        wrong = wrong_rows(draft.rows)
     problems = [
         *draft.problems,
         *disagreements(draft.rows, op=op, ranks=ranks, average=draft.average, timed=at.timed),
@@ -231,16 +235,9 @@ def _finished(draft: _Draft) -> StreamTest:
         draft.told,
         tuple(draft.listed),
         tuple(tuple(kind) for kind in draft.kinds),
-        at.counts_wrong and _unchecked(draft.rows, op),
+        at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
     )
     return StreamTest(draft.first_line, test, wrong)
-
-
-def _unchecked(rows: Sequence[NcclRow], op: str | None) -> bool:
-    open_rows = [row for row in rows if row.in_place.wrong is None]
-    if op not in UNCHECKED_IN_PLACE and open_rows:
-        return True
-    return None in [row.out_of_place.wrong for row in rows if row.out_of_place is not None]
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:
