@@ -185,6 +185,9 @@ class ProbeRun:
         if self._client_ticket is None:
             self._late = f"the server did not listen within {SERVER_READY_S:g} s"
             self._late_host = self._commands.servers[0].host
+        elif self._client is not None and self._client.exit_status == 0 and not self._late:
+            self._late = f"the server did not end within {SERVER_END_S:g} s of its client: another may have answered"
+            self._late_host = self._commands.servers[0].host
         self._cancel_open()
 
     def abandon(self, host: str, reason: str) -> None:

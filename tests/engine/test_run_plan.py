@@ -190,6 +190,18 @@ def test_one_hung_part_does_not_take_the_host_out(tmp_path: Path) -> None:
     assert {r.outcome for p, r in results.items() if "mlx5_3" not in p} == {None}
 
 
+def test_a_server_that_never_ends_did_not_answer_its_client(tmp_path: Path) -> None:
+    """A name that leads elsewhere, or a server of yesterday on the same port: what was measured is not known."""
+
+    def script(command: Command) -> tuple[float, str | None]:
+        return (0.0, None) if command.ready_port else good(command)
+
+    results, _, _ = run(tmp_path, rack_topology(1), [LOOPBACK], script)
+    first = next(iter(results.values()))
+    assert first.outcome is Outcome.ERROR
+    assert first.reason == "gpu001: the server did not end within 10 s of its client: another may have answered"
+
+
 def test_garbage_is_an_error_not_a_number(tmp_path: Path) -> None:
     """Output that is no table is an ERROR that quotes what was seen."""
     results, _, _ = run(tmp_path, rack_topology(1), [LOOPBACK], lambda command: (5.0, "\x00\ufffdgarbage"))
