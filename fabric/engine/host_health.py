@@ -39,10 +39,11 @@ class HostHealth:
     """
     Counts errors; what is out (a host, or one of its parts) stays out for the run, unless somebody readmits the host.
 
-    *out*: what went out before the run was interrupted, and why.
+    *out*: what went out before the run was interrupted, and why. *names*: what hosts that were asked call themselves.
     """
 
     def __init__(self, out: Mapping[str, str] | None = None) -> None:
+        self.names: dict[str, str] = {}
         self._rows: dict[str, _Row] = {}
         self._out: dict[str, str] = dict(out or {})
         self._went_out = 0
@@ -84,6 +85,7 @@ class HostHealth:
     def readmit(self, host: str) -> str | None:
         """It, and every part of it, is in again: why it was out, None when it was not."""
         self._rows.pop(host, None)
+        self.names.pop(host, None)  # it may have been installed anew
         why = None
         for name in [name for name in self._out if name == host or name.startswith(f"{host}/")]:
             why = self._out.pop(name)

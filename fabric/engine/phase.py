@@ -263,7 +263,15 @@ class PhaseRun:
         for probe in self._waiting[component].start(self._held, self._freed, self._executor.now()):
             attempt = self._begun.get(probe.probe_id, 0) + (2 if probe.probe_id in self._first else 1)
             limit_s = self._learned.limit_s(self._plan, probe)
-            run = ProbeRun(probe, self._topology, self._executor, component=component, attempt=attempt, limit_s=limit_s)
+            run = ProbeRun(
+                probe,
+                self._topology,
+                self._executor,
+                component=component,
+                attempt=attempt,
+                limit_s=limit_s,
+                names=self._health.names,
+            )
             begun.append(run)
         return begun
 

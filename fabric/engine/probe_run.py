@@ -9,7 +9,7 @@ from fabric.engine.roll_call import RollCall
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import NamedPart, Probe, ProbeCommands, ProbeResult, Reading
+from fabric.model.probe import Answered, NamedPart, Probe, ProbeCommands, ProbeResult, Reading
 from fabric.model.topology import Topology
 from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
 from fabric.probes.kinds import KINDS
@@ -30,6 +30,7 @@ class ProbeRun:
 
     It is ``done`` when every command it started has ended or is lost, so nothing is left running when its claims are
     released. *limit_s*: its client gets no more time than this (seconds), where that is less than its kind allows.
+    *names*: what hosts call themselves, as far as any was asked; those of its own are added where its output needs it.
     """
 
     __slots__ = (
@@ -43,8 +44,10 @@ class ProbeRun:
         "_late",
         "_late_host",
         "_limit_s",
+        "_names",
         "_open",
         "_outputs",
+        "_read",
         "_ready",
         "_roll_call",
         "_servers",
@@ -66,6 +69,7 @@ class ProbeRun:
         component: int,
         attempt: int = 1,
         limit_s: float | None = None,
+        names: dict[str, str] | None = None,
     ) -> None:
         self.probe = probe
         self.component = component
@@ -74,6 +78,8 @@ class ProbeRun:
         self.tickets: list[Ticket] = []
         self._executor = executor
         self._limit_s = limit_s
+        self._names = {} if names is None else names
+        self._read: Reading | None = None
         self._kind = KINDS[probe.kind]
         self._commands = ProbeCommands((), Command(probe.hosts[0], (), 0.0))
         self._topology = topology
@@ -148,13 +154,19 @@ class ProbeRun:
         return self._call_the_roll() if self._is_doubtful() else []
 
     def _is_doubtful(self) -> bool:
-        """It ended badly on several hosts, and it is not known yet whether they are all there."""
-        if self._open or self._roll_call is not None or self._late or len(self.probe.hosts) < 2:
+        """
+        It ended badly on several hosts, and it is not known yet whether they are all there.
+
+        Or its output has names that may be what its hosts call themselves.
+        """
+        if self._open or self._roll_call is not None or self._late or isinstance(self._error, HostUnreachable):
             return False
-        return not isinstance(self._error, HostUnreachable) and self._reading().outcome is not None
+        reading = self._reading()
+        return reading.ask_names or (len(self.probe.hosts) > 1 and reading.outcome is not None)
 
     def _call_the_roll(self) -> list[Ticket]:
-        self._roll_call = RollCall(self.probe.hosts)
+        names = self._names if self._reading().ask_names else None
+        self._roll_call, self._read = RollCall(self.probe.hosts, names), None
         return [self._start(command) for command in self._roll_call.commands()]
 
     def _answered(self, happening: Ended | Lost, roll_call: RollCall) -> None:
@@ -172,6 +184,9 @@ class ProbeRun:
         self.deadline_s = None
         if self._client_ticket is None:
             self._late = f"the server did not listen within {SERVER_READY_S:g} s"
+            self._late_host = self._commands.servers[0].host
+        elif self._client is not None and self._client.exit_status == 0 and not self._late:
+            self._late = f"the server did not end within {SERVER_END_S:g} s of its client: another may have answered"
             self._late_host = self._commands.servers[0].host
         self._cancel_open()
 
@@ -204,10 +219,13 @@ class ProbeRun:
             return Reading((), Outcome.ERROR, f"{self._error}{self._why_so_soon()}")
         if self._late:
             return Reading((), Outcome.ERROR, f"{self._late_host}: {self._late}")
-        try:
-            return self._kind.read(self.probe, self._servers, self._client)
-        except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
-            return Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
+        if self._read is None or not self.done:
+            answered = Answered(self._servers, self._client, self._names)
+            try:
+                self._read = self._kind.read(self.probe, self._topology, answered)
+            except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
+                self._read = Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
+        return self._read
 
     def _why_so_soon(self) -> str:
         """That a deadline was shorter than the planned one."""
@@ -218,7 +236,7 @@ class ProbeRun:
 
     def _error_host(self) -> str | None:
         """Whose the error is; of several hosts that all answered afterwards, nobody knows."""
-        if self._roll_call is not None:
+        if self._roll_call is not None and len(self.probe.hosts) > 1:
             return None if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host
@@ -226,7 +244,7 @@ class ProbeRun:
 
     def _silent(self) -> NamedPart | None:
         """Of several hosts the one that is known not to answer."""
-        if self.missing is not None:
+        if self.missing is not None and len(self.probe.hosts) > 1:
             return NamedPart(self.missing[0], "silent")
         if isinstance(self._error, HostUnreachable) and len(self.probe.hosts) > 1:
             return NamedPart(self._error.host, "silent")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from fabric.model.command import Command
+from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 
 ParamValue = str | int | tuple[int, ...]
@@ -38,6 +38,19 @@ class ProbeCommands:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """
+    What those commands answered: *servers* that ended by themselves, *client* None where it was never started.
+
+    *names*: what hosts that were asked call themselves, by inventory name.
+    """
+
+    servers: Sequence[CommandResult]
+    client: CommandResult | None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """Metric name, number, unit, probe id. No judgement. *size_bytes* is the message size, None when there is none."""
 
@@ -67,13 +80,15 @@ class Reading:
     What a probe's output says: measurements, or why there are none.
 
     *outcome* is None when there are measurements to judge, FAIL when the tool itself says that the fabric is bad
-    (port down, retries exceeded, wrong results), ERROR when we could not measure.
+    (port down, retries exceeded, wrong results), ERROR when we could not measure. *ask_names*: the output names hosts
+    otherwise than the inventory does; what they call themselves would tell whether they are the same.
     """
 
     measurements: tuple[Measurement, ...]
     outcome: Outcome | None = None
     reason: str = ""
     named: NamedPart | None = None
+    ask_names: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fabric.model.command import CommandResult
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import AgainSpec
 from fabric.model.topology import Topology
 from fabric.probes.intra_host import repeated
@@ -44,7 +43,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     raise ValueError(f"{probe.probe_id}: no probe is of kind {KIND}, which stands for those of an earlier run")
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """Never asked, as ``commands``."""
-    del servers, client
+    del topology, answered
     raise ValueError(f"{probe.probe_id}: no probe is of kind {KIND}, which stands for those of an earlier run")

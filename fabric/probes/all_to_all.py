@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fabric.model.command import Command, CommandResult
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.command import Command
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import AllToAllSpec
 from fabric.model.topology import Platform, Topology
 from fabric.probes.collective import START_S, argv, environment, read_busbw, timeout_s, transfer_s
@@ -72,14 +72,14 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
         raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
     client = Command(
         host=probe.hosts[0],
-        argv=argv(probe, platform, op="alltoall", gpus_per_process=len(gpus)),
+        argv=argv(probe, platform, op="alltoall"),
         timeout_s=timeout_s(probe, start_s=START_S),
         env=tuple(environment(probe, platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
     )
     return ProbeCommands(servers=(), client=client)
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """Bus bandwidth per size, out of place and in place, or why there is none."""
-    del servers
-    return read_busbw(probe, client)
+    del topology
+    return read_busbw(probe, answered, op="alltoall")

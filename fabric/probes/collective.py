@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.model.command import CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, NamedPart, Probe, Reading
+from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
 from fabric.model.topology import Platform
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl_tests
 from fabric.tools.argument import program, setting
+from fabric.tools.nccl_log import NcclRank
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
 
+_NAMED = 4  # hosts that a reason names; a choice
 _DEADLINE_GBPS = 1000.0  # algorithm bandwidth that a deadline allows for; a choice, far below a healthy H100 host
 
 
@@ -53,23 +55,29 @@ def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, st
     return {**dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
-def argv(probe: Probe, platform: Platform, *, op: str, gpus_per_process: int) -> tuple[str, ...]:
-    """The nccl-tests command line for this probe's sizes."""
+def collective(probe: Probe, op: str) -> nccl_tests.Collective:
+    """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
     sizes_bytes = sizes(probe)
-    factor = sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2
-    name, *options = nccl_tests.collective(
+    gpus = probe.params.get("gpus")
+    return nccl_tests.Collective(
         op=op,
         min_bytes=sizes_bytes[0],
         max_bytes=sizes_bytes[-1],
-        factor=factor,
-        gpus_per_process=gpus_per_process,
+        factor=sizes_bytes[1] // sizes_bytes[0] if len(sizes_bytes) > 1 else 2,
+        gpus_per_process=len(gpus) if isinstance(gpus, tuple) else 1,
         iterations=int_param(probe, "iterations"),
     )
+
+
+def argv(probe: Probe, platform: Platform, *, op: str) -> tuple[str, ...]:
+    """The nccl-tests command line for this probe's sizes."""
+    name, *options = collective(probe, op).argv()
     return (program(platform.program(name)), *options)
 
 
-def read_busbw(probe: Probe, client: CommandResult | None) -> Reading:
-    """Bus bandwidth in Gb/s per size; anything that does not add up is an ERROR that says what."""
+def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
+    """Bus bandwidth in Gb/s per size; anything that is not as asked, or does not add up, is an ERROR that says what."""
+    client = answered.client
     if client is None:
         return Reading((), Outcome.ERROR, "the test was never started")
     host = client.command.host
@@ -81,26 +89,67 @@ def read_busbw(probe: Probe, client: CommandResult | None) -> Reading:
     if client.exit_status != 0:
         last = (client.stderr.strip() or client.stdout.strip() or "no output").splitlines()[-1]
         return Reading((), Outcome.ERROR, f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last[:200]}")
-    return _measured(probe, log, host)
-
-
-def _measured(probe: Probe, log: nccl_tests.NcclLog, host: str) -> Reading:
-    wanted, ranks = sizes(probe), int_param(probe, "ranks")
     if len(log.tests) != 1:
         reason = f"{host}: expected the table of one test, saw {len(log.tests)}"
         return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
-    test = log.tests[0]
-    problems = list(test.problems)
-    if test.ranks is not None and test.ranks != ranks:
-        problems.append(f"expected {ranks} ranks, saw {test.ranks}")
+    return _measured(probe, log.tests[0], host, answered.names, collective(probe, op))
+
+
+def _measured(
+    probe: Probe, test: nccl_tests.NcclTest, host: str, names: Mapping[str, str], asked: nccl_tests.Collective
+) -> Reading:
+    wanted, ranks = sizes(probe), int_param(probe, "ranks")
+    unusable = [*test.problems, *asked.cut(test)]
+    other = list(asked.otherwise(test))
     if tuple(row.size_bytes for row in test.rows) != wanted:
-        problems.append(f"expected sizes {wanted}, saw {tuple(row.size_bytes for row in test.rows)}")
-    if not test.complete:
-        problems.append("the closing lines are missing: output was cut")
-    if problems:
-        reason = f"{host}: nccl-tests output not usable: {'; '.join(problems)}"
+        other.append(f"asked sizes {wanted}, saw {tuple(row.size_bytes for row in test.rows)}")
+    if test.ranks is not None and test.ranks != ranks:
+        other.append(f"asked for {ranks} ranks, saw {test.ranks}")
+    elif sorted((one.group, one.rank) for one in test.listed) != [(0, rank) for rank in range(ranks)]:
+        unusable.append(f"the list of devices has not each of {ranks} ranks once")
+    if unusable:
+        reason = f"{host}: nccl-tests output not usable: {'; '.join(unusable + other)}"
         return Reading((), Outcome.ERROR, reason, _garbled(probe, host))
+    placed = _elsewhere(test.listed, probe, names)
+    if other or placed:
+        reason = f"{host}: nccl-tests answered for another test: {'; '.join(other + placed)}"
+        unknown = bool(placed) and not other and not names.keys() >= set(probe.hosts)
+        return Reading((), Outcome.ERROR, reason, ask_names=unknown)
     return Reading(tuple(_measurements(probe, test)))
+
+
+def _elsewhere(listed: Sequence[NcclRank], probe: Probe, names: Mapping[str, str]) -> list[str]:
+    """
+    Where ranks ran that were to run elsewhere, or two had one GPU.
+
+    A host's name is what it calls itself, and until it was asked what the inventory calls it; nccl-tests prints it
+    up to its first dot.
+    """
+    per_host = int_param(probe, "ranks") // len(probe.hosts)
+    asked = Counter[str]()
+    for host in probe.hosts:
+        asked[_short(names.get(host, host))] += per_host
+    seen = Counter([_short(one.host) for one in listed])
+    if seen != asked:
+        return [f"asked for ranks on {_counted(asked, seen)}, saw {_counted(seen, asked)}"]
+    twice = [at for at, count in Counter([(_short(one.host), one.device) for one in listed]).items() if count > 1]
+    if not twice:
+        return []
+    alike = "" if len(asked) == len(probe.hosts) else ": hosts that call themselves alike cannot be told apart"
+    return [f"device {twice[0][1]} of {twice[0][0]} has several ranks{alike}"]
+
+
+def _short(name: str) -> str:
+    """A host's name as nccl-tests prints it, without regard to case; an address stays whole."""
+    first = name.partition(".")[0]
+    return name if first.isdigit() else first.lower()
+
+
+def _counted(hosts: Counter[str], others: Counter[str]) -> str:
+    """``gpu001 x 8, gpu002 x 8 and 3 more``: first those of which there are not as many among the others."""
+    told = sorted(hosts, key=lambda host: hosts[host] == others[host])
+    shown = ", ".join(f"{host} x {hosts[host]}" for host in told[:_NAMED])
+    return f"{shown} and {len(told) - _NAMED} more" if len(told) > _NAMED else shown or "none"
 
 
 def _garbled(probe: Probe, host: str) -> NamedPart | None:

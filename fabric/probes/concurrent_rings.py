@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fabric.model.command import CommandResult
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ConcurrentRingsSpec
 from fabric.model.topology import Host, Topology
 from fabric.probes import multi_host
@@ -60,7 +59,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     return multi_host.commands(probe, topology)
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """Bus bandwidth per size, out of place and in place, or why there is none."""
-    del servers
-    return read_busbw(probe, client)
+    del topology
+    return read_busbw(probe, answered, op="all_reduce")

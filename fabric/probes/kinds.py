@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
-from fabric.model.command import CommandResult
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.names import fold
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import (
     AgainSpec,
     AllToAllSpec,
@@ -65,7 +64,7 @@ class Kind(Protocol):
         """What to run for it."""
         ...
 
-    def read(self, probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+    def read(self, probe: Probe, topology: Topology, answered: Answered) -> Reading:
         """What its output says."""
         ...
 

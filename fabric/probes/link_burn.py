@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fabric.model.command import Command, CommandResult
+from fabric.model.command import Command
 from fabric.model.link_burn import BurnFlow, LinkBurnSpec
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.topology import Host, Topology
 from fabric.probes.perftest_pair import SETUP_S, command, int_param, read_bandwidth
 
@@ -88,10 +88,10 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     return ProbeCommands(servers=(server,), client=side(sender, str(probe.params["rnic"]), receiver.name))
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """The average bandwidth, or why there is none."""
     devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
-    return read_bandwidth(probe, servers, client, devices=devices)
+    return read_bandwidth(probe, topology, answered, devices=devices)
 
 
 def stage_of(probe: Probe) -> int:

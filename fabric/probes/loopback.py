@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fabric.model.command import Command, CommandResult
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.command import Command
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LoopbackSpec
 from fabric.model.topology import Endpoint, Platform, Rnic, Topology
 from fabric.probes.intra_host import HostProbe, both_ways, repeated, spread
@@ -76,7 +76,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     return ProbeCommands(servers=(side(None),), client=side("127.0.0.1"))
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """The average bandwidth, or why there is none."""
     rnic = str(probe.params["rnic"])
-    return read_bandwidth(probe, servers, client, devices=(rnic, rnic))
+    return read_bandwidth(probe, topology, answered, devices=(rnic, rnic))

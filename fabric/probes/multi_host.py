@@ -115,7 +115,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
         # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
         NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
     )
-    words = argv(probe, platform, op="all_reduce", gpus_per_process=1)
+    words = argv(probe, platform, op="all_reduce")
     if probe.params["launcher"] == "srun":
         launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
     else:

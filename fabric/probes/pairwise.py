@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from sys import intern
 
-from fabric.model.command import Command, CommandResult
+from fabric.model.command import Command
 from fabric.model.diagnosis import PairTest
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import PairwiseSpec
 from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes.intra_host import repeated
@@ -181,10 +181,10 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     return ProbeCommands(servers=(server,), client=side(sender, str(probe.params["rnic"]), receiver.name))
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """The average bandwidth, or why there is none."""
     devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
-    return read_bandwidth(probe, servers, client, devices=devices)
+    return read_bandwidth(probe, topology, answered, devices=devices)
 
 
 def round_of(probe: Probe) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, NamedPart, Probe, Reading
-from fabric.model.topology import Platform, Rnic
+from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
+from fabric.model.topology import Platform, Rnic, Topology
 from fabric.tools import perftest
 
 SETUP_S = 2.0
@@ -51,53 +52,80 @@ def int_param(probe: Probe, name: str) -> int:
     return value
 
 
-def read_bandwidth(
-    probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None, *, devices: tuple[str, str]
-) -> Reading:
+def read_bandwidth(probe: Probe, topology: Topology, answered: Answered, *, devices: tuple[str, str]) -> Reading:
     """
-    The client's average bandwidth in Gb/s.
+    The client's average bandwidth in Gb/s, where both sides answer what they were asked and tell of one transfer.
 
     When either side failed, its own trouble counts before what it says of the other side: a client that cannot
     connect, or a server whose peer died, is the consequence. *devices*: the server's RNIC and the client's.
     """
-    sides = [(result, devices[0]) for result in servers]
-    sides += [] if client is None else [(client, devices[1])]
-    failures = [failure for result, device in sides for failure in _failures(result, device)]
+    client = answered.client
+    sides = [_Side(result, devices[0], _log(result)) for result in answered.servers]
+    sides += [] if client is None else [_Side(client, devices[1], _log(client))]
+    failures = [failure for side in sides for failure in _failures(side)]
     if failures:
         return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
     if client is None:
         return Reading((), Outcome.ERROR, "the client was never started")
-    return _bandwidth(probe, client)
+    wrong = [text for side in sides for text in _wrong(side, topology)] or _apart([side.log.tests[0] for side in sides])
+    if wrong:
+        return Reading((), Outcome.ERROR, "; ".join(wrong))
+    row = sides[-1].log.tests[0].rows[0]
+    value = row.bw_average_gbps
+    assert value is not None  # else it was said as a problem
+    return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
+
+
+class _Side(NamedTuple):
+    """One side that has ended: what it answered, and what that says."""
+
+    result: CommandResult
+    device: str
+    log: perftest.PerftestLog
+
+
+def _log(result: CommandResult) -> perftest.PerftestLog:
+    return perftest.parse(f"{result.stdout}\n{result.stderr}" if result.stderr else result.stdout)
 
 
 _CONDITIONS = {"port_down": "down", "no_device": "absent"}
-_CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "exit"})
+_CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "complaint", "exit"})
+_LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
-def _failures(result: CommandResult, device: str) -> Iterator[tuple[str, Reading]]:
-    """Kind and reading of everything that one side complained of; nothing when it ended well."""
-    if result.exit_status == 0 and not result.stderr:
-        return
-    host = result.command.host
-    for failure in perftest.parse(f"{result.stdout}\n{result.stderr}").failures:
+def _failures(side: _Side) -> Iterator[tuple[str, Reading]]:
+    """Kind and reading of everything that one side complained of, beside a good row too; nothing when all is well."""
+    result, host = side.result, side.result.command.host
+    for failure in side.log.failures:
         outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         condition = _CONDITIONS.get(failure.kind)
-        named = NamedPart(f"{host}/{device}", condition) if condition else None
-        yield failure.kind, Reading((), outcome, f"{host}: ib_write_bw on {device}: {failure.text}", named)
+        named = NamedPart(f"{host}/{side.device}", condition) if condition else None
+        yield failure.kind, Reading((), outcome, f"{host}: ib_write_bw on {side.device}: {failure.text}", named)
     if result.exit_status != 0:
         last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
         reason = f"{host}: ib_write_bw exit {result.exit_status}: {last[:200]}"
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 
-def _bandwidth(probe: Probe, client: CommandResult) -> Reading:
-    log = perftest.parse(client.stdout)
-    size_bytes = int_param(probe, "size_bytes")
-    rows = [row for test in log.tests for row in test.rows if row.size_bytes == size_bytes]
-    problems = [problem for test in log.tests for problem in test.problems]
-    values = {row.bw_average_gbps for row in rows}
-    value = values.pop() if len(values) == 1 else None
-    if problems or value is None:
-        seen = "; ".join(problems) or f"expected one row of {size_bytes} bytes, saw {client.stdout[-120:]!r}"
-        return Reading((), Outcome.ERROR, f"{client.command.host}: ib_write_bw output not usable: {seen}")
-    return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", size_bytes),))
+def _wrong(side: _Side, topology: Topology) -> Iterator[str]:
+    """Why what one side printed is no answer to its command: of another test, of several, or cut."""
+    command, tests = side.result.command, side.log.tests
+    who = f"{command.host}: ib_write_bw"
+    if len(tests) != 1:
+        yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
+        return
+    wanted = perftest.asked(command.argv, _LINK_TYPES[topology.hosts[command.host].platform.link_layer])
+    other = "; ".join(perftest.otherwise(tests[0], wanted))
+    if other:
+        yield f"{who} answered for another test: {other}"
+    unusable = "; ".join([*tests[0].problems, *perftest.cut(tests[0], wanted)])
+    if unusable:
+        yield f"{who} output not usable: {unusable}"
+
+
+def _apart(tests: Sequence[perftest.PerftestTest]) -> list[str]:
+    """That two sides tell of different transfers: their queue pairs' numbers are new in every run."""
+    if len(tests) != 2 or (tests[0].local, tests[0].remote) == (tests[1].remote, tests[1].local):
+        return []
+    asked, saw = tests[0].remote[0], tests[1].local[0]
+    return [f"ib_write_bw answered for another test: asked for the transfer of {asked}, saw that of {saw}"]

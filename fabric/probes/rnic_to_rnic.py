@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fabric.model.command import Command, CommandResult
-from fabric.model.probe import Probe, ProbeCommands, Reading
+from fabric.model.command import Command
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.scenario import RnicToRnicSpec
 from fabric.model.topology import Platform, Rnic, Topology
 from fabric.probes.intra_host import HostProbe, repeated, spread
@@ -72,7 +72,7 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     return ProbeCommands(servers=(side(target, None),), client=side(source, "127.0.0.1"))
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """The average bandwidth, or why there is none."""
     devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
-    return read_bandwidth(probe, servers, client, devices=devices)
+    return read_bandwidth(probe, topology, answered, devices=devices)

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.model.command import MIB, Command, CommandResult
+from fabric.model.command import MIB, Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.topology import Topology
 from fabric.probes.pair_planes import Plane
 from fabric.probes.perftest_pair import int_param
@@ -95,9 +95,10 @@ def commands(probe: Probe, topology: Topology) -> ProbeCommands:
     return ProbeCommands((), Command(host.name, argv, timeout_s, output_cap_bytes=_CAP_BYTES))
 
 
-def read(probe: Probe, servers: Sequence[CommandResult], client: CommandResult | None) -> Reading:
+def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
     """The numbers; PASS, for nothing of them is to be judged. INCONCLUSIVE where they cannot be had."""
-    del servers
+    del topology
+    client = answered.client
     if client is None:
         return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
     said = (client.stdout, client.stderr, client.exit_status)

@@ -31,8 +31,9 @@ def head(operation: str, options: CollectiveOptions) -> str:
 
 
 def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: str) -> str:
-    """One GPU of the list."""
-    return f"#  Rank {rank:2d} Group  0 Pid {pid:6d} on {host:>10s} device {device:2d} [0000:{bus}:00] {model}\n"
+    """One GPU of the list; the tool cuts a host's name at its first dot."""
+    name = host.partition(".")[0]
+    return f"#  Rank {rank:2d} Group  0 Pid {pid:6d} on {name:>10s} device {device:2d} [0000:{bus}:00] {model}\n"
 
 
 def columns() -> str:

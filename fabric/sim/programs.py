@@ -57,6 +57,8 @@ def small_program(name: str, words: Sequence[str], setting: Setting) -> Job | No
     if name == "hostname":
         return Say(setting, stdout=lambda site: f"{site.host.name}\n")
     if name == "uname":
+        if list(words) == ["-n"]:
+            return Say(setting, stdout=lambda site: f"{site.host.name}\n")
         return Say(setting, stdout=_uname if {"-a", "--all"} & set(words) else "Linux\n")
     if name == "sleep":
         seconds = seconds_of(words[0]) if len(words) == 1 else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,15 @@ class NcclRow:
     in_place: NcclPlace
 
 
+class NcclRank(NamedTuple):
+    """One line of the list of devices: *group* is 0 where the job was not split."""
+
+    rank: int
+    group: int
+    host: str
+    device: str
+
+
 @dataclass(frozen=True, slots=True)
 class NcclTest:
     """
@@ -31,7 +42,10 @@ class NcclTest:
 
     *op* (``all_reduce``) and *ranks* are printed or inferred (see ``nccl_ops``), else None. *avg_busbw_gbps* is the
     printed average over all rows, a checksum and nothing to judge by. *complete*: the closing lines were printed.
-    *problems* says what does not add up; empty when everything was read and agrees with itself.
+    *problems* says what does not add up; empty when everything was read and agrees with itself. *told* is what it said
+    of itself by the names printed (``nGpus``, ``iters``), the collective it began under ``starting`` and the one it
+    ended under ``concluded``; *listed* its list of devices. *kinds*: type, reduction and root of its rows, each once.
+    *unchecked*: results that could be checked were not.
     """
 
     op: str | None
@@ -41,6 +55,10 @@ class NcclTest:
     complete: bool
     problems: tuple[str, ...]
     hosts: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    listed: tuple[NcclRank, ...] = ()
+    kinds: tuple[tuple[str, ...], ...] = ()
+    unchecked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

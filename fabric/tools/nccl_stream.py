@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fabric.tools.nccl_checks import disagreements, wrong_rows
-from fabric.tools.nccl_log import NcclRow, NcclTest
-from fabric.tools.nccl_ops import inferred
+from fabric.tools.nccl_log import NcclRank, NcclRow, NcclTest
+from fabric.tools.nccl_ops import UNCHECKED_IN_PLACE, inferred
 from fabric.tools.nccl_rows import GBPS, LARGEST, UNKNOWN, Columns, columns, full_row, looks_like_row, row
 
 # The order in which a test prints its parts; a part that comes too early begins the next test.
@@ -20,17 +22,23 @@ class _Draft:
 
     first_line: int
     stage: int
-    op: str | None = None
-    groups: dict[int, int] = field(default_factory=dict)  # ranks listed, by group (NCCL_TESTS_SPLIT)
-    last_rank: int = -1
-    hosts: dict[str, None] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    listed: list[NcclRank] = field(default_factory=list)
     columns: Columns | None = None
     first_row: list[str] = field(default_factory=list)
+    kinds: list[list[str]] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)  # of the newest row
     rows: list[NcclRow] = field(default_factory=list)
     average: float | None = None  # GB/s, as printed
     out_of_bounds: bool = False
     below_own_limit: bool = False
     problems: list[str] = field(default_factory=list)
+
+    def of_kind(self, kind: list[str]) -> None:
+        """What the newest row is of: type, reduction, root."""
+        self.kind = kind
+        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
+            self.kinds.append(kind)
 
     def say(self, problem: str) -> None:
         if len(self.problems) < _PROBLEMS_KEPT:
@@ -52,7 +60,7 @@ class Stream:
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
         self._now: _Draft | None = None
-        self._cells = 0  # of a full row of the table that is open
+        self._cells = self._places = 0  # of a full row of the table that is open, and before its first place
         self._remnant = ""  # a line that may be a row cut short, if no other follows
 
     def line(self, number: int, line: str, cells: list[str]) -> bool:
@@ -67,6 +75,8 @@ class Stream:
                 if not now.rows:
                     now.first_row = cells
                 now.rows.append(read)
+                if cells[2 : self._places] != now.kind:
+                    now.of_kind(cells[2 : self._places])
                 return True
         return cells[0].isdigit() and self._odd_row(number, line, cells)
 
@@ -94,14 +104,16 @@ class Stream:
         if read is None:
             now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
             return False
+        at = now.columns or UNKNOWN
         if not now.rows:
             now.first_row = cells
         now.rows.append(read)
+        now.of_kind(cells[2 : len(cells) - at.trailing - at.width * (1 if read.out_of_place is None else 2)])
         return True
 
     def _open(self, draft: _Draft, at: Columns) -> None:
         draft.columns = at
-        self._cells = at.cells
+        self._cells, self._places = at.cells, len(at.leading)
 
     def _at(self, number: int, stage: int) -> _Draft:
         """The test that a part belongs to; a new one when the present one is past that part."""
@@ -120,30 +132,36 @@ class Stream:
         elif what == "size":
             self._heading(number, cells[1:])
         elif what == "Out" and cells[2:4] == ["of", "bounds"]:
-            self._at(number, _FOOTER).out_of_bounds |= cells[-1] == "FAILED"
+            now = self._at(number, _FOOTER)
+            now.told["out of bounds"] = " ".join(cells[6:])
+            now.out_of_bounds |= cells[6:] != ["0", "OK"]
         elif what == "Avg":
             self._footer(number, cells)
         elif what == "nccl-tests":
-            self._at(number, _VERSION)
-        elif what == "Collective" and cells[2:4] == ["test", "starting:"] and len(cells) > 4:
-            self._at(number, _STARTING).op = cells[4].partition("_perf")[0].rpartition("/")[2][:64] or None
+            self._at(number, _VERSION).told["version"] = " ".join(cells[3:4])
+        elif what == "Collective" and cells[2:3] == ["test"] and len(cells) > 4:
+            self._collective(number, cells[3], cells[4].partition("_perf")[0].rpartition("/")[2][:64])
         elif what == "nThread":
-            self._at(number, _OPTIONS)
+            self._at(number, _OPTIONS).told.update(_options(cells[1:]))
         elif what == "Using" and cells[2:] == ["devices"]:
             self._at(number, _DEVICES)
         return True
 
+    def _collective(self, number: int, word: str, op: str) -> None:
+        """``Collective test starting: all_reduce_perf``, since 2025; ``concluded`` is the last line of all."""
+        if word == "starting:":
+            self._at(number, _STARTING).told["starting"] = op
+        elif word == "concluded:" and self._now is not None:
+            self._now.told["concluded"] = op
+
     def _rank(self, number: int, cells: list[str]) -> None:
         """``Rank  0 Group  0 Pid 440010 on cnode2-001 device ...``; before 2.12 there is no group."""
-        if len(cells) < 7:
+        at = 8 if cells[3:4] == ["Group"] else 6
+        if len(cells) < at + 3 or cells[at - 1] != "on" or cells[at + 1] != "device":
             return
-        group = cells[4] if cells[3] == "Group" else "0"
-        if not (_small(cells[2]) and _small(group)) or "on" not in cells[:-1]:
-            return
-        now = self._at(number, _RANK)
-        now.groups[int(group)] = now.groups.get(int(group), 0) + 1
-        now.last_rank = max(now.last_rank, int(cells[2]))
-        now.hosts[cells[cells.index("on") + 1]] = None
+        rank, group = cells[2], cells[4] if at == 8 else "0"
+        if _small(rank) and (group == "0" or _small(group)):
+            self._at(number, _RANK).listed.append(NcclRank(int(rank), int(group), cells[at], cells[at + 2]))
 
     def _heading(self, number: int, names: list[str]) -> None:
         if names[1:3] != ["count", "type"]:
@@ -172,6 +190,17 @@ class Stream:
             now.say(f"unreadable average: {cells[5][:40]!r}")
 
 
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """``nThread 1 nGpus 8 step: 2(factor) warmup iters: 5``: names of one word or more, each with its number."""
+    name: list[str] = []
+    for word in words:
+        if word[0].isdigit() or word[0] == "-":
+            yield " ".join(name).rstrip(":"), word
+            name = []
+        else:
+            name.append(word)
+
+
 def _small(cell: str) -> bool:
     """Whether a rank, or a group, is written here."""
     return cell.isascii() and cell.isdigit() and len(cell) <= 9
@@ -179,8 +208,13 @@ def _small(cell: str) -> bool:
 
 def _finished(draft: _Draft) -> StreamTest:
     at = draft.columns or UNKNOWN
-    op, ranks = inferred(draft.first_row, at, draft.rows, op=draft.op, ranks=_listed(draft))
-    wrong = wrong_rows(draft.rows) or ("out of bounds values: FAILED" if draft.out_of_bounds else None)
+    op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
+    op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
+    out_of_place = [row.out_of_place.wrong for row in draft.rows if row.out_of_place is not None]
+    in_place = [row.in_place.wrong for row in draft.rows]
+    wrong = "out of bounds values: FAILED" if draft.out_of_bounds else None
+    if any(out_of_place) or any(in_place):
+        wrong = wrong_rows(draft.rows)
     problems = [
         *draft.problems,
         *disagreements(draft.rows, op=op, ranks=ranks, average=draft.average, timed=at.timed),
@@ -190,19 +224,33 @@ def _finished(draft: _Draft) -> StreamTest:
     if not draft.rows and draft.average is None:
         problems.append("no result row")
     average = None if draft.average is None else draft.average * GBPS
-    test = NcclTest(op, ranks, tuple(draft.rows), average, average is not None, tuple(problems), tuple(draft.hosts))
+    test = NcclTest(
+        op,
+        ranks,
+        tuple(draft.rows),
+        average,
+        average is not None,
+        tuple(problems),
+        tuple(dict.fromkeys([one.host for one in draft.listed])),
+        draft.told,
+        tuple(draft.listed),
+        tuple(tuple(kind) for kind in draft.kinds),
+        at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
+    )
     return StreamTest(draft.first_line, test, wrong)
 
 
-def _listed(draft: _Draft) -> int | None:
+def _listed(listed: Sequence[NcclRank]) -> int | None:
     """
     How many ranks took part, by the list of devices: of one group, where the job was split.
 
     A list that was shortened still ends with the highest rank.
     """
-    if not draft.groups:
+    if not listed:
         return None
-    if len(draft.groups) == 1:
-        return draft.last_rank + 1 if draft.last_rank + 1 >= sum(draft.groups.values()) else None
-    sizes = set(draft.groups.values())
-    return sizes.pop() if len(sizes) == 1 and sum(draft.groups.values()) == draft.last_rank + 1 else None
+    groups = Counter([one.group for one in listed])
+    last = max([one.rank for one in listed])
+    if len(groups) == 1:
+        return last + 1 if last + 1 >= len(listed) else None
+    sizes = set(groups.values())
+    return sizes.pop() if len(sizes) == 1 and len(listed) == last + 1 else None

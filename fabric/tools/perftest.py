@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from fabric.tools.argument import address, program, whole, word
 from fabric.tools.perftest_failures import blames_fabric, failures
@@ -10,15 +13,20 @@ from fabric.tools.perftest_log import PerftestFailure, PerftestLog, PerftestRow,
 from fabric.tools.perftest_tables import tests
 
 __all__ = [
+    "Asked",
     "PerftestFailure",
     "PerftestLog",
     "PerftestRow",
     "PerftestTest",
+    "asked",
     "blames_fabric",
+    "cut",
+    "otherwise",
     "parse",
     "write_bw",
 ]
 
+_TITLE = "RDMA_Write BW"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -65,6 +73,90 @@ def write_bw(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command line of ``write_bw`` in the words in which the tool answers; *told* must be there, *unasked* not."""
+
+    told: Mapping[str, str]
+    unasked: Mapping[str, str]
+    size_bytes: int
+    duration_s: int
+
+    @property
+    def queue_pairs(self) -> int:
+        """How many queue pairs were asked for."""
+        return int(self.told["Number of qps"])
+
+
+# What is answered by name to options that are never given; not every release tells all of it.
+_UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdma_cm QPs": "OFF"}
+
+
+@lru_cache(maxsize=4096)
+def asked(argv: tuple[str, ...], link_type: str) -> Asked:
+    """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
+    given = dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+    told = {
+        "Device": given["ib-dev"],
+        "Number of qps": given["qp"],
+        "Connection type": "RC",
+        "Link type": link_type,
+        **{
+            name: given[option] for name, option in (("GID index", "gid-index"), ("GPU", "use_cuda")) if option in given
+        },
+    }
+    unasked = _UNASKED if "GPU" in told else {**_UNASKED, "GPU": "none"}
+    return Asked(told, unasked, int(given["size"]), int(given["duration"]))
+
+
+def otherwise(test: PerftestTest, wanted: Asked) -> Iterator[str]:
+    """Where a table answers another question than *wanted*: ``asked Device mlx5_0, saw mlx5_1``."""
+    if test.test is not None and test.test != _TITLE:
+        yield f"asked {_TITLE}, saw {test.test}"
+    if test.unit is not None and test.unit != "Gb/sec":
+        yield f"asked Gb/sec, saw {test.unit}"
+    for names in (wanted.told, wanted.unasked):
+        for name, value in names.items():
+            seen = test.told.get(name, value)
+            if seen != value:
+                yield f"asked {name} {value}, saw {seen}"
+    sizes = [row.size_bytes for row in test.rows]
+    if sizes and sizes != [wanted.size_bytes]:
+        yield f"asked {wanted.size_bytes} bytes, saw {', '.join(map(str, sizes[:3]))}"
+    elif sizes:
+        yield from _lasted(test.rows[0], wanted)
+
+
+def _lasted(row: PerftestRow, wanted: Asked) -> Iterator[str]:
+    """
+    By duration no peak is measured, and what is counted is sent in the middle half (``-f``: a quarter at each end).
+
+    The quarter is in whole seconds, so that a run of three or less is counted as a whole.
+    """
+    asked_for = f"asked for {wanted.duration_s} s"
+    if row.bw_peak_gbps is not None:
+        yield f"{asked_for}, saw a peak, as of a number of iterations"
+    if row.bw_average_gbps:
+        lasted_s = row.iterations * row.size_bytes * 8e-9 / row.bw_average_gbps
+        least_s = wanted.duration_s - 2 * (wanted.duration_s // 4)
+        if not 0.5 * least_s <= lasted_s <= 1.5 * wanted.duration_s:
+            yield f"{asked_for}, saw {row.iterations} iterations, which took {lasted_s:.3g} s"
+
+
+def cut(test: PerftestTest, wanted: Asked) -> Iterator[str]:
+    """What every release prints and this table lacks."""
+    if test.test is None:
+        yield "no title"
+    missing = [name for name in wanted.told if name not in test.told]
+    if missing:
+        yield f"no line says {', '.join(missing)}"
+    for side, addresses in (("local", test.local), ("remote", test.remote)):
+        if len(addresses) != wanted.queue_pairs:
+            yield f"{len(addresses)} {side} addresses of {wanted.queue_pairs} queue pairs"
+    if not test.closed:
+        yield "no line under the table"
+
+
 def parse(text: str) -> PerftestLog:
     """
     Every table and every failure in the output of one or more perftest programs; never raises.
@@ -75,4 +167,5 @@ def parse(text: str) -> PerftestLog:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     lines = text.splitlines()
-    return PerftestLog(tests(lines), failures(text, lines))
+    found, doubtful = tests(lines)
+    return PerftestLog(found, failures(lines) if doubtful else ())

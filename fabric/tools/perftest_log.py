@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,21 @@ class PerftestTest:
     One block of output: the server's or the client's.
 
     *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems*
-    says why rows are missing or hold no value; empty when everything was read.
+    says why rows are missing or hold no value; empty when everything was read. *told* is what it said of itself above
+    the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
+    addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
+    line under the table was printed.
     """
 
     test: str | None
     device: str | None
     rows: tuple[PerftestRow, ...]
     problems: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    unit: str | None = None
+    local: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from fabric.tools.perftest_failures import suspicious
 from fabric.tools.perftest_log import PerftestRow, PerftestTest
 
 _GBPS: dict[str, float] = {
@@ -23,7 +25,12 @@ _ROW_WITH_SL = re.compile(
 )
 _HEADER = re.compile(r"\s*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[([^\]]{1,20})\]\s+BW average\[([^\]]{1,20})\]")
 _TITLE = re.compile(r"\s*((?:Send|RDMA_Write|RDMA_Read|Write|Atomic|Raw)\w{0,20} [ \w+]{0,60}?) ?Test\s*")
-_DEVICE = re.compile(r"\bDevice {1,20}: {0,4}(\S{1,64})")
+_PICKED = re.compile(r"Picking device No\. (\d{1,5})$", re.ASCII)
+_OTHERS = frozenset(["", *"0123456789-#lr"])
+"""What a row, a rule, a heading or an address begins with, or a line without anything."""
+
+_ADDRESSES = ("local address:", "remote address:")
+_WORD = 64  # characters kept of a value above the table; a choice, a device's name has 63 at most
 _SIDES = 16  # blocks that may be interleaved in one stream: server, client, and parallel pairs; a choice
 _PROBLEMS_KEPT = 20  # of one table; a choice: more than anybody reads
 
@@ -33,7 +40,11 @@ class _Table:
     """One test while its lines arrive."""
 
     test: str | None = None
-    device: str | None = None
+    told: dict[str, str] = field(default_factory=dict)
+    unit: str | None = None
+    local: list[str] = field(default_factory=list)
+    remote: list[str] = field(default_factory=list)
+    closed: bool = False
     row: re.Pattern[str] | None = None  # None: no header yet, or one whose rows are not read
     factor: float = 1.0
     headed: bool = False
@@ -52,27 +63,60 @@ class _Reader:
         self.tables: list[_Table] = []
         self._titled: list[_Table] = []  # blocks whose table has not begun
         self._open: list[_Table] = []
+        self._gpu: str | None = None  # that the next block's buffers are on
 
-    def title(self, line: str) -> None:
-        """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
-        found = _TITLE.fullmatch(line)
-        if found is None:
+    def words(self, line: str, unsure: list[str]) -> None:
+        """A line of words: a title, something that is told, or neither."""
+        title, told, may_complain = _words(line)
+        if told:
+            self._say(told)
+        elif title:
+            self._title(title)
+        if may_complain:
+            unsure.append(line)
+
+    def mark(self, line: str, unsure: list[str]) -> None:
+        """A rule, a heading or an address; or a line that only begins like one."""
+        if line.startswith("-----"):
+            self._rule()
+            line = line.strip("-")
+        elif line.startswith("#bytes"):
+            self._header(line)
+        elif line.startswith(_ADDRESSES):
+            self._address(line)
+        else:
+            self.words(line, unsure)
             return
+        unsure.append(line)
+
+    def _title(self, title: str) -> None:
+        """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
         if self._open:
             self._open.clear()
             self._titled.clear()
-        table = _Table(found[1].rstrip())
+        table = _Table(title)
+        if self._gpu is not None:
+            table.told["GPU"], self._gpu = self._gpu, None
         self.tables.append(table)
         self._titled = [*self._titled[1 - _SIDES :], table]
 
-    def device(self, line: str) -> None:
-        """The device of the newest block that has none yet."""
-        found = _DEVICE.search(line)
-        table = next((table for table in reversed(self._titled) if table.device is None), None)
-        if found and table:
-            table.device = found[1]
+    def _say(self, told: tuple[tuple[str, str], ...]) -> None:
+        """One line above a table: of the newest block that has not said so yet, or of one about to begin."""
+        if told[0][0] == "GPU":
+            self._gpu = told[0][1]
+            return
+        for table in reversed(self._titled):
+            if told[0][0] not in table.told:
+                table.told.update(told)
+                return
 
-    def header(self, line: str) -> None:
+    def _address(self, line: str) -> None:
+        """A queue pair's address, of this side or of the other."""
+        if self._titled:
+            side, _, address = line.partition(" address:")
+            (self._titled[-1].local if side == "local" else self._titled[-1].remote).append(address.strip())
+
+    def _header(self, line: str) -> None:
         """A table begins: that of the newest block without one, else of a block whose title is not in the log."""
         if self._titled:
             table = self._titled.pop()
@@ -81,69 +125,112 @@ class _Reader:
             self.tables.append(table)
             self._open = [other for other in self._open if not other.rows]
         table.headed = True
-        _set_columns(table, line)
+        at = _columns(line)
+        table.row, table.unit = at.row, at.unit
+        if at.unit is None:
+            table.say(at.problem)
+        else:
+            table.factor = _GBPS[at.unit]
         self._open = [*self._open[1 - _SIDES :], table]
 
-    def rule(self) -> None:
+    def _rule(self) -> None:
         """A line of dashes ends the oldest table that has rows, unless it can belong to a block about to begin."""
         ended = None if self._titled else next((table for table in self._open if table.rows), None)
         if ended:
+            ended.closed = True
             self._open.remove(ended)
 
-    def number_line(self, line: str, *, last: bool) -> None:
-        """A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart."""
-        if not self._open:
-            return
-        pattern = self._open[0].row
-        found = pattern.match(line) if pattern else None
+    def number_line(self, line: str, *, last: bool) -> bool:
+        """
+        A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart.
+
+        Returns whether the line is a row and nothing else.
+        """
+        pattern = self._open[0].row if self._open else None
         if pattern is None:
-            return
+            return False
+        found = pattern.match(line)
         if found is None:
             if _is_row_like(line, last=last):
                 what = "the last row is cut" if last else "unreadable row"
                 self._open[0].say(f"{what}: {line.strip()[:120]!r}")
-            return
+            return False
         size_bytes = int(found[1])
         table = next((t for t in self._open if not t.rows or t.rows[-1].size_bytes < size_bytes), self._open[-1])
         _add_row(table, found)
+        return found.end() == len(line)
 
 
-def tests(lines: Sequence[str]) -> tuple[PerftestTest, ...]:
-    """One test per title or table, in the order printed; empty when there is neither."""
+# Lines above a table: the first four characters, and the names of the one or two values in it.
+_SAYS = {
+    "Dual": ("Dual-port", "Device"),
+    "Numb": ("Number of qps", "Transport type"),
+    "Conn": ("Connection type", "Using SRQ"),
+    "Link": ("Link type", ""),
+    "GID ": ("GID index", ""),
+    "rdma": ("rdma_cm QPs", ""),
+}
+
+
+@lru_cache(maxsize=4096)  # nearly all such lines are the same in every run on every host
+def _words(line: str) -> tuple[str, tuple[tuple[str, str], ...], bool]:
+    """The title that a line is, or "", the values told in it, and whether it may be a complaint."""
+    found = _TITLE.fullmatch(line)
+    return found[1].rstrip() if found else "", tuple(_told(line)), suspicious(line)
+
+
+def _told(line: str) -> Iterator[tuple[str, str]]:
+    """The values in a line above a table."""
+    picked = _PICKED.match(line)
+    if picked:
+        yield "GPU", picked[1]
+    first, second = _SAYS.get(line[:4], ("", ""))
+    cells = line.split(":", 2)
+    if not first or not cells[0].startswith(first) or len(cells) < 2:
+        return
+    yield first, next(iter(cells[1].split()), "")[:_WORD]
+    if second and second in cells[1] and len(cells) == 3:
+        yield second, cells[2].strip()[:_WORD]
+
+
+def tests(lines: Sequence[str]) -> tuple[tuple[PerftestTest, ...], bool]:
+    """One test per title or table, in the order printed; and whether a line may be a complaint."""
     reader = _Reader()
     last = len(lines) - 1
+    unsure: list[str] = []
     for number, line in enumerate(lines):
-        stripped = line.lstrip()
+        stripped = line.strip()
         first = stripped[:1]
-        if first.isdigit():
-            reader.number_line(line, last=number == last)
-        elif first == "-":
-            if stripped.startswith("-----"):
-                reader.rule()
-        elif first == "#":
-            if stripped.startswith("#bytes"):
-                reader.header(line)
-        elif "Test" in line:
-            reader.title(line)
-        elif "Device" in line:
-            reader.device(line)
-    return tuple(_finished(table) for table in reader.tables)
+        if first not in _OTHERS:
+            reader.words(stripped, unsure)
+        elif first.isdigit():
+            if not reader.number_line(line, last=number == last):
+                unsure.append(line)
+        elif first:
+            reader.mark(stripped, unsure)
+    return tuple([_finished(table) for table in reader.tables]), suspicious("\n".join(unsure))
 
 
-def _set_columns(table: _Table, line: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What a heading announces; *row* None: what is below it is not read, and *problem* says why."""
+
+    row: re.Pattern[str] | None
+    unit: str | None = None
+    problem: str = ""
+
+
+@lru_cache(maxsize=64)
+def _columns(line: str) -> _Columns:
     if "usec]" in line:
-        table.say("a latency table: only bandwidth is read")
-        return
+        return _Columns(None, problem="a latency table: only bandwidth is read")
     found = _HEADER.match(line)
     if found is None:
-        table.say(f"unknown columns: {line.strip()[:120]!r}")
-        return
+        return _Columns(None, problem=f"unknown columns: {line[:120]!r}")
     with_sl, unit, average_unit = found.groups()
     if unit != average_unit or unit not in _GBPS:
-        table.say(f"unknown unit: {unit!r} and {average_unit!r}")
-        return
-    table.factor = _GBPS[unit]
-    table.row = _ROW_WITH_SL if with_sl else _ROW
+        return _Columns(None, problem=f"unknown unit: {unit!r} and {average_unit!r}")
+    return _Columns(_ROW_WITH_SL if with_sl else _ROW, unit)
 
 
 def _is_row_like(line: str, *, last: bool) -> bool:
@@ -189,4 +276,14 @@ def _finished(table: _Table) -> PerftestTest:
         table.say("no result table")
     elif not table.rows and table.row is not None:
         table.say("no result row")
-    return PerftestTest(table.test, table.device, tuple(table.rows), tuple(table.problems))
+    return PerftestTest(
+        table.test,
+        table.told.get("Device"),
+        tuple(table.rows),
+        tuple(table.problems),
+        table.told,
+        table.unit,
+        tuple(table.local),
+        tuple(table.remote),
+        table.closed,
+    )

@@ -21,17 +21,37 @@ from fabric.store.run_directory import RunDirectory
 from tests.conftest import rack_topology
 from tests.engine.scripted import Script, ScriptedExecutor
 
-TABLE = """                    RDMA_Write BW Test
- #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
- {size}    29000            0.00               391.20   \t\t   0.005829
+PAGE = """\
+---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF\t\tDevice         : {device}
+ Number of qps   : {qp}\t\tTransport type : IB
+ Connection type : RC\t\tUsing SRQ      : OFF
+ Link type       : {link}
+---------------------------------------------------------------------------------------
+{addresses} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ {size}    {iterations}            0.00               391.20   \t\t   {mpps:.6f}
 ---------------------------------------------------------------------------------------
 """
 
 
 def good(command: Command) -> tuple[float, str]:
-    """Every transfer takes five seconds and is fast."""
-    size = next(word.split("=")[1] for word in command.argv if word.startswith("--size="))
-    return 5.0, TABLE.format(size=size)
+    """Every transfer takes five seconds, is fast, and is what was asked for."""
+    asked = dict(word[2:].split("=", 1) for word in command.argv if "=" in word)
+    size, seconds, qps = (int(asked[name]) for name in ("size", "duration", "qp"))
+    mpps = 391.2e-3 / 8 / size * 1e6
+    sides = ("local", "remote") if command.ready_port else ("remote", "local")
+    page = PAGE.format(
+        device=asked["ib-dev"],
+        qp=qps,
+        link="Ethernet" if "gid-index" in asked else "IB",
+        addresses="".join(f" {side} address: LID 0x0{n}\n" for n, side in enumerate(sides) for _ in range(qps)),
+        size=size,
+        iterations=round(mpps * 1e6 * seconds),
+        mpps=mpps,
+    )
+    gpu = f"\nPicking device No. {asked['use_cuda']}\n" if "use_cuda" in asked else ""
+    return 5.0, gpu + page
 
 
 class Watcher:
@@ -168,6 +188,18 @@ def test_one_hung_part_does_not_take_the_host_out(tmp_path: Path) -> None:
     assert sum("--ib-dev=mlx5_3" in command.argv for command in executor.commands) <= 8
     assert {r.outcome for p, r in results.items() if "mlx5_3" in p} == {Outcome.ERROR}
     assert {r.outcome for p, r in results.items() if "mlx5_3" not in p} == {None}
+
+
+def test_a_server_that_never_ends_did_not_answer_its_client(tmp_path: Path) -> None:
+    """A name that leads elsewhere, or a server of yesterday on the same port: what was measured is not known."""
+
+    def script(command: Command) -> tuple[float, str | None]:
+        return (0.0, None) if command.ready_port else good(command)
+
+    results, _, _ = run(tmp_path, rack_topology(1), [LOOPBACK], script)
+    first = next(iter(results.values()))
+    assert first.outcome is Outcome.ERROR
+    assert first.reason == "gpu001: the server did not end within 10 s of its client: another may have answered"
 
 
 def test_garbage_is_an_error_not_a_number(tmp_path: Path) -> None:

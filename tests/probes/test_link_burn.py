@@ -9,7 +9,7 @@ import pytest
 from fabric.model.command import CommandResult
 from fabric.model.link_burn import BurnFlow, LinkBurnSpec
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import Phase
 from fabric.probes import link_burn
 from fabric.probes.kinds import expand_phase
@@ -72,7 +72,7 @@ def test_a_port_that_is_down_is_named() -> None:
     made = link_burn.commands(probe, RACK)
     down = "Port number 1 state is Down\n Couldn't set the link layer\n"
     server = CommandResult(replace(made.servers[0]), 1, "", down, 0.0, 1.0)
-    found = link_burn.read(probe, [server], None)
+    found = link_burn.read(probe, RACK, Answered([server], None))
     assert found.outcome is Outcome.FAIL
     assert found.named is not None
     assert (found.named.component, found.named.condition) == ("gpu002/mlx5_0", "down")

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes import pairwise, routes
@@ -124,10 +124,10 @@ TABLE = (
 )
 
 
-def answer(probe: Probe, topology: Topology, stdout: str, status: int = 0) -> CommandResult:
+def answer(probe: Probe, topology: Topology, stdout: str, status: int = 0) -> Answered:
     """What the client of a probe said."""
     command: Command = routes.commands(probe, topology).client
-    return CommandResult(command, status, stdout, "", 0.0, 1.0)
+    return Answered((), CommandResult(command, status, stdout, "", 0.0, 1.0))
 
 
 def test_routes_are_read_as_numbers() -> None:
@@ -136,7 +136,7 @@ def test_routes_are_read_as_numbers() -> None:
     plane = planes_of(topology.hosts, topology)[0]
     links = routes.links_probe(plane, phase="p", asker="gpu000", topology=topology, sudo=True)
     assert routes.commands(links, topology).client.argv == ("sudo", "-n", "iblinkinfo", "-C", "mlx5_0", "-P", "1", "-l")
-    found = routes.read(links, (), answer(links, topology, LINKS))
+    found = routes.read(links, topology, answer(links, topology, LINKS))
     assert found.outcome is Outcome.PASS
     assert {m.metric: m.value for m in found.measurements} == {
         "lid u0-leaf0": 1,
@@ -147,7 +147,7 @@ def test_routes_are_read_as_numbers() -> None:
     table = routes.table_probe(plane, "u0-leaf0", 1, (21, 22, 23), **asked)  # type: ignore[arg-type]
     assert routes.commands(table, topology).client.argv == ("ibroute", "-C", "mlx5_0", "-P", "1", "-n", "1")
     text = f"{TABLE}0x0015 001\n0x0016 005\n2 valid lids dumped \n"
-    assert {m.metric: m.value for m in routes.read(table, (), answer(table, topology, text)).measurements} == {
+    assert {m.metric: m.value for m in routes.read(table, topology, answer(table, topology, text)).measurements} == {
         "route 21": 1,
         "route 22": 5,
     }
@@ -159,7 +159,7 @@ def test_routes_that_cannot_be_read_are_inconclusive(stdout: str, status: int) -
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
     table = routes.table_probe(plane, "u0-leaf0", 1, (21,), phase="p", asker="gpu000", topology=topology, sudo=False)
-    found = routes.read(table, (), answer(table, topology, stdout, status))
+    found = routes.read(table, topology, answer(table, topology, stdout, status))
     assert (found.outcome, found.measurements) == (Outcome.INCONCLUSIVE, ())
 
 

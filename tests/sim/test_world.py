@@ -33,6 +33,7 @@ def test_noise_has_the_asked_spread_and_repeats_with_the_seed(kit):
         ("false", 1, "", ""),
         ("echo a  b", 0, "a b\n", ""),
         ("hostname", 0, "gpu001\n", ""),
+        ("uname -n", 0, "gpu001\n", ""),
         ("uname", 0, "Linux\n", ""),
         ("env X=1 numactl -N 0 -m 0 timeout 5 echo $X", 0, "$X\n", ""),
         ("mpirun -np 2 -H gpu001,gpu003 hostname", 0, "gpu001\ngpu003\n", ""),

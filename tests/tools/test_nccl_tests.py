@@ -29,7 +29,7 @@ def collective(**changed):
         "gpus_per_process": 8,
         "iterations": 20,
     }
-    return nccl_tests.collective(**(values | changed))
+    return nccl_tests.Collective(**(values | changed)).argv()
 
 
 def golden(name: str) -> nccl_tests.NcclLog:
@@ -218,3 +218,28 @@ def test_a_test_that_never_printed_a_table_is_a_test() -> None:
 def test_other_text_is_nothing() -> None:
     """Another tool's report, for example."""
     assert nccl_tests.parse("Testing a <-> b... 448.35 GB/s\n# a comment\n") == nccl_tests.NcclLog((), ())
+
+
+def test_what_a_test_says_of_itself_is_read() -> None:
+    """Its options by name, the collective that starts and ends, the closing lines."""
+    options = "step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
+    text = f"# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 8 minBytes 8 maxBytes 16 {options}\n"
+    (test,) = nccl_tests.parse(
+        f"{text}# Out of bounds values : 0 OK\n# Collective test concluded: sendrecv_perf\n"
+    ).tests
+    assert test.told == {
+        "starting": "all_reduce",
+        **{"nThread": "1", "nGpus": "8", "minBytes": "8", "maxBytes": "16", "step": "2(factor)"},
+        **{"warmup iters": "5", "iters": "20", "agg iters": "1", "validation": "1", "graph": "0"},
+        **{"out of bounds": "0 OK", "concluded": "sendrecv"},
+    }
+
+
+def test_every_rank_is_listed_with_its_host_and_device() -> None:
+    """With and without a group; a line that was cut is none."""
+    (test,) = nccl_tests.parse(
+        "#  Rank  0 Group  1 Pid 440010 on cnode2-001 device  7 [0000:1b:00] NVIDIA H100\n"
+        "#   Rank  1 Pid 112424 on localhost device  0 [0x00] A100-SXM4-40GB\n"
+        "#  Rank  2 Group  0 Pid 440010 on cnode2\n"
+    ).tests
+    assert test.listed == ((0, 1, "cnode2-001", "7"), (1, 0, "localhost", "0"))

@@ -242,3 +242,40 @@ def test_colours_do_not_matter() -> None:
 def test_other_text_is_nothing() -> None:
     """The caller decides what that means."""
     assert perftest.parse("hello\nworld 1 2 3\n") == perftest.PerftestLog((), ())
+
+
+def test_what_is_said_above_the_table_is_read() -> None:
+    """By the names printed, two to a line; absent ones stay absent."""
+    (test,) = golden("duration-client").tests
+    wanted = {"Device": "mlx5_2", "Number of qps": "1", "Connection type": "RC", "Link type": "IB", "Dual-port": "OFF"}
+    assert {name: test.told.get(name) for name in wanted} == wanted
+    assert "GID index" not in test.told
+    assert (test.unit, len(test.local), len(test.remote), test.closed) == ("Gb/sec", 1, 1, True)
+
+
+def test_a_gpu_belongs_to_the_block_that_follows() -> None:
+    """It is picked before the title is printed; the next block has none."""
+    text = (GOLDEN / "duration-client.txt").read_text()
+    log = perftest.parse(f"\nPicking device No. 3\n{text}{text}")
+    assert [test.told.get("GPU") for test in log.tests] == ["3", None]
+
+
+def test_a_table_without_its_last_line_is_not_closed() -> None:
+    """Its output may have been cut."""
+    text = (GOLDEN / "duration-client.txt").read_text().rstrip()
+    (test,) = perftest.parse(text[: text.rindex("\n---")] + "\n").tests
+    assert not test.closed
+
+
+@pytest.mark.parametrize(("duration_s", "counted_s"), [(1, 1), (3, 3), (4, 2), (8, 4), (10, 6), (60, 30)])
+def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) -> None:
+    """A quarter at each end, in whole seconds, is not counted; a run of another length has another count."""
+    asked = perftest.asked(write_bw(duration_s=duration_s, size_bytes=65536, queue_pairs=1), "IB")
+
+    def said(seconds: float) -> list[str]:
+        row = perftest.PerftestRow(65536, round(400e9 / 8 / 65536 * seconds), None, 400.0)
+        test = perftest.PerftestTest("RDMA_Write BW", "mlx5_0", (row,), (), asked.told, "Gb/sec")
+        return list(perftest.otherwise(test, asked))
+
+    assert said(counted_s) == []
+    assert len(said(0.0065)) == len(said(10 * duration_s)) == 1

@@ -106,3 +106,19 @@ def test_an_unknown_kind_is_ours() -> None:
 def test_the_number_of_a_gpu_that_is_not_there_is_read() -> None:
     assert no_such_gpu("ib_write_bw on mlx5_0: No such device ID (7) exists in system") == 7
     assert no_such_gpu("No such device") is None
+
+
+def test_a_complaint_of_no_known_kind_is_one_all_the_same() -> None:
+    """Beside others it says nothing more; nobody takes it for the fabric's fault."""
+    (failure,) = perftest.parse(" Couldn't post send: qp 0 scnt=12\n").failures
+    assert (failure.kind, perftest.blames_fabric(failure.kind, failure.text)) == ("complaint", False)
+    both = perftest.parse(" Port number 1 state is Down\n Couldn't set the link layer\n").failures
+    assert [failure.kind for failure in both] == ["port_down"]
+
+
+def test_a_complaint_that_is_glued_to_a_row_is_seen() -> None:
+    """Two streams may end up in one line."""
+    text = (GOLDEN / "duration-client.txt").read_text()
+    row = next(line for line in text.splitlines() if line.strip().startswith("8388608"))
+    (failure,) = perftest.parse(text.replace(row, f"{row}Completion with error at client")).failures
+    assert failure.kind == "completion_error"

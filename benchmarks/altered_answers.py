@@ -1,0 +1,521 @@
+"""
+Answers to another question, given to every kind of probe: none may be taken for a measurement.
+
+    python benchmarks/altered_answers.py [--tried 150] [--seed 0] [--list]
+
+What ib_write_bw and nccl-tests print on the simulated rack, and what real ones printed where recordings are at hand
+(``../shared/samples``), is altered: another title, device or number of queue pairs, ranks on other hosts, results that
+were not checked, the output of the previous command, output that was cut, a complaint beside a good row. Then it is
+read as in a run, by the engine's own ``ProbeRun``. First every answer goes through unaltered, and must be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fabric.app_prepare import prepare
+from fabric.engine.probe_run import ProbeRun
+from fabric.engine.roll_call import NAME_WORDS, WORDS
+from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import Inventory
+from fabric.model.link_burn import BurnFlow, LinkBurnSpec
+from fabric.model.outcome import Outcome
+from fabric.model.probe import ParamValue, Probe, ProbeResult
+from fabric.model.scenario import (
+    AllToAllSpec,
+    ConcurrentRingsSpec,
+    GroupAllReduceSpec,
+    LoopbackSpec,
+    PairwiseSpec,
+    Phase,
+    ProbeSpec,
+    RnicToRnicSpec,
+    TorAllReduceSpec,
+)
+from fabric.model.topology import Host, Platform, Topology
+from fabric.ports import Ended, Happening, Ready, Ticket
+from fabric.probes.kinds import expand_phase
+from fabric.wiring import BACKENDS
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ROOT.parent / "shared" / "samples"
+GIB = 1 << 30
+SMALL = (GIB, 2 * GIB)
+
+Alter = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A probe and what its commands printed when all was well; *own*: hosts that call themselves otherwise."""
+
+    name: str
+    tool: str
+    probe: Probe
+    topology: Topology
+    client: str
+    servers: tuple[str, ...] = ()
+    own: dict[str, str] = field(default_factory=dict)
+    before: str = ""  # what an earlier run of the same probe printed
+    other: str = ""  # what another probe of the same kind printed
+
+
+class Canned:
+    """An executor whose hosts have printed already what they will print."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._servers = list(base.servers)
+        self._happened: list[Happening] = []
+        self._open: list[tuple[Ticket, Command, str]] = []
+        self._last = 0
+        self.started: list[Command] = []
+
+    def now(self) -> float:
+        """Always the same."""
+        return 0.0
+
+    def start(self, command: Command) -> Ticket:
+        """A server is ready; a client ends, and with it every server."""
+        self._last += 1
+        self.started.append(command)
+        if command.ready_port is not None:
+            self._open.append((self._last, command, self._servers.pop(0)))
+            self._happened.append(Ready(self._last, 0.0))
+            return self._last
+        own = self._base.own.get(command.host, command.host)
+        asked: dict[tuple[str, ...], str] = {NAME_WORDS: f"{own}\n", WORDS: f"{WORDS[1]}\n"}
+        said = asked.get(command.argv, self._base.client)
+        for ticket, one, text in [(self._last, command, said), *self._open]:
+            self._happened.append(Ended(ticket, CommandResult(one, 0, text, "", 0.0, 1.0)))
+        self._open.clear()
+        return self._last
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Nothing is left to cancel."""
+
+    def wait(self, _until_s: float) -> Sequence[Happening]:
+        """What has happened."""
+        happened, self._happened = self._happened, []
+        return happened
+
+    def wake(self) -> None:
+        """Nobody waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def read(base: Base, executor: Canned | None = None, names: dict[str, str] | None = None) -> ProbeResult:
+    """How the probe ends with these answers; *names*: what hosts are known to call themselves."""
+    executor = executor or Canned(base)
+    run = ProbeRun(base.probe, base.topology, executor, component=0, names=names)
+    run.begin()
+    while not run.done:
+        for happening in executor.wait(0.0):
+            run.take(happening)
+    return run.result()
+
+
+def printed(inventory: Inventory, probe: Probe, seed: int) -> tuple[str, ...]:
+    """What the client and the servers of a probe print on the simulated rack."""
+    executor = BACKENDS["mock"](inventory, seed)
+    run = ProbeRun(probe, inventory.topology, executor, component=0)
+    run.begin()
+    while not run.done:
+        for happening in executor.wait(executor.now() + 3600.0):
+            run.take(happening)
+    assert run.result().outcome is None, run.result().reason
+    executor.close()
+    return tuple(result.stdout for result in run.outputs)
+
+
+def simulated() -> Iterator[Base]:
+    """One probe or two of each kind, on InfiniBand and on RoCE."""
+    asked = prepare(
+        ROOT / "scenarios" / "self-check.yaml",
+        inventory_path=ROOT / "inventory" / "demo-rack-healthy.yaml",
+        hosts=None,
+        faults=(),
+    )
+    flow = BurnFlow("gpu001", "mlx5_0", "gpu002", "mlx5_0")
+    back = BurnFlow("gpu003", "mlx5_1", "gpu004", "mlx5_1")
+    specs: list[tuple[ProbeSpec | LinkBurnSpec, str]] = [
+        (LoopbackSpec(), "numa1"),
+        (LoopbackSpec(), "gpu3"),
+        (RnicToRnicSpec(), "mlx5_2.mlx5_5"),
+        (PairwiseSpec(rounds=1), "mlx5_3"),
+        (LinkBurnSpec(duration_s=60, stages=((flow, back),)), "mlx5_0.mlx5_0"),
+        (AllToAllSpec(sizes_bytes=SMALL), "all"),
+        (AllToAllSpec(sizes_bytes=SMALL), "bit1-0"),
+        (TorAllReduceSpec(sizes_bytes=SMALL), "gpu001+"),
+        (TorAllReduceSpec(sizes_bytes=SMALL, launcher="srun"), "gpu002+"),
+        (GroupAllReduceSpec(sizes_bytes=SMALL, hosts=4), ""),
+        (ConcurrentRingsSpec(sizes_bytes=SMALL), ""),
+    ]
+    for ethernet in (False, True):
+        inventory = _roce(asked.inventory) if ethernet else asked.inventory
+        for spec, label in specs[:5] if ethernet else specs:
+            yield _base(inventory, spec, label, "RoCE" if ethernet else "IB")
+
+
+def _base(inventory: Inventory, spec: ProbeSpec | LinkBurnSpec, label: str, link: str) -> Base:
+    hosts = tuple(inventory.topology.hosts)
+    probes = expand_phase(Phase("p", (spec,)), inventory.topology, hosts)
+    probe = next(one for one in probes if label in one.probe_id)
+    other = next((one for one in reversed(probes) if one.params != probe.params or one.hosts != probe.hosts), probe)
+    client, *servers = printed(inventory, probe, 1)
+    return Base(
+        f"{probe.kind} {label} {link}",
+        "perftest" if servers else "nccl-tests",
+        probe,
+        inventory.topology,
+        client,
+        tuple(servers),
+        before=printed(inventory, probe, 2)[0] if servers else "",
+        other=printed(inventory, other, 1)[0] if other is not probe else "",
+    )
+
+
+def _roce(inventory: Inventory) -> Inventory:
+    topology = inventory.topology
+    made = {
+        name: replace(host, platform=replace(host.platform, link_layer="ethernet", gid_index=3))
+        for name, host in topology.hosts.items()
+    }
+    return replace(inventory, topology=replace(topology, hosts=made))
+
+
+def renamed(base: Base) -> Base:
+    """The same rack, whose hosts call themselves otherwise than the inventory does."""
+    own = {name: f"node-{name[-2:]}.rack.example" for name in base.topology.hosts}
+    text = base.client
+    for name in own:
+        text = text.replace(name, own[name].partition(".")[0])
+    return replace(base, name=f"{base.name} renamed", client=text, own=own)
+
+
+def recorded(topology: Topology) -> Iterator[Base]:
+    """What real tools printed, asked as they were asked."""
+    if not SAMPLES.is_dir():
+        return
+    platform = next(iter(topology.hosts.values())).platform
+    a100 = _real_nccl("35-gcm-a100-pair-150.209", 0, platform, sizes=(25, 30), kind="tor_all_reduce")
+    yield replace(
+        a100, client=a100.client.replace("{", "").replace("}", ""), probe=replace(a100.probe, hosts=("host1", "host2"))
+    )
+    pair = "17-h100-pair-g1-alltoall+sendrecv-2.17.6"
+    doubles = _real_nccl(pair, 0, platform, sizes=(25, 34), kind="all_to_all")
+    yield replace(doubles, client=doubles.client.replace(" double ", "  float "))  # it was asked with -d double
+    text = (SAMPLES / "rxe" / "ib_write_bw_D_4k.txt").read_text().partition("\n")[2].partition("[rc=")[0]
+    rnic = platform.rnics[0]
+    roce = replace(platform, link_layer="ethernet", rnics=(rnic,))
+    params: dict[str, ParamValue] = {"rnic": rnic.device, "peer_rnic": rnic.device, "endpoint": "numa0", "port": 18515}
+    params |= {"size_bytes": 4096, "duration_s": 8, "queue_pairs": 1}
+    probe = Probe("p/vm/rxe", "loopback", "p", ("vm",), (), 10.0, params)
+    server = "".join(
+        line.replace("local", "\0").replace("remote", "local").replace("\0", "remote")
+        for line in text.splitlines(keepends=True)
+    )
+    one = Topology({"vm": Host("vm", roce, "vm", None, ())}, {})
+    yield Base("recorded ib_write_bw rxe", "perftest", probe, one, text, (server,))
+
+
+def _real_nccl(name: str, number: int, platform: Platform, *, sizes: tuple[int, int], kind: str) -> Base:
+    text = (SAMPLES / "nccl-tests" / f"{name}.txt").read_text()
+    starts = [found.start() for found in re.finditer(r"^# nccl-tests version", text, re.MULTILINE)] or [0]
+    text = text[starts[number] : [*starts, len(text)][number + 1]]
+    names = tuple(dict.fromkeys(re.findall(r"Pid +\d+ on +\{?([\w-]+)", text)))
+    params: dict[str, ParamValue] = {
+        "gpus": (0,),  # one a process
+        "ranks": text.count("#  Rank "),
+        "sizes_bytes": tuple(1 << power for power in range(sizes[0], sizes[1] + 1)),
+        "iterations": 20,
+        "algorithm": "RING",
+        "launcher": "mpirun",
+    }
+    probe = Probe(f"p/{name}", kind, "p", names, (), 10.0, params)
+    hosts = {host: Host(host, platform, host, None, ()) for host in names}
+    return Base(f"recorded {name[:20]}", "nccl-tests", probe, Topology(hosts, {}), text)
+
+
+def swap(pattern: str, by: str, count: int = 0) -> Alter:
+    """Every match, or the first *count*, replaced."""
+    return lambda text: re.sub(pattern, by, text, count=count, flags=re.MULTILINE)
+
+
+def without(pattern: str) -> Alter:
+    """Without the lines that match."""
+    return lambda text: "".join(line for line in text.splitlines(keepends=True) if re.search(pattern, line) is None)
+
+
+def until(pattern: str) -> Alter:
+    """Cut in the middle of the last line that matches."""
+
+    def alter(text: str) -> str:
+        found = list(re.finditer(rf"^.*(?:{pattern}).*$", text, re.MULTILINE))
+        return text[: (found[-1].start() + found[-1].end()) // 2] if found else text
+
+    return alter
+
+
+def then(line: str) -> Alter:
+    """With a line more at the end."""
+    return lambda text: text + line
+
+
+ROW = r"^ (\d+)( +)(\d+)( +)(\S+)( +)(\S+)(\s+)(\S+)$"
+
+
+def _row(make: Callable[[int, int, float, float], tuple[int, int, str, float, float]]) -> Alter:
+    """Another row of ib_write_bw that agrees with itself: of size, iterations, average and message rate."""
+
+    def alter(text: str) -> str:
+        def again(found: re.Match[str]) -> str:
+            size, iterations, peak, average, rate = make(int(found[1]), int(found[3]), float(found[7]), float(found[9]))
+            return f" {size}{found[2]}{iterations}{found[4]}{peak}{found[6]}{average:.2f}{found[8]}{rate:.6f}"
+
+        return re.sub(ROW, again, text, flags=re.MULTILINE)
+
+    return alter
+
+
+PERFTEST: dict[str, Alter] = {
+    "title: Read": swap("RDMA_Write BW", "RDMA_Read BW"),
+    "title: Send": swap("RDMA_Write BW", "Send BW"),
+    "title: Atomic": swap("RDMA_Write BW", "Atomic FETCH_AND_ADD BW"),
+    "title: Bidirectional": swap("RDMA_Write BW", "RDMA_Write Bidirectional BW"),
+    "title: Post List": swap("RDMA_Write BW", "RDMA_Write Post List BW"),
+    "title: latency": swap("RDMA_Write BW", "RDMA_Write Latency"),
+    "title: none": without("BW Test"),
+    "device: another": swap(r"(Device +: )\S+", r"\g<1>mlx5_7"),
+    "device: a longer name": swap(r"(Device +: \S+)", r"\g<1>0"),
+    "device: none": swap(r"\t\tDevice +: \S+", ""),
+    "queue pairs: more": swap(r"(Number of qps +: )\d+", r"\g<1>16"),
+    "queue pairs: none": without("Number of qps"),
+    "queue pairs: addresses of one more": swap(r"^( local address.*\n)", r"\1\1", 1),
+    "link type: the other": lambda text: (
+        text.replace("Link type       : IB", "Link type       : Ethernet")
+        if "Link type       : IB" in text
+        else text.replace("Link type       : Ethernet", "Link type       : IB")
+    ),
+    "link type: unknown": swap(r"(Link type +: )\S+", r"\g<1>Unknown"),
+    "link type: none": without("Link type"),
+    "connection: UC": swap(r"(Connection type : )RC", r"\g<1>UC"),
+    "connection: UD": swap(r"(Connection type : )RC", r"\g<1>UD"),
+    "connection: none": without("Connection type"),
+    "GID index: another": swap(r"(GID index +: )3", r"\g<1>1"),
+    "dual port": swap(r"(Dual-port +: )OFF", r"\g<1>ON"),
+    "transport: iWARP": swap(r"(Transport type : )IB", r"\g<1>IW"),
+    "rdma_cm": swap(r"(rdma_cm QPs\s+: )OFF", r"\g<1>ON"),
+    "unit: MiB/sec": swap("Gb/sec", "MiB/sec"),
+    "size: half": _row(lambda size, n, average, rate: (size // 2, 2 * n, "0.00", average, 2 * rate)),
+    "size: all sizes": swap(r"^( \d+ .*\n)", r" 2  5000  0.00  0.16  10.000000\n\1", 1),
+    "row: twice": swap(r"^( \d+ .*\n)", r"\1\1", 1),
+    "row: none": without(r"^ \d+ "),
+    "iterations: by number, with a peak": _row(
+        lambda size, _n, average, rate: (size, 1000, f"{average + 1:.2f}", average, rate)
+    ),
+    "iterations: by number, without": _row(lambda size, _n, average, rate: (size, 1000, "0.00", average, rate)),
+    "iterations: of ten times as long": _row(lambda size, n, average, rate: (size, 10 * n, "0.00", average, rate)),
+    "iterations: of a tenth of the time": _row(lambda size, n, average, rate: (size, n // 10, "0.00", average, rate)),
+    "two tables": lambda text: text + text,
+    "two tables, the other of Send": lambda text: text.replace("RDMA_Write BW", "Send BW") + text,
+    "GPU: another": swap(r"(Picking device No\. )\d+", r"\g<1>7"),
+    "GPU: none": without("Picking device No"),
+    "GPU: one that nobody asked for": lambda text: text if "Picking" in text else f"\nPicking device No. 0\n{text}",
+    "complaint: status 12": then("Completion with error at client\n  Failed status 12: wr_id 0 syndrom 0x81\n"),
+    "complaint: status 4": then("Completion with error at client\n  Failed status 4: wr_id 0 syndrom 0x51\n"),
+    "complaint: no status": then("Completion with error at client\n"),
+    "complaint: CQ": then(" poll CQ failed -1\n"),
+    "complaint: Couldn't": then(" Couldn't post send: qp 0 scnt=12\n"),
+    "complaint: Failed to": then(" Failed to complete run_iter_bw function successfully\n"),
+    "complaint: Unable to": then(" Unable to write to socket/rdma_cm\n"),
+    "complaint: peer": then("ethernet_read_keys: Couldn't read remote address\n"),
+    "complaint: glued to the row": swap(r"^( \d+ .*\d)$", r"\1Completion with error at client", 1),
+    "cut: no last line": lambda text: text[: text.rstrip().rfind("\n---")] + "\n",
+    "cut: in the row": until(r"^ \d+  "),
+    "cut: in the names of the columns": until("#bytes"),
+    "cut: in the addresses": until("remote address"),
+    "cut: after the head": lambda text: text[: text.find(" local address")],
+    "cut: nothing left": lambda _text: "",
+    "cut: no addresses": without("(local|remote) address"),
+}  # fmt: skip
+
+
+def _some(text: str, at: int) -> str:
+    """The host of the rank *at*."""
+    found = re.findall(r"Pid +\d+ on +(\S+)", text)
+    return found[at] if found else "?"
+
+
+def _on(make: Callable[[int, str], str]) -> Alter:
+    """The host of each rank, made of its number and its host."""
+
+    def alter(text: str) -> str:
+        return re.sub(
+            r"(Rank +)(\d+)( .* on +)(\S+)( device)",
+            lambda found: f"{found[1]}{found[2]}{found[3]}{make(int(found[2]), found[4])}{found[5]}",
+            text,
+        )
+
+    return alter
+
+
+def _recomputed(alter: Alter) -> Alter:
+    """With an average that agrees with the rows that are left."""
+
+    def both(text: str) -> str:
+        text = alter(text)
+        rows = re.findall(r"^(?:\d+: |\[1,0\]<stdout>:)? *\d+ +\d+ +\w+ .*$", text, re.MULTILINE)
+        busbw = [float(cells[at]) for cells in (row.split()[-8:] for row in rows) for at in (2, 6)]
+        mean = sum(busbw) / len(busbw) if busbw else 0.0
+        return re.sub(r"(Avg bus bandwidth +: )\S+", rf"\g<1>{mean:g}", text)
+
+    return both
+
+
+def _packed(text: str) -> str:
+    """One rank of the last host moved to the first."""
+    first, last = _some(text, 0), _some(text, -1)
+    ranks = text.count("Rank ")
+    return _on(lambda rank, host: first if rank == ranks - 1 and first != last else host)(text)
+
+
+NCCL: dict[str, Alter] = {
+    "hosts: all on the first": lambda text: _on(lambda _rank, _host: _some(text, 0))(text),
+    "hosts: nobody asked for these": _on(lambda _rank, host: f"x{host}"),
+    "hosts: one nobody asked for": lambda text: text.replace(f" {_some(text, -1)} ", " gpu099 "),
+    "hosts: one called as another begins": lambda text: text.replace(f" {_some(text, -1)} ", f" {_some(text, -1)}0 "),
+    "hosts: packed unevenly": _packed,
+    "hosts: localhost": _on(lambda _rank, _host: "localhost"),
+    "hosts: turned round the list": lambda text: _on(lambda rank, _host: f"gpu{rank % 8 + 1:03d}x")(text),
+    "devices: one twice": swap(r"device +1 ", "device  0 "),
+    "ranks: one missing": without(r"Rank +1 "),
+    "ranks: one twice": swap(r"Rank +1 ", "Rank  0 "),
+    "ranks: the last half missing": lambda text: without(
+        rf"Rank +(?:{'|'.join(str(n) for n in range(text.count('Rank ') // 2, text.count('Rank ')))}) "
+    )(text),
+    "ranks: in two groups": swap(r"(Rank +\d*[13579] Group +)0", r"\g<1>1"),
+    "ranks: no list": without("Rank "),
+    "ranks: more": swap(r"(# +Rank +)0( .*\n)", r"\g<1>0\2\g<1>99\2", 1),
+    "test: another starts": swap(r"(test starting: )\w+", r"\g<1>all_gather_perf"),
+    "test: another concluded": swap(r"(test concluded: )\w+", r"\g<1>sendrecv_perf"),
+    "test: another": swap(r"(test \w+: )\w+", r"\g<1>reduce_scatter_perf"),
+    "test: none starts": without("test starting"),
+    "test: none concluded": without("test concluded"),
+    "results: validation 0": swap("validation: 1", "validation: 0"),
+    "results: N/A": swap(r"^((?:.*: ?)? *\d+ +\d+ +\w+ .*) 0( .*) 0( *)$", r"\1 N/A\2 N/A\3"),
+    "results: out of place N/A": swap(
+        r"^((?:.*: ?)? *\d+ +\d+ +\w+ +\S+ +\S+ +\S+ +\S+ +\S+ +)0 ", r"\g<1>N/A "
+    ),
+    "results: wrong elements": swap(r"^((?:.*: ?)? *\d+ +\d+ +\w+ +\S+ +\S+ +\S+ +\S+ +\S+ +)0 ", r"\g<1>12 ", 1),
+    "results: out of bounds": swap("values : 0 OK", "values : 3 FAILED"),
+    "results: out of bounds, and OK": swap("values : 0 OK", "values : 3 OK"),
+    "results: not told": without("Out of bounds"),
+    "iterations: 1": swap(r"(?<!warmup )(?<!agg )iters: 20", "iters: 1"),
+    "iterations: warm-up": swap("warmup iters: 5", "warmup iters: 0"),
+    "iterations: aggregated": swap("agg iters: 1 ", "agg iters: 10 "),
+    "graph": swap("graph: 0", "graph: 1"),
+    "threads": swap("nThread 1", "nThread 2"),
+    "GPUs a process": swap(r"nGpus (\d)", r"nGpus \g<1>0"),
+    "sizes: other least": swap(r"minBytes \d+", "minBytes 8"),
+    "sizes: other most": swap(r"maxBytes \d+", "maxBytes 8589934592000"),
+    "sizes: other step": swap(r"step: \d", "step: 4"),
+    "sizes: the first row missing": _recomputed(swap(r"^(?:\d+: |\[1,0\]<stdout>:)? *\d+ +\d+ +float .*\n", "", 1)),
+    "options: no line": without("nThread"),
+    "type: half": swap(r" float ", " half "),
+    "type: of one row": swap(r" float ", " bfloat16 ", 1),
+    "reduction: max": swap(r" (?:sum|none) ", " max "),
+    "root: 0": swap(r"( (?:sum|none) +)-1 ", r"\g<1>0 "),
+    "complaint: status 12": then(
+        "gpu001:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.1<5> with status=12 vendor err 129\n"
+    ),
+    "complaint: NCCL": then("gpu001: Test NCCL failure common.cu:1279 'unhandled system error / '\n"),
+    "complaint: launcher": then("mpirun noticed that process rank 3 with PID 0 on node gpu002 exited on signal 9\n"),
+    "two tests": lambda text: text + text,
+    "two tests, the other of other sizes": lambda text: text.replace("minBytes", "minBytes 1 maxBytes 2") + text,
+    "average: altered": swap(r"(Avg bus bandwidth +: )\d", r"\g<1>9"),
+    "average: none": without("Avg bus"),
+    "cut: in a row": until(" float "),
+    "cut: in the average": until("Avg bus"),
+    "cut: in the list": until("Rank "),
+    "cut: in the last line": until("Out of bounds"),
+    "cut: nothing left": lambda _text: "",
+}  # fmt: skip
+
+
+def altered(base: Base) -> Iterator[tuple[str, Base]]:
+    """Every alteration that changes something of it."""
+    for name, alter in (PERFTEST if base.tool == "perftest" else NCCL).items():
+        if alter(base.client) != base.client:
+            yield name, replace(base, client=alter(base.client))
+        for number, server in enumerate(base.servers):
+            if alter(server) != server:
+                servers = (*base.servers[:number], alter(server), *base.servers[number + 1 :])
+                yield f"{name}, the server", replace(base, servers=servers)
+    for name, text in (("of the same command before", base.before), ("of another probe", base.other)):
+        if text:
+            yield f"output {name}", replace(base, client=text)
+    if base.servers:
+        yield "output of the server", replace(base, client=base.servers[0])
+
+
+def chosen(bases: Iterable[Base], tried: int, seed: int) -> list[tuple[str, Base]]:
+    """So many alterations, every class before any twice, of bases drawn by *seed*."""
+    draw = random.Random(seed)
+    by_name: dict[str, list[Base]] = {}
+    for base in bases:
+        for name, one in altered(base):
+            by_name.setdefault(name, []).append(one)
+    for ones in by_name.values():
+        draw.shuffle(ones)
+    names = list(by_name)
+    draw.shuffle(names)
+    found: list[tuple[str, Base]] = []
+    while len(found) < tried and any(by_name.values()):
+        found += [(name, by_name[name].pop()) for name in names if by_name[name]]
+    return found[:tried]
+
+
+def all_bases() -> list[Base]:
+    """Every answer that is altered."""
+    made = list(simulated())
+    made += [renamed(base) for base in made if base.tool == "nccl-tests"]
+    return made + list(recorded(made[0].topology))
+
+
+def main() -> int:
+    """Print the table; exit 1 where an altered answer passed or an unaltered one did not."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--tried", type=int, default=150)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--list", action="store_true", help="say what came of each")
+    given = options.parse_args()
+    bases = all_bases()
+    unread = [(base.name, result.reason) for base in bases if (result := read(base)).outcome is not None]
+    for name, reason in unread:
+        print(f"unaltered, and not read: {name}: {reason}")
+    counts: Counter[str] = Counter()
+    for name, base in chosen(bases, given.tried, given.seed):
+        result = read(base)
+        outcome = "passed" if result.outcome not in (Outcome.ERROR, Outcome.FAIL) else result.outcome.name
+        counts[outcome] += 1
+        if given.list or outcome == "passed":
+            print(f"{outcome}: {name} of {base.name}: {result.reason}")
+    tried = sum(counts.values())
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()) if outcome != "passed")
+    print(f"answers | {tried} | {counts['passed']} passed ({told})")
+    print(f"unaltered answers | {len(bases)} | {len(unread)} not measured")
+    return int(bool(counts["passed"] or unread))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""What hosts call themselves, asked where a tool names them otherwise than the inventory does."""
+
+from __future__ import annotations
+
+from fabric.engine.host_health import HostHealth
+from fabric.engine.roll_call import NAME_WORDS, RollCall
+from fabric.model.command import Command, CommandResult
+
+
+def answered(call: RollCall, host: str, status: int, said: str) -> None:
+    """A host answers its own name."""
+    call.ended(CommandResult(Command(host, NAME_WORDS, 15.0), status, said, "", 0.0, 1.0))
+
+
+def test_each_host_is_asked_and_remembered() -> None:
+    """By its name in the inventory."""
+    names: dict[str, str] = {}
+    call = RollCall(("gpu001", "gpu002"), names)
+    assert [command.argv for command in call.commands()] == [NAME_WORDS, NAME_WORDS]
+    answered(call, "gpu001", 0, "node-01.rack.example\n")
+    answered(call, "gpu002", 0, "node-02\n")
+    assert names == {"gpu001": "node-01.rack.example", "gpu002": "node-02"}
+    assert call.missing is None
+
+
+def test_a_host_without_the_program_is_there_and_its_name_stays_unknown() -> None:
+    """It answered; what it calls itself is not guessed."""
+    names: dict[str, str] = {}
+    call = RollCall(("gpu001",), names)
+    answered(call, "gpu001", 127, "")
+    assert (names, call.missing) == ({}, None)
+
+
+def test_nonsense_is_no_name() -> None:
+    """Nor is the host that says it present."""
+    names: dict[str, str] = {}
+    call = RollCall(("gpu001",), names)
+    answered(call, "gpu001", 0, "\x1b[31m a b\n")
+    assert names == {}
+    assert call.missing is not None
+    assert call.missing[0] == "gpu001"
+
+
+def test_a_host_that_is_back_may_have_another_name() -> None:
+    """It may have been installed anew."""
+    health = HostHealth()
+    health.names["gpu001"] = "node-01"
+    health.readmit("gpu001")
+    assert health.names == {}
