@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,12 +49,12 @@ def command(
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric import app
     from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.errors import ConfigError, Problem
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import BACKENDS
 
-    # A polite kill is an interruption: what runs on hosts is ended, what was measured is kept.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning():
         times = {"lasts_s": seconds(lasts, "--for"), "budget_s": seconds(budget, "--budget")}
         asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, **times)
