@@ -40,7 +40,7 @@ from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open
 from fabric.store.results import from_events
 from fabric.store.run_directory import RunDirectory
-from fabric.store.run_document import run_document
+from fabric.store.run_document import go_on_command, run_document
 from fabric.store.run_lock import RunLock, holding
 from fabric.store.so_far import SoFar
 from fabric.store.verdict_age import history_bytes
@@ -149,7 +149,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
 def _ended_early(begun: Begun, executor: Executor, changing: Changing, exc: BaseException, *, over: bool) -> None:
     """Close all, then say what counts most: a change that may be live. *over*: only reports were left to make."""
     directory, path = begun.directory, begun.directory.path
-    stopped = isinstance(exc, KeyboardInterrupt)
+    stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.document)
     try:
         if stopped and not over:
             directory.events.append("run_interrupted", executor.now(), {})
@@ -164,13 +164,11 @@ def _ended_early(begun: Begun, executor: Executor, changing: Changing, exc: Base
         raise Interrupted(f"interrupted; everything was measured: fabric report {path}") from exc
     if stopped:
         why = f"{begun.lock.lost} took this run over; " if begun.lock.lost else ""
-        kept = f"what was measured until then: fabric report {path}; to go on: fabric resume {path}"
+        kept = f"what was measured until then: fabric report {path}; to go on: {go_on}"
         raise Interrupted(f"{why}interrupted; {kept}") from exc
     if isinstance(exc, StoreError):
-        then = (
-            "everything was measured: fabric analyze" if over else "what was measured until then is kept: fabric resume"
-        )
-        raise StoreError(f"{exc}; {then} {path}") from exc
+        then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
+        raise StoreError(f"{exc}; {then}") from exc
 
 
 def _measure(
