@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from fabric.engine.stop_file import StopFile
+from fabric.errors import out_of_memory
 
 _TOLD_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -52,6 +53,30 @@ def _hung_up(number: int, frame: FrameType | None) -> None:
     """A terminal that goes away says so more than once (the kernel, then its shell): only the first one counts."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def heeding_threads(end: Callable[[], None]) -> Iterator[list[str]]:
+    """
+    Call *end* once when a thread dies because there is no memory left; what to say of it is in the list then.
+
+    Whatever else a thread dies of is told as before.
+    """
+    before, found = threading.excepthook, list[str]()
+
+    def died(args: threading.ExceptHookArgs) -> None:
+        why = out_of_memory(args.exc_value) if args.exc_value is not None else ""
+        if not why:
+            before(args)
+        elif not found:
+            found.append(why)
+            end()
+
+    threading.excepthook = died
+    try:
+        yield found
+    finally:
+        threading.excepthook = before
 
 
 @contextmanager

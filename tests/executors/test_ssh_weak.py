@@ -27,7 +27,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("/run/sshd").mkdir(exist_ok=True)  # root's sshd confines its unprivileged half there
     folder = tmp_path_factory.mktemp("sshd")
     for kind in ("ed25519", "rsa"):
-        subprocess.run(["ssh-keygen", "-q", "-t", kind, "-b", "2048", "-N", "", "-f", str(folder / kind)], check=True, timeout=60)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", kind, "-b", "2048", "-N", "", "-f", str(folder / kind)], check=True, timeout=60
+        )
     return folder
 
 
