@@ -20,12 +20,12 @@ from fabric.app_prepare import Asked, prepare
 from fabric.changes.kind import Context
 from fabric.checks.identity import note_identity
 from fabric.engine.held_changes import Changing
-from fabric.engine.interruption import listening
+from fabric.engine.interruption import heeding_threads, listening
 from fabric.engine.observer import Observer
 from fabric.engine.round_clock import reached, without_results
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
-from fabric.errors import Interrupted, StoreError
+from fabric.errors import Interrupted, MayBeLive, OutOfMemory, StoreError, out_of_memory
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
@@ -40,7 +40,7 @@ from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open
 from fabric.store.results import from_events
 from fabric.store.run_directory import RunDirectory
-from fabric.store.run_document import run_document
+from fabric.store.run_document import go_on_command, run_document
 from fabric.store.run_lock import RunLock, holding
 from fabric.store.so_far import SoFar
 from fabric.store.verdict_age import history_bytes
@@ -123,10 +123,11 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     scenario, inventory = asked.scenario, asked.inventory
     judge = Judge.as_asked(scenario.judge, asked.baselines, inventory.topology)
     changing = _changing(asked, directory)
-    over = False
+    over, died = False, list[str]()
     try:
         executor = watching(executor, directory.path, scenario, inventory.topology)
-        by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
+        with heeding_threads(stop_this_run) as died:
+            by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
         stop_watching(executor)
         history = directory.path / EVENTS
         plan = reached(asked.plan, without_results(asked.plan, by_id))
@@ -141,36 +142,48 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         write_derived(ShownRun(judged, inventory, probes, by_id, begun.document), reports=reports)
     except BaseException as exc:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
-            _ended_early(begun, executor, changing, exc, over=over)
+            _ended_early(begun, executor, changing, exc, over=over, memory=out_of_memory(exc) or "".join(died))
         raise
     return judged
 
 
-def _ended_early(begun: Begun, executor: Executor, changing: Changing, exc: BaseException, *, over: bool) -> None:
-    """Close all, then say what counts most: a change that may be live. *over*: only reports were left to make."""
+def _ended_early(
+    begun: Begun, executor: Executor, changing: Changing, exc: BaseException, *, over: bool, memory: str
+) -> None:
+    """
+    Close all, then say what counts most: a change that may be live.
+
+    *over*: only reports were left to make. *memory*: what to say of it, where there was none left.
+    """
     directory, path = begun.directory, begun.directory.path
-    stopped = isinstance(exc, KeyboardInterrupt)
+    stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.document)
     try:
         if stopped and not over:
             directory.events.append("run_interrupted", executor.now(), {})
     finally:
         changing.journal.close()
-        with suppress(StoreError):
-            executor.close()
-        with suppress(StoreError):
-            directory.close()
-        say_what_is_open(path)
+        for close in (executor.close, directory.close):
+            with suppress(Exception):  # what cannot even be closed must not keep an open change from being told
+                close()
+        _say_what_is_open(path)
+    then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
+    if memory:
+        raise OutOfMemory(f"{memory}; {then}") from exc
     if stopped and over:
         raise Interrupted(f"interrupted; everything was measured: fabric report {path}") from exc
     if stopped:
         why = f"{begun.lock.lost} took this run over; " if begun.lock.lost else ""
-        kept = f"what was measured until then: fabric report {path}; to go on: fabric resume {path}"
+        kept = f"what was measured until then: fabric report {path}; to go on: {go_on}"
         raise Interrupted(f"{why}interrupted; {kept}") from exc
     if isinstance(exc, StoreError):
-        then = (
-            "everything was measured: fabric analyze" if over else "what was measured until then is kept: fabric resume"
-        )
-        raise StoreError(f"{exc}; {then} {path}") from exc
+        raise StoreError(f"{exc}; {then}") from exc
+
+
+def _say_what_is_open(path: Path) -> None:
+    try:
+        say_what_is_open(path)
+    except MemoryError as exc:
+        raise MayBeLive(f"there is no memory left to read {path / JOURNAL}: fabric restore {path}") from exc
 
 
 def _measure(

@@ -40,7 +40,7 @@ from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
 from fabric.store.readmissions import read_readmissions
 from fabric.store.results import history_of, replanned
-from fabric.store.run_document import baselines_from, read_run
+from fabric.store.run_document import baselines_from, go_on_command, read_run
 from fabric.store.run_lock import running
 from fabric.store.samples import read_samples
 from fabric.store.samples_table import write_samples
@@ -105,6 +105,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         complete=complete,
         goes_on=goes_on,
         history_bytes=read_bytes,
+        go_on="" if complete else go_on_command(path, document),
     )
     return ShownRun(judged, inventory, probes, by_id, document, complete)
 

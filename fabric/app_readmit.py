@@ -16,7 +16,7 @@ from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
 from fabric.store.plain_file import is_there
-from fabric.store.run_document import read_run
+from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
 from fabric.store.so_far import so_far
@@ -27,11 +27,16 @@ MOST_NAMES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Readmitted:
-    """Which *hosts* a run was asked to let in again; *at_work*: somebody works on it now, else it must go on first."""
+    """
+    Which *hosts* a run was asked to let in again.
+
+    *at_work*: somebody works on it now, else it must go on first, by the command *go_on*.
+    """
 
     run: str
     hosts: tuple[str, ...]
     at_work: bool
+    go_on: str
 
 
 def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
@@ -55,7 +60,7 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
         raise ConfigError(Problem("HOST", 0, text) for text in said)
     for host in wanted:
         _ask(path / FOLDER, host)
-    return Readmitted(str(path), wanted, running(path) is not None)
+    return Readmitted(str(path), wanted, running(path) is not None, go_on_command(path, document))
 
 
 def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:

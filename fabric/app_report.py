@@ -23,7 +23,7 @@ from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.report.told_verdict import is_told
 from fabric.store.durable import write_durably
 from fabric.store.identity import read_identity
-from fabric.store.run_document import read_run
+from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_lock import running
 from fabric.store.verdict_age import history_bytes
 
@@ -106,6 +106,7 @@ def as_kept(path: Path) -> ShownRun | None:
         complete=kept.complete,
         goes_on=not kept.complete and running(path) is not None,
         history_bytes=history_bytes(path),
+        go_on="" if kept.complete else go_on_command(path, document),
     )
     return ShownRun(judged, inventory, kept.probes, kept.results, document, kept.complete)
 

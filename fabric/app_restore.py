@@ -79,7 +79,7 @@ def restore(
 @contextmanager
 def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
     """
-    Ctrl-C and SIGTERM break off no undo: they are counted, *say* is told of the first, and it goes on to its end.
+    Ctrl-C, SIGTERM and SIGHUP break off no undo: they are counted, *say* is told of the first, it goes on to its end.
 
     It does end: each step has a limit.
     """

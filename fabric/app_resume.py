@@ -34,7 +34,7 @@ from fabric.store.left_open import CLOSED, refuse_while_open
 from fabric.store.manifest import JUDGED, leftovers
 from fabric.store.plain_file import is_there
 from fabric.store.run_directory import RunDirectory
-from fabric.store.run_document import baselines_from, own_version, read_run
+from fabric.store.run_document import baselines_from, go_on_command, own_version, read_run
 from fabric.store.run_lock import holding, refuse_at_work
 from fabric.store.run_path import run_path
 from fabric.store.samples_end import close_samples
@@ -120,7 +120,7 @@ def resume(
     results, scenario = path.parent.parent, path.parent.name
     hosts = asked.scenario.hosts
     with holding(results, scenario, hosts, run=path.name, on_lost=stop_this_run) as lock:
-        _take_back(path, results, make_executor, say)
+        _take_back(found, results, make_executor, say)
         refuse_while_open(results)
         directory = _reopened(found, say)
         try:
@@ -146,9 +146,9 @@ def resume(
         return measured(begun, observer=observer, reports=reports)
 
 
-def _take_back(path: Path, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
+def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
-    seed = 0  # nothing is measured by what only takes back
+    path, seed = found.path, 0  # nothing is measured by what only takes back
 
     def make(backend: str, inventory: Inventory) -> Executor:
         return make_executor(backend, inventory, seed)
@@ -161,7 +161,7 @@ def _take_back(path: Path, results: Path, make_executor: MakeExecutor, say: Call
         names = "; ".join(one.text for one in told if not one.certain)
         raise MayBeLive(f"this run cannot go on: {names}; try again: fabric restore {path}")
     if interruption.times:
-        raise Interrupted(f"interrupted; nothing of this run is open; to go on: fabric resume {path}")
+        raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, found.document)}")
 
 
 def _not_told(path: Path) -> list[str]:

@@ -17,7 +17,7 @@ from fabric.store.events import Event, read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.left_open import open_changes
 from fabric.store.plain_file import is_there
-from fabric.store.run_document import read_run
+from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_folders import run_folders
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
@@ -39,7 +39,8 @@ class RunStatus:
     including those that were planned while it went on. *rate_per_min* and *left_s* are of this session and by the run's
     clock, None where nothing can be said. *event_age_s* is by the clock of this machine. *holder* is who runs it.
     *open_changes* may be live on the fabric. *suspects* are None where more probes would have to be judged than a look
-    may take. *no_number* counts finished probes whose tools gave none.
+    may take. *no_number* counts finished probes whose tools gave none. *go_on* is the command that measures the
+    rest of a run that was killed or interrupted; empty for others, and where many runs are told.
     """
 
     run: str
@@ -60,14 +61,17 @@ class RunStatus:
     judged: bool = False
     no_number: int = 0
     decision: str = ""
+    go_on: str = ""
 
 
 def status(path: Path) -> RunStatus:
     """One run, with its suspects so far; ConfigError when it is none, StoreError when its files cannot be read."""
     path = run_path(path)
-    read_run(path)
+    document = read_run(path)
     told = told_verdict(path)
     found = _status(path, told)
+    if found.state in ("killed", "interrupted"):
+        found = replace(found, go_on=go_on_command(path, document))
     if told is not None:
         return replace(found, suspects=told.suspects)
     if not found.done:

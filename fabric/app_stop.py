@@ -17,7 +17,7 @@ from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, open_or_may_be_live
 from fabric.store.plain_file import is_there
-from fabric.store.run_document import read_run
+from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_lock import running
 from fabric.store.run_path import run_path
 
@@ -31,6 +31,7 @@ class Stopped:
 
     *ended*: nobody works on it any more (False: not within the time). *finished*: it reached its own end first.
     *taken_back* are the changes that it took back since it was asked, *still_open* those that may be live.
+    *go_on* is the command that measures what is left, empty where nothing is.
     """
 
     run: str
@@ -39,6 +40,7 @@ class Stopped:
     took_s: float
     taken_back: tuple[str, ...]
     still_open: tuple[str, ...]
+    go_on: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -56,11 +58,11 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
     read: who works on it has been asked then.
     """
     path = run_path(path)
-    read_run(path)
+    go_on = go_on_command(path, read_run(path))
     holder = running(path)
     if holder is None:
         raise ConfigError(
-            [Problem(str(path), 0, f"nobody works on this run, so there is nothing to stop; {_next(path)}")]
+            [Problem(str(path), 0, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")]
         )
     before: tuple[str, ...] = ()
     with suppress(MayBeLive):  # it is asked all the same, and told afterwards
@@ -72,14 +74,15 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
         raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states = _states(path)
+    states, finished = _states(path), _has_run_ended(path)
     return Stopped(
         run=str(path),
         ended=ended,
-        finished=_has_run_ended(path),
+        finished=finished,
         took_s=time.monotonic() - began_s,
         taken_back=tuple(one for one in before if one not in after and states.get(one) in CLOSED),
         still_open=after,
+        go_on="" if finished else go_on,
     )
 
 
@@ -110,9 +113,9 @@ def _has_run_ended(path: Path) -> bool:
     return any(event["event"] == "run_ended" for event in read_events(path / EVENTS))
 
 
-def _next(path: Path) -> str:
+def _next(path: Path, go_on: str) -> str:
     if _has_run_ended(path):
         return f"it has ended: fabric report {path}"
     if _open(path):
         return f"it died with changes open: fabric restore {path}"
-    return f"it was killed or interrupted: fabric resume {path}"
+    return f"it was killed or interrupted: {go_on}"

@@ -15,12 +15,14 @@ Every error this package raises on purpose.
     - MayBeLive                   (exit 4: a change may still be live) says how to undo it by hand
   x StoreError                    the run directory cannot be written or read
   x Interrupted                   somebody stopped the run; what was measured is kept
+  x OutOfMemory                   this process may have no more memory, or no more threads
 
 A slow link is not an error: it is a Measurement that earns a FAIL.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -115,3 +117,33 @@ class StoreError(FabricError):
 
 class Interrupted(FabricError):
     """Somebody stopped the run; the message says where what was measured until then is kept."""
+
+
+class OutOfMemory(FabricError):
+    """This process may have no more memory, or no more threads; the message says what to do."""
+
+
+_NO_SEGMENT = ("failed to map segment", "cannot allocate memory")
+"""As the dynamic linker says that a library does not fit any more."""
+
+
+def out_of_memory(exc: BaseException) -> str:
+    """What to say of an error that comes of having no memory left, whoever raised it; empty for every other one."""
+    seen: list[BaseException] = []
+    one: BaseException | None = exc
+    while one is not None and one not in seen:
+        seen.append(one)
+        said = str(one).lower()
+        if "start new thread" in said and isinstance(one, RuntimeError):
+            return (
+                "out of memory, or of processes: no thread can be started here; raise the limit (ulimit -v, ulimit -u)"
+            )
+        if (
+            isinstance(one, OutOfMemory | MemoryError)
+            or (isinstance(one, OSError) and one.errno == errno.ENOMEM)
+            or (isinstance(one, ImportError) and any(words in said for words in _NO_SEGMENT))
+        ):
+            more = "raise the limit (ulimit -v, or the memory of its job or container), or ask for fewer hosts at once"
+            return f"out of memory: {more}"
+        one = one.__cause__ or one.__context__
+    return ""

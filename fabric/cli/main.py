@@ -6,6 +6,7 @@ Exit 0 good, 1 the fabric failed, 2 your input is wrong, 3 not measured, 4 a cha
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -38,6 +39,14 @@ _COMMANDS = {
 _INSTALL = "install what fabric needs: python -m pip install fabric-testbench (from its source: pip install -e .)"
 
 
+LEAST_BYTES = 2 << 30
+"""Address space below which nothing that measures or judges is begun: a self-check of 8 hosts takes 1.4 GiB, most of it
+reserved by Arrow and never touched (measured)."""
+
+_FRUGAL = frozenset({"restore", "stop", "readmit", "inventory"})
+"""Commands that need no such library: what takes changes back is never refused."""
+
+
 class _Lazy(click.Group):
     """Imports a command's module only when it is asked for: ``fabric --help`` must be instant."""
 
@@ -49,6 +58,7 @@ class _Lazy(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
+        _settle_memory(cmd_name)
         command = import_module(_COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
         return command
@@ -95,8 +105,42 @@ def run() -> None:
     except SystemExit as exc:
         code = exc.code
     except BaseException as exc:  # noqa: BLE001 - the last line of the command line
-        code = _explain(exc)
+        code = _explained(exc)
     sys.exit(code)
+
+
+def _explained(exc: BaseException) -> int:
+    """As ``_explain``; where not even that finds memory, the least that can be said."""
+    exc.with_traceback(None)  # what every frame on the way held may go
+    try:
+        return _explain(exc)
+    except MemoryError:
+        live = type(exc).__name__ == "MayBeLive"
+        os.write(2, b"A CHANGE MAY STILL BE LIVE, and memory is out\n" if live else b"error: out of memory\n")
+        return 4 if live else 3
+
+
+def _settle_memory(command: str) -> None:
+    """
+    Where address space is limited, load first what cannot fail in order when it is short: before anything is begun.
+
+    OpenBLAS, in numpy and in scipy, then ends a process with exit code 1, or never answers again. Raises OutOfMemory
+    below what is known to be needed.
+    """
+    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+
+    allowed = getrlimit(RLIMIT_AS)[0]
+    if allowed == RLIM_INFINITY or command in _FRUGAL or {"-h", "--help"} & set(sys.argv):
+        return
+    if allowed < LEAST_BYTES:
+        from fabric.errors import OutOfMemory
+
+        least = f"{LEAST_BYTES >> 20:,} MiB of address space"
+        raise OutOfMemory(f"out of memory: {allowed >> 20:,} MiB are allowed, {least} are needed: raise ulimit -v")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else it takes 40 MiB of it for each processor
+    for name in ("numpy", "scipy.special"):
+        with suppress(ModuleNotFoundError):
+            import_module(name)
 
 
 def _explain(exc: BaseException) -> int:
@@ -120,17 +164,26 @@ def _explain(exc: BaseException) -> int:
         code, text = 4, f"A CHANGE MAY STILL BE LIVE: {exc}"
     elif isinstance(exc, FabricError):
         code, text = 3, f"error: {exc}"
-    elif isinstance(exc, PermissionError) and exc.filename:
-        code, text = 3, f"error: {exc.filename}: {exc.strerror}"
-    elif (package := _missing(exc)) is not None:
-        code, text = 3, f"error: the Python package {package} is not installed here; {_INSTALL}"
     else:
-        code, text = 3, f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"
+        code, text = 3, _of_others(exc)
     _say_json(text, code, problems)
     for problem in problems:
         warn(visible(problem))
     warn(visible(text))
     return code
+
+
+def _of_others(exc: BaseException) -> str:
+    """What to say of an error that is not raised on purpose."""
+    from fabric.errors import out_of_memory
+
+    if isinstance(exc, PermissionError) and exc.filename:
+        return f"error: {exc.filename}: {exc.strerror}"
+    if (package := _missing(exc)) is not None:
+        return f"error: the Python package {package} is not installed here; {_INSTALL}"
+    if short := out_of_memory(exc):
+        return f"error: {short}"
+    return f"internal error: {type(exc).__name__}: {exc} (a defect of fabric, please report it)"
 
 
 def _asked(exc: click.ClickException) -> str:

@@ -31,6 +31,6 @@ def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         print_json({**asdict(found), "exit_code": 0})
         return 0
-    when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: fabric resume {found.run}"
+    when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: {found.go_on}"
     say(visible(f"{found.run}: {fold(found.hosts)} will take part again {when}"))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import click
@@ -26,12 +25,13 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
     from fabric import app_resume
     from fabric.cli.run import agree
     from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.report.output import warn
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.report.visible import visible
     from fabric.wiring import BACKENDS
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is an interruption
+    interrupt_when_told_to_end()
 
     def say(text: str) -> None:
         if not as_json:

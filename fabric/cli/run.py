@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,12 +50,12 @@ def command(
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric import app
     from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.errors import ConfigError, Problem
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import BACKENDS
 
-    # A polite kill is an interruption: what runs on hosts is ended, what was measured is kept.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning():
         times = {"lasts_s": seconds(lasts, "--for"), "budget_s": seconds(budget, "--budget")}
         asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, **times)
@@ -67,8 +67,8 @@ def command(
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked.chosen, budget)):
         _tell(line)
-    if name != "mock":
-        agree(asked, yes=yes)
+    if name != "mock" and agree(asked, yes=yes):
+        asked = replace(asked, given={**asked.given, "yes": True})
     _collect_seldom()
     addresses = {host.name: host.address for host in asked.inventory.topology.hosts.values()}
     with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
@@ -138,16 +138,17 @@ def _tell(note: str | None) -> None:
         warn(visible(f"note: {note}"))
 
 
-def agree(asked: Asked, *, yes: bool) -> None:
-    """Nobody alters a real fabric by accident: a person says yes, or the command line does."""
+def agree(asked: Asked, *, yes: bool) -> bool:
+    """Nobody alters a real fabric by accident: a person says yes, or the command line does; True where that had to."""
     from fabric.errors import ConfigError, Problem
     from fabric.report.visible import visible
 
     changes = [change for phase_plan in asked.plan.phases for change in phase_plan.changes]
     if not changes or yes:
-        return
+        return bool(changes)
     if not sys.stdin.isatty():
         raise ConfigError([Problem("--yes", 0, f"{len(changes)} changes would alter a real fabric: say --yes")])
     for change in changes:
         click.echo(visible(f"{change.phase}: {change.kind} on {change.component} ({change.scope})"), err=True)
     click.confirm("Alter the fabric like this?", abort=True, err=True)
+    return False

@@ -96,7 +96,7 @@ def _teller(found: RunStatus) -> str:
 
 def _next(found: RunStatus) -> Iterator[str]:
     if found.state in ("killed", "interrupted"):
-        yield f"next       fabric resume {found.run}"
+        yield f"next       {found.go_on}"
     elif found.state == "ended" and (found.judged or found.holder):
         yield f"next       fabric report {found.run}"
     elif found.state == "ended":

@@ -48,7 +48,7 @@ def _say(found: Stopped, *, waited: bool) -> None:
         how = f"not ended after {found.took_s:.0f} s" if waited else "asked to stop"
         say(visible(f"{found.run}: {how}; see: fabric status {found.run}"))
         return
-    end = "it had reached its own end" if found.finished else f"to go on: fabric resume {found.run}"
+    end = "it had reached its own end" if found.finished else f"to go on: {found.go_on}"
     say(visible(f"{found.run}: ended after {found.took_s:.1f} s; {end}"))
     for name in found.taken_back:
         say(visible(f"taken back   {name}"))

@@ -24,8 +24,11 @@ from fabric.store.run_directory import RunDirectory
 BAD = frozenset({"refused", "failed", "lost", "open"})
 """States after which a phase is not what was asked for."""
 
+RESCUE_SILENCE_S = 300.0
+"""After so long without a word a rescue ends (a choice: longer than any step of an undo with its tries)."""
 
 _LOOK_UP_S = 60.0
+_PAUSE_S = 0.05
 
 
 class ChangeObserver(Protocol):
@@ -246,17 +249,23 @@ class HeldChanges:
         The run itself is failing: take everything back all the same, whatever else is lost.
 
         *unheard* has happened and nobody was told of it. What is wrong with one change keeps no other from its undo.
+        An answer that the failure itself has lost never comes: who hears nothing for long gives up, and what was not
+        seen taken back stays open.
         """
         waiting = list(unheard)
+        heard_s = self._executor.now()
         self._persist(lambda: self.stop(hurry=True))
-        while self._conductor.busy or waiting:
+        while waiting or (self._conductor.busy and self._executor.now() < heard_s + RESCUE_SILENCE_S):
             for happening in waiting:
                 self._persist(partial(self._conductor.take, happening))
             self._persist(self._conductor.fire)
             waiting = list(self._executor.wait(self._next_look_s())) if self._conductor.busy else []
+            heard_s = self._executor.now() if waiting else heard_s
 
     def _next_look_s(self) -> float:
-        return min(self.next_s, self._executor.now() + _LOOK_UP_S)
+        """Of a rescue: what is due and not the conductor's is never done then, and must not be waited for."""
+        now_s = self._executor.now()
+        return max(now_s + _PAUSE_S, min(self._conductor.next_s, now_s + _LOOK_UP_S))
 
     def _persist(self, step: Callable[[], object]) -> None:
         """Do it as often as it raises: each time one procedure has died of it, and the others are still to be moved."""

@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from types import FrameType
+from typing import Any
 
 from fabric.engine.stop_file import StopFile
+from fabric.errors import out_of_memory
+
+_TOLD_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """How often somebody has asked to stop (Ctrl-C, SIGTERM, the file STOP, which asks once)."""
+    """How often somebody has asked to stop (Ctrl-C, SIGTERM; SIGHUP and the file STOP, which ask once)."""
 
     def __init__(self, stop_file: StopFile | None = None) -> None:
         self._signals = 0
@@ -34,27 +38,72 @@ class Interruption:
         self._signals += 1
 
 
+def interrupt_when_told_to_end() -> None:
+    """
+    From now on SIGTERM and SIGHUP end this process as Ctrl-C does: in order, with KeyboardInterrupt.
+
+    SIGHUP stays ignored where it was when the process began: ``nohup`` and a detached session mean it.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _hung_up)
+
+
+def _hung_up(number: int, frame: FrameType | None) -> None:
+    """A terminal that goes away says so more than once (the kernel, then its shell): only the first one counts."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def heeding_threads(end: Callable[[], None]) -> Iterator[list[str]]:
+    """
+    Call *end* once when a thread dies because there is no memory left; what to say of it is in the list then.
+
+    Whatever else a thread dies of is told as before.
+    """
+    before, found = threading.excepthook, list[str]()
+
+    def died(args: threading.ExceptHookArgs) -> None:
+        why = out_of_memory(args.exc_value) if args.exc_value is not None else ""
+        if not why:
+            before(args)
+        elif not found:
+            found.append(why)
+            end()
+
+    threading.excepthook = died
+    try:
+        yield found
+    finally:
+        threading.excepthook = before
+
+
 @contextmanager
 def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> Iterator[Interruption]:
     """
-    Count SIGINT and SIGTERM instead of dying of them, and *wake* who waits; as it was before, afterwards.
+    Count SIGINT, SIGTERM and SIGHUP instead of dying of them, and *wake* who waits; as it was before, afterwards.
 
     An exception out of nowhere could lose what a command had just answered, and with it the undo that waits for it.
-    Outside the main thread no signal can be listened to: then none is counted. *stop_file* counts everywhere.
+    Outside the main thread no signal can be listened to: then none is counted. *stop_file* counts everywhere. SIGHUP
+    counts once, and is ignored from then on: a terminal that goes away says so more than once.
     """
     interruption = Interruption(stop_file)
 
     def note(number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
+        if number == signal.SIGHUP:
+            before[number] = signal.SIG_IGN
+            signal.signal(number, signal.SIG_IGN)
         interruption.signalled()
         wake()
 
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in _TOLD_TO_END}
     try:
-        for number, handler in before.items():
+        for number, handler in list(before.items()):
             if handler is not signal.SIG_IGN:  # a shell starts background jobs like that, and means it
                 signal.signal(number, note)
         yield interruption

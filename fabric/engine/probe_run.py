@@ -125,6 +125,8 @@ class ProbeRun:
         """Start the servers, or the client at once when there are none; returns the tickets to listen for."""
         try:
             self._commands = self._kind.commands(self.probe, self._topology)
+        except MemoryError:
+            raise  # the next one would have none either
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
             self._late = f"its command cannot be built: {type(exc).__name__}: {exc}"
             self._late_host = self.probe.hosts[0]
@@ -223,6 +225,8 @@ class ProbeRun:
             answered = Answered(self._servers, self._client, self._names)
             try:
                 self._read = self._kind.read(self.probe, self._topology, answered)
+            except MemoryError:
+                raise
             except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
                 self._read = Reading((), Outcome.ERROR, f"reading the output failed: {type(exc).__name__}: {exc}")
         return self._read

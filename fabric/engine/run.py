@@ -44,8 +44,8 @@ def run_plan(
 
     A phase runs only for hosts that passed every phase it needs; the others are SKIPPED and the result says why.
     *changing* is needed where a phase has changes; *follow_ups* may want more measured in a phase. *judge_own* says how
-    hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT or
-    SIGTERM, once everything that ran is ended and every change is taken back.
+    hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT,
+    SIGTERM or SIGHUP, once everything that ran is ended and every change is taken back.
     """
     needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
     failed: dict[str, dict[str, str]] = {}

@@ -14,7 +14,7 @@ import paramiko
 from fabric.errors import HostUnreachable
 from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
 from fabric.executors.ssh_packets import Packets
-from fabric.executors.ssh_transport import Transport
+from fabric.executors.ssh_transport import Transport, strong
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0
@@ -120,8 +120,7 @@ class Connection:
             transport.begin_client(timeout_s=timeout_s)
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
-            cause = f"no common algorithm ({exc}); ECDH key exchange is needed, as OpenSSH has since 5.7"
-            raise Refused(self.host, step, cause) from exc
+            raise Refused(self.host, step, str(exc)) from exc
         except (paramiko.SSHException, OSError, EOFError) as exc:
             if transport.is_active():
                 lacking = "key exchange" if self.server_name else "SSH banner"
@@ -229,11 +228,16 @@ def _scan_type(key_type: str) -> str:
 
 
 def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) -> None:
-    """AES-GCM first (cheaper); no DH groups (16-78 ms of Python that stalls all threads); host keys we can check."""
-    options.ciphers = tuple(sorted(options.ciphers, key=lambda name: "gcm" not in name))
-    options.kex = tuple(name for name in options.kex if not name.startswith("diffie-hellman"))
+    """
+    AES-GCM first (cheaper); no DH groups (16-78 ms of Python that stalls all threads); host keys we can check.
+
+    Nothing weak, which paramiko would agree to with a server, or with somebody in between, that has nothing else.
+    """
+    options.ciphers = tuple(sorted(strong(options.ciphers), key=lambda name: "gcm" not in name))
+    options.digests = strong(options.digests)
+    options.kex = tuple(name for name in strong(options.kex) if not name.startswith("diffie-hellman"))
     known_types = known_types | ({"rsa-sha2-512", "rsa-sha2-256"} if "ssh-rsa" in known_types else set())
-    options.key_types = tuple(sorted(options.key_types, key=lambda name: name not in known_types))
+    options.key_types = tuple(sorted(strong(options.key_types), key=lambda name: name not in known_types))
 
 
 def _said(exc: BaseException) -> str:

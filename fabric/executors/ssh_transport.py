@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import paramiko
@@ -15,6 +17,32 @@ from fabric.executors.ssh_packets import Packets
 # These are private to paramiko 5; a test fails should a version of it lose one of them.
 _LOGGING_LEAST = 30  # logging.WARNING
 _LOOK_S = 1.0
+
+
+_WEAK = re.compile(
+    r"none|arcfour.*|.+-cbc(@.+)?"
+    r"|hmac-(md5|sha1-96|ripemd160).*"
+    r"|(diffie-hellman|gss)-.*-sha1(-.*)?"
+    r"|ssh-(rsa|dss)(-cert-.+)?",
+    re.ASCII,
+)
+"""Ciphers, MACs, key exchanges and host keys that OpenSSH 9's client refuses unless it is told otherwise."""
+
+_CIPHERS = ("client_encrypt_algo_list", "server_encrypt_algo_list")
+_KINDS = (
+    ("key exchanges", "kex", ("kex_algo_list",), "; ECDH is needed, which OpenSSH has since 5.7"),
+    ("host keys", "keys", ("server_key_algo_list",), ""),
+    ("ciphers", "ciphers", _CIPHERS, ""),
+    ("MACs", "macs", ("client_mac_algo_list", "server_mac_algo_list"), ""),
+)
+_NAMED = 8
+_NAME = re.compile(r"[!-~]{1,64}", re.ASCII)
+_NO_ALGORITHM = ("ext-info-", "kex-strict-")
+
+
+def strong(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the algorithms that OpenSSH 9's client would take."""
+    return tuple(name for name in names if not _WEAK.fullmatch(name))
 
 
 class Transport(paramiko.Transport):
@@ -28,6 +56,7 @@ class Transport(paramiko.Transport):
 
     def __init__(self, sock: socket.socket | paramiko.Channel) -> None:
         super().__init__(sock, packetizer_class=Packets)
+        self._macs_unused = False
         self._shared: tuple[bytes, Any] | None = None  # what the keys are made from
 
     def _log(self, level: int, msg: object, *args: object) -> None:
@@ -41,6 +70,37 @@ class Transport(paramiko.Transport):
     def _filter_algorithm(self, type_: str) -> tuple[str, ...]:
         """Called 16 times a connection to leave out what is disabled; we disable nothing."""
         return tuple(getattr(self, f"_preferred_{type_}"))
+
+    def _parse_kex_init(self, m: paramiko.Message) -> None:
+        """What is agreed on; where nothing can be, what the server offers is said."""
+        own: Any = super()
+        offered = own._really_parse_kex_init(m)
+        m.rewind()
+        self._macs_unused = all(self._gcm_agreed(offered[key]) for key in _CIPHERS)
+        try:
+            own._parse_kex_init(m)
+        except paramiko.ssh_exception.IncompatiblePeer as exc:
+            raise paramiko.ssh_exception.IncompatiblePeer(self._lacking(offered) or str(exc)) from exc
+        finally:
+            self._macs_unused = False
+
+    def _gcm_agreed(self, offered: Sequence[str]) -> bool:
+        return "gcm" in next((name for name in self.preferred_ciphers if name in offered), "")
+
+    @property
+    def preferred_macs(self) -> tuple[str, ...]:
+        """As set; any at all while it is agreed what to do under AES-GCM, which has a MAC of its own."""
+        every: Any = paramiko.Transport
+        return tuple(every._preferred_macs if self._macs_unused else super().preferred_macs)
+
+    def _lacking(self, offered: Mapping[str, Sequence[str]]) -> str:
+        """The first kind of algorithm of which the server has none that we take; empty when there is one of each."""
+        for kind, short, lists, needed in _KINDS:
+            ours = getattr(self, f"preferred_{short}")
+            for names in (offered[key] for key in lists):
+                if not any(name in ours for name in names):
+                    return _only(kind, [name for name in names if not name.startswith(_NO_ALGORITHM)], needed)
+        return ""
 
     def _send_user_message(self, data: paramiko.Message) -> None:
         """At once while no keys are exchanged, which is nearly always."""
@@ -105,3 +165,14 @@ class Transport(paramiko.Transport):
         message.add_int(channel)
         message.add_int(room_bytes)
         self._send_user_message(message)
+
+
+def _only(kind: str, names: Sequence[str], needed: str) -> str:
+    """What a server offers of one *kind*, in words; the names are its own, so they are few, short and plain."""
+    shown = [name if _NAME.fullmatch(name) else "?" for name in names[:_NAMED]]
+    listed = ", ".join(shown) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    if names and not strong(names):
+        return (
+            f"the server offers only weak {kind}: {listed}; ssh refuses them too: let its sshd_config allow better ones"
+        )
+    return f"the server offers no {kind} that we have, only: {listed or 'none'}{needed}"

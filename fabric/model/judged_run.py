@@ -16,7 +16,7 @@ class JudgedRun:
     *path* is the run's directory; *elapsed_s* is by the run's own clock (simulated on the mock); *judged_by* names the
     baselines used; *again* is the command that gives this verdict again. *complete* is False where not
     all was reached: it ended early, or it *goes_on*, judged by what was measured until now. *history_bytes* is how much
-    of its history the verdict rests on.
+    of its history the verdict rests on. *go_on* is the command that measures what is left, empty where nothing is.
     """
 
     scenario: Scenario
@@ -30,3 +30,4 @@ class JudgedRun:
     complete: bool = True
     goes_on: bool = False
     history_bytes: int = 0
+    go_on: str = ""

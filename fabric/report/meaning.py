@@ -81,6 +81,6 @@ def commands(judged: JudgedRun) -> tuple[tuple[str, str], ...]:
     found = []
     if any(result.state == "open" for result in judged.verdict.changes):
         found.append(("Take back", f"fabric restore {judged.path}"))
-    if not judged.complete:
-        found.append(("Go on", f"fabric resume {judged.path}"))
+    if judged.go_on:
+        found.append(("Go on", judged.go_on))
     return tuple(found)

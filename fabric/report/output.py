@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from typing import IO, Any, cast
 
 from fabric.errors import StoreError
 
@@ -31,6 +33,30 @@ def warn(text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - the one place
     except (OSError, ValueError, AttributeError):
         return
+
+
+class _MayGoAway:
+    """A terminal, until it goes away: what is written to it then is dropped, and whoever writes goes on."""
+
+    def __init__(self, inner: IO[str]) -> None:
+        self._inner = inner
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self._inner.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._inner.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def stderr_that_may_go_away() -> IO[str] | None:
+    """Standard error for who keeps writing to it; None when there is none."""
+    return None if sys.stderr is None else cast("IO[str]", _MayGoAway(sys.stderr))
 
 
 def _drop_stdout() -> None:

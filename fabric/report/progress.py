@@ -21,7 +21,7 @@ from fabric.plan.plan import PhasePlan
 from fabric.report.counted import counted
 from fabric.report.folded_outs import FoldedOuts
 from fabric.report.folded_states import FoldedStates
-from fabric.report.output import warn
+from fabric.report.output import stderr_that_may_go_away, warn
 from fabric.report.visible import visible
 
 _LINE_EVERY_S = 15.0
@@ -43,7 +43,7 @@ class ConsoleProgress:
     """Watches a run (see engine.phase.Observer) and shows how far it is; *addresses* are those of hosts, by name."""
 
     def __init__(self, *, quiet: bool = False, addresses: Mapping[str, str] = MappingProxyType({})) -> None:
-        self._console = Console(stderr=True, highlight=False, quiet=quiet)
+        self._console = Console(file=stderr_that_may_go_away(), stderr=True, highlight=False, quiet=quiet)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._phase = ""

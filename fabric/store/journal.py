@@ -9,6 +9,7 @@ bad line before the end means that somebody else wrote here, and nothing is gues
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import zlib
 from collections.abc import Mapping
@@ -129,6 +130,13 @@ def _read(path: Path) -> tuple[tuple[Entry, ...], int]:
     return tuple(entries), at
 
 
+def _slowly(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
 def _decode(line: bytes) -> Entry | None:
     body, mark, checksum = line.rpartition(b',"crc32":')
     if not mark or not checksum.endswith(b"}") or not checksum[:-1].isdigit() or len(checksum) > _CHECKSUM_MOST:
@@ -138,7 +146,7 @@ def _decode(line: bytes) -> Entry | None:
         return None
     try:
         entry = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
+    except orjson.JSONDecodeError:  # also where there is no memory for it: the standard library says which
+        entry = _slowly(body)
     whole = isinstance(entry, dict) and isinstance(entry.get("change"), str) and isinstance(entry.get("state"), str)
     return entry if whole else None

@@ -38,7 +38,8 @@ def run_document(
     """
     What is written when a run begins; RunDirectory adds its format and id.
 
-    *given*: the files and words that it was asked with, and in which folder, to read them again.
+    *given*: the files and words that it was asked with, and in which folder, to read them again; ``yes`` where nobody
+    was asked whether to alter the fabric, because the command line said so.
     """
     return {
         "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
@@ -49,6 +50,12 @@ def run_document(
         "given": dict(given or {}),
         "asked": resolved_document(scenario, inventory),
     }
+
+
+def go_on_command(run: Path | str, document: Mapping[str, Any]) -> str:
+    """What to type to go on with a run: with ``--yes`` where it could not be begun without, so neither resumed."""
+    yes = (document.get("given") or {}).get("yes") is True
+    return f"fabric resume {run}{' --yes' if yes else ''}"
 
 
 def own_version() -> str:

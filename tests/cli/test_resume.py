@@ -71,6 +71,24 @@ def test_resume_of_a_changed_scenario_is_exit_2_unless_forced(tmp_path: Path) ->
     assert (code, "gone on all the same" in said) == (0, True)
 
 
+def test_what_is_said_to_go_on_can_be_typed(tmp_path: Path) -> None:
+    """A run that alters real hosts, begun with --yes: nobody is there to be asked, so it goes on with --yes alone."""
+    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "baselines")
+    rack = (
+        (ROOT / "inventory" / "demo-rack-healthy.yaml").read_text("utf-8").replace("backend: mock", "backend: process")
+    )
+    (tmp_path / "dead.yaml").write_text(rack.replace('[ip, netns, exec, "{host}"]', "[sh, -c, exit 255, '{host}']"))
+    options = ("--inventory", str(tmp_path / "dead.yaml"), "--results", str(tmp_path / "results"), "--no-html")
+    assert fabric("run", str(scenario(tmp_path)), *options)[0] == 2
+    assert fabric("run", str(scenario(tmp_path)), *options, "--yes")[0] == 3
+    cut_after(run_of(tmp_path), "phase_started")
+    for command in ("status", "stop", "report"):
+        said = fabric(command, str(run_of(tmp_path)))[1]
+        assert f"fabric resume {run_of(tmp_path)} --yes" in said
+    assert fabric("resume", str(run_of(tmp_path)), "--no-html")[0] == 2
+    assert fabric("resume", str(run_of(tmp_path)), "--no-html", "--yes")[0] == 3
+
+
 def test_status_of_one_run_and_of_all(tmp_path: Path) -> None:
     begin(tmp_path)
     cut_after(run_of(tmp_path), "finished", 3)

@@ -28,7 +28,17 @@ def transports() -> Iterator[tuple[Transport, paramiko.Transport]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["_active_check_timeout", "_log", "_parse_debug", "_filter_algorithm", "_compute_key", "_send_user_message"]
+    "name",
+    [
+        "_active_check_timeout",
+        "_log",
+        "_parse_debug",
+        "_filter_algorithm",
+        "_compute_key",
+        "_send_user_message",
+        "_parse_kex_init",
+        "_really_parse_kex_init",
+    ],
 )
 def test_paramiko_still_has_what_is_replaced(name: str) -> None:
     """A name that paramiko no longer uses would silently change nothing."""

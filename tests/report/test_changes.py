@@ -130,7 +130,9 @@ def test_a_run_that_was_killed_says_what_to_type_first() -> None:
     )
     still = replace(REVERTED, state="open", reason="the run ended before it was seen taken back")
     judged = run(still, expectations=(not_reached,))
-    killed = replace(judged, complete=False, verdict=replace(judged.verdict, outcome=Outcome.ERROR))
+    killed = replace(
+        judged, complete=False, go_on="fabric resume r", verdict=replace(judged.verdict, outcome=Outcome.ERROR)
+    )
     text = shown(killed)
     first = text.splitlines()[0]
     assert first.endswith("1 change may still be live on the fabric; the run ended before everything was measured")

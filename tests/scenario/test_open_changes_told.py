@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fabric import app, app_restore, app_resume, app_stop
+from fabric.engine.interruption import interrupt_when_told_to_end
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
@@ -28,9 +29,12 @@ CHANGE = "during/ber.gpu001/mlx5_0"
 @pytest.fixture(autouse=True)
 def polite_kill() -> Iterator[None]:
     """As the command line has it; a signal that is not heeded must not end the tests."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    interrupt_when_told_to_end()
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, where: object, name: str, number: signal.Signals) -> None:
@@ -56,7 +60,7 @@ def left(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_while_reports_are_made_hides_no_open_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
@@ -84,7 +88,7 @@ def test_an_interruption_while_reports_are_made_says_that_all_was_measured(
         run(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_restore_finishes_what_it_takes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:

@@ -73,7 +73,7 @@ def test_latest_in_the_way(tmp_path: Path) -> None:
     assert (tmp_path / "results/self-check/latest/mine").is_dir()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_ended_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     """A run that is ended keeps what it measured: the report is inconclusive and says that it was interrupted."""
     argv = [sys.executable, "-c", "from fabric.cli.main import run; run()", "run", str(SCENARIO), f"--inventory={HALL}"]
