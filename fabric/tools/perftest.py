@@ -166,6 +166,5 @@ def parse(text: str) -> PerftestLog:
     """
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    lines = text.splitlines()
-    found, doubtful = tests(lines)
-    return PerftestLog(found, failures(lines) if doubtful else ())
+    found, doubtful = tests(text)
+    return PerftestLog(found, failures(text.splitlines()) if doubtful else ())

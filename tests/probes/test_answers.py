@@ -11,6 +11,8 @@ from benchmarks.altered_answers import NCCL, PERFTEST, SAMPLES, Base, Canned, al
 from fabric.engine.roll_call import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl_tests, perftest
+from fabric.tools.perftest_tables import _usual, by_lines
+from fabric.tools.perftest_tables import tests as tables
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
 """What is said in these is that the fabric is bad."""
@@ -56,6 +58,15 @@ def test_no_altered_answer_is_a_measurement(name: str) -> None:
 def test_the_output_of_another_run_is_no_measurement(which: str) -> None:
     """Queue pairs have new numbers in each run, and ranks run on other hosts."""
     assert {read(one).outcome for one in alterations()[which]} == {Outcome.ERROR}
+
+
+def test_a_usual_page_is_read_as_line_by_line() -> None:
+    """The quick way and the thorough one agree on every page, altered or not; and nearly all pages are usual."""
+    pages = {one.name: (one.client, *one.servers) for one in bases() if one.tool == "perftest"}
+    other = [one.client for ones in alterations().values() for one in ones if one.tool == "perftest"]
+    seen = [page for both in pages.values() for page in both]
+    assert [page for page in (*seen, *other) if tables(page) != by_lines(page.splitlines())] == []
+    assert [name for name, both in pages.items() if None in map(_usual, both)] in ([], ["recorded ib_write_bw rxe"])
 
 
 def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:
