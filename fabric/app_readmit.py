@@ -82,7 +82,7 @@ def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...
 
 def _ask(folder: Path, host: str) -> None:
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         write_durably(folder / host, b"")
     except OSError as exc:
         raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc

@@ -44,7 +44,7 @@ def append_durably(fd: int, data: bytes, *, end: int) -> None:
 
 def write_at(path: str, data: bytes, *, place: int) -> None:
     """Write *data* at a *place* (bytes) of a file, which is made where there is none; not durable. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         view = memoryview(data)
         while view:

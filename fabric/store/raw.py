@@ -103,7 +103,7 @@ class RawOutput:
         folder = path.rpartition("/")[0]
         try:
             if folder not in self._made:
-                os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - a string path, built thousands of times
+                os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a string path, built thousands of times
                 self._made.add(folder)
             write_at(path, data, place=place)
         except OSError as exc:

@@ -51,7 +51,7 @@ class RawLog:
         self.size_bytes += _HEAD.size + len(body)
 
     def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         sync_folder(self._path.parent)
 
     def empty(self) -> None:

@@ -59,7 +59,7 @@ class SampleLog:
         self._lines: list[bytes] = [orjson.dumps(["every", every_s])]
         self._waiting, self._since_s = 0, 0.0
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
             self._size = os.fstat(self._fd).st_size
             sync_folder(path.parent)
         except OSError as exc:
