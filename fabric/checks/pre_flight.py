@@ -13,6 +13,7 @@ from fabric.checks import (
     locked_memory,
     login,
     loopback_mode,
+    one_machine,
     programs,
     python,
     reach,
@@ -82,9 +83,10 @@ def _looked_at(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str
                 yield from check.read(hosts[name], wanted, answers[name])
     found = {name: programs.versions(hosts[name], wanted, answers[name]) for name, wanted in needs.items()}
     yield from versions.read(found)
+    yield from one_machine.read({name: answers[name] for name in needs})
     yield from clock.read({name: answers[name][clock.ARGV] for name in needs})
 
 
 def _asked(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """The clock first: nothing else of ours runs on the host while it is read."""
-    return (clock.ARGV, *(argv for check in CHECKS for argv in check.commands(host, needs)))
+    return (clock.ARGV, *one_machine.commands(), *(argv for check in CHECKS for argv in check.commands(host, needs)))

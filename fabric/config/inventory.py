@@ -28,7 +28,7 @@ from fabric.config.problems import Problems
 from fabric.config.uplink_faults import network_problem
 from fabric.config.wording import quoted, shown
 from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings, TimedFault
-from fabric.model.topology import Topology
+from fabric.model.topology import Login, Topology
 
 _DEFAULT_SSH = SshSettings()
 
@@ -87,9 +87,25 @@ def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool
         problems.add(("hosts",), "expected a host with role test: there is nothing to measure")
     for name in sorted(host_names.taken & switch_names.taken):
         problems.add(("switches",), f"{quoted(name)} names a host and a switch")
+    parts.refuse_one_machine_twice(
+        {
+            **{name: Login(host.address) for name, host in hosts.items()},
+            **management,
+            **{name: switch.login for name, switch in switches.items() if switch.login is not None},
+        },
+        {**switch_names.where, **host_names.where},
+        _ssh_login(tree),
+        problems,
+    )
     made = len(hosts) + len(management)
     whole = complete and _as_many(tree.get("hosts"), host_entries) and made == host_names.asked > 0
     return Topology(hosts, switches, uplinks, management), whole
+
+
+def _ssh_login(tree: dict[str, Tree]) -> Login:
+    """Account and port of all that have none of their own."""
+    entry = valid(SshEntry, tree.get("ssh", {})) or SshEntry()
+    return Login("", user=entry.user, port=entry.port)
 
 
 def _as_many(raw: Tree | None, entries: Sized) -> bool:

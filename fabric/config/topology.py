@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -26,6 +28,8 @@ class Names:
     problems: Problems
     taken: set[str] = field(default_factory=set)
     asked: int = 0
+    where: dict[str, KeyPath] = field(default_factory=dict)
+    """The entry of each name."""
 
     def take(self, folded: Folded, path: KeyPath) -> tuple[str, ...]:
         """The names that are new and well formed; what is wrong with the others is noted."""
@@ -43,6 +47,7 @@ class Names:
             self.problems.add(path, f"{self.what} named twice: {some(again)}")
         new = tuple(name for name in names if name not in self.taken)
         self.taken.update(new)
+        self.where.update(dict.fromkeys(new, path[:-1]))
         return new
 
 
@@ -67,10 +72,43 @@ def switches(entries: Iterable[tuple[KeyPath, SwitchesEntry]], names: Names) -> 
         bad = next((address for address in addresses if not ADDRESS_PATTERN.fullmatch(address)), None)
         if bad is not None:
             names.problems.add((*path, "address"), f"{quoted(bad)} is not usable as address")
-        elif len(set(addresses)) < len(addresses):
-            names.problems.add((*path, "address"), "expected an address for each switch, got one for all: use {name}")
         found.update((switch.name, switch) for switch in made)
     return found
+
+
+def refuse_one_machine_twice(
+    ways: Mapping[str, Login], where: Mapping[str, KeyPath], ssh: Login, problems: Problems
+) -> None:
+    """
+    Note names that lead to one machine: the same address, however it is written, by the same port and account.
+
+    *ways* says how each name is reached, *where* which entry made it; what a way leaves open is that of *ssh*.
+    """
+    names: dict[tuple[str, int | None, str | None], list[str]] = {}
+    for name, way in ways.items():
+        names.setdefault((_one_spelling(way.address), way.port or ssh.port, way.user or ssh.user), []).append(name)
+    for (address, _, _), same in names.items():
+        entries = list(dict.fromkeys(where[name] for name in same)) if len(same) > 1 else []
+        for entry in entries:
+            others = [name for name in same if where[name] != entry]
+            lines = sorted({problems.lines.get(other, 0) for other in entries} - {problems.lines.get(entry, 0)})
+            also = (
+                f" ({some(others)}: line {', '.join(map(str, lines))})" if others else "; with {name} each has its own"
+            )
+            text = f"{some(same)} are reached at one address, {quoted(address)}{also}: a machine has one name"
+            problems.add((*entry, "address"), text)
+
+
+def _one_spelling(address: str) -> str:
+    """An address as it is compared: of IPv6 the short form, IPv4 out of IPv6, ``127.1`` in full, names in small."""
+    text = address.rstrip(".").lower()
+    try:
+        if ":" not in text:
+            return socket.inet_ntoa(socket.inet_aton(text))
+        parsed = ipaddress.IPv6Address(text)
+        return str(parsed.ipv4_mapped or parsed)
+    except (OSError, ValueError):
+        return text
 
 
 def _login(entry: SwitchesEntry, name: str) -> Login | None:

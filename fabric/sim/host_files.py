@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.port_tool import Asked, Said
 from fabric.sim.sysfs import ROOT, identity_files, port_states
 
@@ -42,10 +43,30 @@ def grep(asked: Asked) -> Said:
     }
     for rnic in asked.rnics:
         files |= {f"{ROOT}{rnic.device}/{name}": text for name, text in identity_files(asked, rnic).items()}
+    files |= _ids(asked)
     paths = asked.words[2:]
     stdout = "".join(f"{path}:{line}\n" for path in paths if path in files for line in files[path].split("\n"))
     stderr = "".join(_NO_FILE.format(tool="grep", path=path) for path in paths if path not in files)
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
+
+
+def _ids(asked: Asked) -> dict[str, str]:
+    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
+    host = asked.site.host
+    meant = asked.rack.reached(asked.site, host.address.partition(".")[0])
+    name = host.name if meant is None else meant.host.name
+    boot, installed = (f"{mix64(text_hash(f'{what} {name}')):016x}" * 2 for what in ("boot", "machine"))
+    return {
+        "/proc/sys/kernel/random/boot_id": "-".join((boot[:8], boot[8:12], boot[12:16], boot[16:20], boot[20:])),
+        "/etc/machine-id": installed,
+    }
+
+
+def network(asked: Asked) -> Said:
+    """``readlink /proc/self/ns/net``: every machine has one network, and numbers it as all do."""
+    if asked.words != ("/proc/self/ns/net",):
+        return Said(stderr="readlink: simulated rack: only /proc/self/ns/net is simulated\n", status=1)
+    return Said("net:[4026531840]\n")
 
 
 def listed(asked: Asked) -> Said:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.sim.compute_apps import WORDS, compute_apps
-from fabric.sim.host_files import grep, kernel_files, listed
+from fabric.sim.host_files import grep, kernel_files, listed, network
 from fabric.sim.job import Setting
 from fabric.sim.lspci import lspci
 from fabric.sim.nvidia import gpu_model
@@ -160,6 +160,7 @@ _CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Program], ...]] = {
     "mlxconfig": (((), _mlxconfig),),
     "numactl": ((("--hardware",), _hardware),),
     "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),
+    "readlink": (((), network),),
     "ssh": (((), _ssh),),
     "sudo": ((("-n", "-l"), _sudo_list),),
 }

@@ -46,7 +46,7 @@ def append_durably(fd: int, data: bytes, *, end: int) -> None:
 
 def write_at(path: str, data: bytes, *, place: int) -> None:
     """Write *data* at a *place* (bytes) of a file, which is made where there is none; not durable. Raises OSError."""
-    fd = open_plain(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    fd = open_plain(path, os.O_WRONLY | os.O_CREAT, 0o666)
     try:
         view = memoryview(data)
         while view:

@@ -139,7 +139,11 @@ def _alone(results: Path) -> Iterator[float]:
 
 
 def _held(folder: Path) -> int:
-    """The flocked file beside the lock; StoreError when a process on this machine holds it."""
+    """
+    The flocked file beside the lock; StoreError when a process on this machine holds it.
+
+    It is of this account alone, whatever the umask: who may read a file may flock it, and keep everybody from a run.
+    """
     fd = open_plain(folder / f"{FILE}.held", os.O_RDWR | os.O_CREAT, 0o600)
     if not _flocked(fd):
         os.close(fd)

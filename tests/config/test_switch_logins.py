@@ -53,7 +53,11 @@ def test_what_a_run_keeps_has_the_addresses(folder: Path, inventory_text: str) -
         ("port: 22", "26: 'port' needs 'address'"),
         ('address: "{name}", management: sonic', "26: expected nvue, got 'sonic'"),
         ('address: "{nam}"', "26: field '{nam}' is not known here; known are {name}; did you mean 'name'?"),
-        ("address: 10.0.0.1", "26: expected an address for each switch, got one for all: use {name}"),
+        (
+            "address: 10.0.0.1",
+            "26: 'spine[0-1]' are reached at one address, '10.0.0.1'; with {name} each has its own: "
+            "a machine has one name",
+        ),
         ('address: "-{name}"', "26: '-spine0' is not usable as address"),
     ],
 )
