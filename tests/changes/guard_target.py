@@ -19,6 +19,7 @@ from fabric.model.inventory import Fault
 from fabric.sim import guard_mishaps
 from fabric.sim.happenings import Exited
 from fabric.sim.world import World
+from tests.conftest import folder_of_this_user
 from tests.sim.conftest import platform_like, topology_of
 
 HOST = "gpu001"
@@ -119,7 +120,8 @@ class RealTarget(Target):
         self.here = here
         self.bin = here / "bin"
         self.bin.mkdir(parents=True)
-        self.guard = Guard(str(here / "guards"))
+        self.place = folder_of_this_user()
+        self.guard = Guard(str(self.place / "guards"))
         self.close = (("port", "set", "down"),)
         self.alteration = Alteration(
             HOST, self.close, (("port", "set", "up"),), (Check(("port", "get"), ("^up$",)),), "up", ("mlx5_0",)
@@ -199,7 +201,9 @@ class RealTarget(Target):
 
     def kill_guard(self) -> None:
         """By its number."""
-        pid = self.guard_pid()
+        self._kill(self.guard_pid())
+
+    def _kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
         until(lambda: not self.is_guard(pid), "the guard is gone")
 
@@ -215,16 +219,17 @@ class RealTarget(Target):
         shutil.rmtree(self.guard.directory)
 
     def end(self) -> None:
-        """Every guard ends by itself when its folder is gone."""
-        pids = [int(file.read_text() or 0) for file in Path(self.guard.directory).glob("*/pid")]
-        shutil.rmtree(self.guard.directory, ignore_errors=True)
-        until(lambda: not any(map(self.is_guard, pids)), "guards end", 45.0)
+        """A guard whose folder is gone undoes, and goes on until it could; so they are killed first."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            if self.is_guard(int(entry.name)):
+                self._kill(int(entry.name))
+        shutil.rmtree(self.place, ignore_errors=True)
 
     def is_guard(self, pid: int) -> bool:
         """A process of this number runs a guard of this target."""
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-            return state != "Z" and f"{self.guard.directory}/" in Path(f"/proc/{pid}/cmdline").read_text()
+            return state != "Z" and self.guard.directory in Path(f"/proc/{pid}/cmdline").read_text()
         except (FileNotFoundError, ProcessLookupError):
             return False
 

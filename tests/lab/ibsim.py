@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fabric.tools import iblinkinfo
 from fabric.tools.iblinkinfo import PortLine
+from tests.conftest import folder_of_this_user
 from tests.lab.lab import own_environment
 from tests.lab.namespaces import until
 
@@ -84,6 +85,7 @@ class IbSim:
         self.folder, self.inventory = folder, folder / "ibsim.yaml"
         self._tools = folder / "tools"
         self._variables = {"FABRIC_LAB_IBSIM": str(folder), "IBSIM_SOCKNAME": f"fabric{os.getpid()}"}
+        self._guards = folder_of_this_user()
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> IbSim:
@@ -93,6 +95,7 @@ class IbSim:
         (self.folder / "net").write_text(_NET)
         self._write_inventory()
         with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, self._guards, ignore_errors=True)
             os.mkfifo(self.folder / "console")
             console = os.open(self.folder / "console", os.O_RDWR)  # for both ends there is always somebody
             stack.callback(os.close, console)
@@ -134,7 +137,7 @@ class IbSim:
         text = _INVENTORY.format(
             tools=self._tools,
             variables=", ".join(f"{name}={value}" for name, value in variables.items()),
-            guards=self.folder / "guards",
+            guards=self._guards,
         )
         self.inventory.write_text(text)
         (self.folder / "baselines").symlink_to(_ROOT / "inventory" / "baselines")
