@@ -15,11 +15,13 @@ from fabric.sim.guard_process import GuardProcess
 from fabric.sim.guard_steps import Meaning, Steps, shown
 from fabric.sim.hashing import mix64
 from fabric.sim.ip_link import MANAGEMENT, interfaces
-from fabric.sim.port_tool import ANSWER_S, Asked
+from fabric.sim.port_tool import ANSWER_S, Asked, Said
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
 
 NAME = "fabric-guard"
+LOOK = "fabric-held"
+"""Of the look for directories in which a guard may have kept something."""
 LOCK_S = 10.0
 """A call waits so long for the lock of its change (as the real one)."""
 
@@ -222,6 +224,11 @@ class _Call:
     def _log(self, now_s: float) -> str:
         del now_s
         return "".join(f"{line}\n" for line in self._known().log)
+
+
+def anything_kept(asked: Asked) -> Said:
+    """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
+    return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in asked.words)))
 
 
 def _seconds(text: str) -> float:
