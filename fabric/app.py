@@ -226,12 +226,20 @@ def _changing(asked: Asked, directory: RunDirectory) -> Changing:
     """What this run makes changes with; the journal's file is made with the first of them."""
     run_id = directory.path.name
     return Changing(
-        Context(asked.inventory.topology, asked.inventory.changes),
+        Context(asked.inventory.topology, asked.inventory.changes, _own_boot_id()),
         Journal(directory.path / JOURNAL),
         owner=f"{asked.scenario.name}/{run_id}",
         token=f"{run_id}-{secrets.token_hex(4)}",
         allow=asked.scenario.allow,
     )
+
+
+def _own_boot_id() -> str:
+    """Of the kernel that runs this; empty where it does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _judged(begun: Begun, verdict: Verdict, *, elapsed_s: float) -> JudgedRun:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from shlex import quote
 
+from fabric.changes.guard_kept import KEPT
 from fabric.changes.guard_session import FORBIDDEN
 
 # Times are hundredths of a second of /proc/uptime. 40 s: a tool is killed after 35 s.
@@ -62,6 +63,7 @@ opened() {
 }
 entered() {
   opened "$1"
+  [ -d "$f" ] || raised_alone "$id"
   [ -d "$f" ] || answer 72 unknown "$id"
   locked 10 || { [ -d "$f" ] || answer 72 unknown "$id"; return 1; }
 }
@@ -156,7 +158,7 @@ guard() {
     if [ "$(left)" -gt 0 ]; then exec 9>&-; continue; fi
     echo "the lease has run out: undo" | log_lines
     if attempt "$got"; then
-      becomes reverted; echo "undone" | log_lines; exit 0
+      forgotten; becomes reverted; echo "undone" | log_lines; exit 0
     fi
     becomes stuck; exec 9>&-
     echo "not undone yet; again in $delay s" | log_lines
@@ -168,6 +170,7 @@ guard() {
 _VERBS = r"""
 sweep() {
   for f in "$dir"/.new.* "$dir"/.old.*; do [ ! -d "$f" ] || rm -rf "$f"; done
+  all_raised
   for f in "$dir"/*; do
     [ -d "$f" ] || continue
     if [ "$(state)" = reverted ] || abandoned; then removed; exec 9>&-; continue; fi
@@ -180,13 +183,14 @@ abandoned() { never_applied && locked 1 && never_applied; }
 never_applied() {
   [ "$(state)" = armed ] && ! alive && ! still_applying && { ! same_boot || [ "$(left)" -le 0 ]; }
 }
-removed() { old=$dir/.old.${f##*/}.$$; mv "$f" "$old" 2>/dev/null; rm -rf "$old"; [ ! -e "$f" ]; }
+removed() { unkept "${f##*/}"; old=$dir/.old.${f##*/}.$$; mv "$f" "$old" 2>/dev/null; rm -rf "$old"; [ ! -e "$f" ]; }
 written() {
   f=$dir/.new.$id.$$
   mkdir "$f" && put "$f/owner" "$1" && put "$f/boot" "$(boot_id)" && put "$f/peer" "$2" && put "$f/devices" "$3" &&
     put "$f/undo" "$4" && put "$f/checks" "$5" && put "$f/lease" "$6" && put "$f/term" "$7" && put "$f/guard" "$text" &&
-    put "$f/applying" 0 && : >"$f/lock" && : >"$f/alive" && : >"$f/log" && : >"$f/is-armed"
+    furnished "$f" && : >"$f/is-armed"
 }
+furnished() { put "$1/applying" 0 && : >"$1/lock" && : >"$1/alive" && : >"$1/log"; }
 begin_guard() {
   if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
     systemd-run --quiet --collect --unit="fabric-guard-$id" --setenv="PATH=$PATH" -- \
@@ -210,13 +214,13 @@ arm() {
     ! mv "$dir/.new.$id.$$" "$dir/$id"; then
     rm -rf "$dir/.new.$id.$$"; printf '%s\n' "$why" >&2; answer 74 unwritable "$dir"
   fi
-  f=$dir/$id
+  f=$dir/$id; how=$(kept_how "$9")
   begin_guard
   n=0; until alive && [ "$(number_in "$f/pid")" != 0 ]; do
     n=$((n + 1)); [ $n -lt 100 ] || { removed; answer 74 unwritable "the guard did not start"; }
     sleep 0.05
   done
-  answer 0 armed "$id" ttl "$3" boot "$(boot_id)"
+  answer 0 armed "$id" ttl "$3" boot "$(boot_id)" kept "$how"
 }
 apply() {
   entered_or_busy "$1"
@@ -224,6 +228,7 @@ apply() {
   allowed "$(cat "$f/peer")" "$(cat "$f/devices")"
   command exec 7<"$f/applying" || answer 74 unwritable "$f/applying"
   flock -n 7 || answer 73 busy "$id" owner "$(word_in "$f/owner")"
+  kept_applied || answer 74 unwritable "$kept/$id"
   becomes applied || answer 74 unwritable "$f"
   each apply_step "$2"
   echo; ! gone || answer 75 gone "$id"
@@ -264,7 +269,6 @@ revert() {
   answer 0 reverted "$id" $how
 }
 list() {
-  [ -d "$dir" ] || return 0
   for f in "$dir"/*; do
     [ -d "$f" ] || continue
     alive=dead; ! alive || alive=alive
@@ -273,6 +277,7 @@ list() {
     case $(state) in armed|applied) ;; *) left=0 ;; esac
     echo "change ${f##*/} owner $(word_in "$f/owner") state $(state) left $(seconds "$left") guard $alive boot $boot"
   done
+  listed_kept
 }
 log() { opened "$1"; [ -d "$f" ] || answer 72 unknown "$id"; [ ! -e "$f/log" ] || cat "$f/log"; }
 whole() {
@@ -280,17 +285,18 @@ whole() {
     answer 74 unwritable "$dir is not a directory of this user"
 }
 dir=$1 verb=$2; shift 2
+case $dir in /run/*) kept=/var/lib/${dir#/run/} ;; *) kept=$dir.kept ;; esac
 for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir wc; do
   command -v $need >/dev/null || answer 78 missing $need
 done
 whole
 case $verb in
-  arm|apply|renew|lift|revert|list|log|guard) "$verb" "$@" ;;
+  arm|apply|renew|lift|revert|list|log|guard|boot) "$verb" "$@" ;;
   *) answer 64 usage "no verb $verb" ;;
 esac
 """
 
-_TEXT = _FILES + _STEPS + FORBIDDEN + _GUARD + _VERBS
+_TEXT = _FILES + _STEPS + FORBIDDEN + KEPT + _GUARD + _VERBS
 
 # What arm leaves when it is killed before its guard runs is swept by the next arm: nothing was ever applied under it.
 # From the rename on arm ignores all but SIGKILL, because whoever loses its session is sent SIGTERM first.

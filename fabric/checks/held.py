@@ -104,7 +104,7 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> A
 
 def look_argv(guard: Guard) -> Argv:
     """Exits 0 where a guard may have kept something."""
-    return ("sh", "-c", _LOOK, "fabric-held", guard.directory)
+    return ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
 
 
 def _listed(host: str, guard: Guard, answer: Answer) -> tuple[Listed, ...]:

@@ -107,7 +107,7 @@ class _Call:
         return held
 
     def _arm(self, now_s: float) -> str:
-        guard_id, owner, ttl, hold, _, devices, undo, checks = self._args
+        guard_id, owner, ttl, hold, _, devices, undo, checks, kept = self._args
         ttl_s, hold_s = _seconds(ttl), _seconds(hold)
         for line in (*undo.splitlines(), *checks.splitlines()):
             missing = self._steps.known(line)
@@ -118,10 +118,11 @@ class _Call:
         self._allow(named, now_s)
         term_s = now_s + hold_s
         held = Held(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
+        held.kept = bool(kept)
         held.process = GuardProcess(self._rack, self._held, held, self._steps)
         self._held[guard_id] = held
         held.process.watch(held.process.end_of_lease())
-        return f"armed {guard_id} ttl {ttl} boot {self._boot_id()}\n"
+        return f"armed {guard_id} ttl {ttl} boot {self._boot_id()} kept {'unit' if kept else 'none'}\n"
 
     def _sweep(self, guard_id: str, owner: str, now_s: float) -> None:
         for other in list(self._held.values()):
@@ -239,7 +240,7 @@ def _seconds(text: str) -> float:
 
 # The verbs, and how many arguments each takes.
 _VERBS = {
-    "arm": (_Call._arm, 8),
+    "arm": (_Call._arm, 9),
     "apply": (_Call._apply, 2),
     "renew": (_Call._renew, 2),
     "lift": (_Call._lift, 1),
