@@ -7,7 +7,7 @@ anew when the machine starts; elsewhere ``list`` tells it and ``revert`` undoes 
 ``FABRIC_SYSTEMD`` are where tests keep a systemd of their own.
 
 In a kept folder the file ``is-applied`` says that something was altered, ``is-reverted`` that it is undone; one without
-the first, or with the second, is thrown away.
+the first, or with the second, is thrown away: by who wrote that, at the next start, or by the next arm.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ copied() {
   for name in owner boot peer devices term undo checks guard; do cat "$1/$name" >"$2/$name" || return 1; done
 }
 synced() { timeout 20 sync "$@" 2>/dev/null || timeout 20 sync; }
+is_there() { [ -d "$kept/$1" ] && sound; }
 is_kept() { [ -e "$1/is-applied" ] && [ ! -e "$1/is-reverted" ]; }
 unit_text() {
   path=$PATH
@@ -29,6 +30,7 @@ unit_text() {
 Description=Undo of the change $id of a fabric, which was in force when this machine went down
 After=network.target openibd.service opensm.service
 StartLimitIntervalSec=0
+ConditionPathExists=$kept/$id/guard
 
 [Service]
 Environment=PATH=$path
@@ -59,23 +61,22 @@ kept_applied() {
   printf '' >"$kept/$id/is-applied" && synced "$kept/$id"
 } 2>/dev/null
 unkept() {
+  ! is_there "$1" || printf '' >"$kept/$1/is-reverted"
   [ ! -e "$(unit_of "$1")" ] || rm -f "$(wanted_of "$1")" "$(unit_of "$1")"
-  [ ! -d "$kept/$1" ] || { mv "$kept/$1" "$kept/.old.$1.$$" && rm -rf "$kept/.old.$1.$$"; }
+  ! is_there "$1" || { mv "$kept/$1" "$kept/.old.$1.$$" && rm -rf "$kept/.old.$1.$$"; }
 } 2>/dev/null
 forgotten() {
-  [ -d "$kept/$id" ] || return 0
-  printf '' >"$kept/$id/is-reverted"
-  command eval 'unkept "$id"'
+  ! is_there "$id" || command eval 'unkept "$id"'
 }
 raised() {
-  sound && [ -d "$kept/$1" ] && [ ! -d "$dir/$1" ] || return 1
+  is_there "$1" && [ ! -d "$dir/$1" ] || return 1
   is_kept "$kept/$1" || { unkept "$1"; return 1; }
   n=$dir/.new.$1.$$
-  if ! mkdir "$n" || ! copied "$kept/$1" "$n" || ! furnished "$n" || ! printf '' >"$n/kept" || ! printf '' >"$n/is-applied" ||
-    ! mv "$n" "$dir/$1"; then rm -rf "$n"; return 1; fi
+  mkdir "$n" && copied "$kept/$1" "$n" && furnished "$n" && printf '' >"$n/kept" && printf '' >"$n/is-applied" &&
+    mv "$n" "$dir/$1" || { rm -rf "$n"; return 1; }
 }
 raised_alone() {
-  sound && [ -d "$kept/$1" ] && mkdir -p "$dir" || return 1
+  is_there "$1" && mkdir -p "$dir" || return 1
   whole
   (command exec 8>>"$dir/.arm" && timeout 10 flock 8 && raised "$1")
 } 2>/dev/null
