@@ -14,8 +14,8 @@ from __future__ import annotations
 
 KEPT = r"""
 units=${FABRIC_UNITS:-/etc/systemd/system} systemd=${FABRIC_SYSTEMD:-/run/systemd/system}
-unit_of() { echo "$units/fabric-guard-$1.service"; }
-wanted_of() { echo "$units/multi-user.target.wants/fabric-guard-$1.service"; }
+unit_of() { echo "$units/fabric-undo-$1.service"; }
+wanted_of() { echo "$units/multi-user.target.wants/fabric-undo-$1.service"; }
 sound() { [ -d "$kept" ] && [ -O "$kept" ] && [ ! -L "$kept" ]; }
 copied() {
   for name in owner boot peer devices term undo checks guard; do cat "$1/$name" >"$2/$name" || return 1; done
@@ -46,14 +46,14 @@ unit() {
   (umask 022; mkdir -p "$units/multi-user.target.wants" && put "$(unit_of "$id")" "$(unit_text)") &&
     ln -s -f "$(unit_of "$id")" "$(wanted_of "$id")" && synced "$(unit_of "$id")" "$units/multi-user.target.wants"
 }
-keep() {
+keep_on_disk() {
   mkdir -p "$kept" && sound || return 1
   mkdir "$kept/.new.$id.$$" && copied "$f" "$kept/.new.$id.$$" && mv "$kept/.new.$id.$$" "$kept/$id" &&
     synced "$kept/$id"/* "$kept/$id" "$kept" && printf '' >"$f/kept"
 }
 kept_how() {
   [ -n "$1" ] || { echo none; return; }
-  if ! keep; then rm -rf "$kept/.new.$id.$$"; unkept "$id"; echo no; return; fi
+  if ! keep_on_disk; then rm -rf "$kept/.new.$id.$$"; unkept "$id"; echo no; return; fi
   if unit; then echo unit; else rm -f "$(wanted_of "$id")" "$(unit_of "$id")"; echo folder; fi
 } 2>/dev/null
 kept_applied() {
@@ -100,7 +100,8 @@ boot() {
     unkept "$id"; exit 0
   fi
   rm -f "$f/lease"; put "$f/boot" "$(boot_id)"
-  exec sh "$f/guard" "$dir" guard "$id"
+  chosen_shell
+  exec $shell "$f/guard" "$dir" guard "$id" "$shell"
 }
 """
 """Needs *kept* beside *dir*; arm, apply, revert and the guard itself call it where a change is kept."""

@@ -2,12 +2,15 @@
 The constant sh text of a guard: a detached process on the target that undoes one change when its lease runs out.
 
 A call is ``sh -c GUARD fabric-guard DIRECTORY VERB ARGS...``; no value is ever spliced into the text. It needs of the
-host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, ip, readlink (util-linux or busybox).
+host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, ip, readlink (util-linux or
+busybox).
 
 One folder holds one change. A folder is made under a hidden name and renamed, so it is there whole or not at all. The
-state is the name of an empty file and changes by rename, which needs no space on a full disk. A missing or unreadable
-lease has run out. Locks: ``lock`` is held by whoever acts on the change, ``alive`` by the guard for its life,
-``applying`` by the steps of an apply themselves, so that one that outlives its caller is seen.
+state is the name of an empty file and changes by rename, which needs no space on a full disk. A lease that is missing
+or no number has run out. A guard ends when its change is reverted, or when ``pid`` holds the number of another one, and
+never because something cannot be read; when its folder is gone, or on SIGTERM, it undoes at once. Locks: ``lock`` is
+held by whoever acts on the change, ``alive`` by the guard for its life, ``applying`` by the steps of an apply
+themselves, so that one that outlives its caller is seen.
 """
 
 from __future__ import annotations
@@ -41,23 +44,29 @@ state() {
   echo torn
 }
 becomes() { s=$(state); [ "$s" = "$1" ] || mv -f "$f/is-$s" "$f/is-$1"; }
+marked() { becomes "$1" || printf '' >"$f/is-$1"; }
 same_boot() { [ "$(word_in "$f/boot")" = "$(boot_id)" ]; }
-held() { [ -e "$1" ] && ! flock -s -n "$1" true; }
+held() {
+  [ -e "$1" ] || return 1
+  flock -s -n "$1" true; case $? in 0) return 1 ;; 1) return 0 ;; *) return 2 ;; esac
+}
 alive() { same_boot && held "$f/alive"; }
 gone() {
   case $(state) in armed|applied) ;; *) return 0 ;; esac
   ! same_boot || [ "$(left)" -le 0 ] || ! alive
 }
-still_applying() { held "$f/applying" && [ $(($(now) - $(number_in "$f/applying"))) -lt 4000 ]; }
+still_applying() {
+  held "$applying"; [ $? -ne 1 ] && [ $(($(now) - $(number_in "$applying"))) -lt 4000 ]
+}
 put() { printf '%s\n' "$2" >"$1" && [ "$(cat "$1"; echo .)" = "$2$newline." ]; }
 leased_until() { put "$f/lease.new" "$1" && mv -f "$f/lease.new" "$f/lease"; }
 least() { [ "$1" -le "$2" ] && echo "$1" || echo "$2"; }
 locked() {
   [ -r "$f/lock" ] || { [ -d "$f" ] && (: >>"$f/lock"); }
-  command exec 9<"$f/lock" && timeout "$1" flock 9 && [ "$f/lock" -ef "/proc/$$/fd/9" ]
+  command exec 9<"$f/lock" && timeout "$1" flock 9 8>&- && [ "$f/lock" -ef "/proc/$$/fd/9" ]
 }
 opened() {
-  id=$1; f=$dir/$id
+  id=$1; f=$dir/$id; applying=$f/applying
   case $id in ''|.*|*[!A-Za-z0-9._-]*) answer 64 usage "bad id $id" ;; esac
   [ ${#id} -le 128 ] || answer 64 usage "id too long"
 }
@@ -71,7 +80,7 @@ entered_or_busy() { entered "$1" || answer 73 busy "$id" owner "$(word_in "$f/ow
 """
 
 _STEPS = r"""
-tool() { timeout -k 5 30 "$@" </dev/null 4>&- 5>&- 8>&- 9>&-; }
+tool() { timeout -k 5 30 "$@" </dev/null 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-; }
 each() {
   each=$1 verdict=0; set -f; IFS=$newline
   for line in $2; do
@@ -132,38 +141,98 @@ apply_step() {
 
 # The guard goes on without the lock after 2 s (a caller that hangs must not keep the change alive), but it says
 # "reverted" only after an undo under the lock, with no step of an apply left running.
+#
+# While it waits it forks nothing: it reads from a pipe in which nothing ever comes (fd 3), with a limit, and so runs in
+# a shell whose read has one. What cannot be read now is as it was. An error that ends a script (no process, no file
+# descriptor is left) ends one look, because ``command eval`` catches it; bash, which ends all the same when its forks
+# fail for 15 s, begins anew in its place, with its locks and all that it knows, because an exec needs no fork. fd 6 is
+# ``applying`` and fd 8 ``alive``, also when the folder is gone.
 _GUARD = r"""
-mine() { [ "$(number_in "$f/pid")" = $$ ]; }
 log_lines() {
   while IFS= read -r line || [ -n "$line" ]; do
     [ "$(cat "$f/log" | wc -c)" -gt 262144 ] || printf '%s %s\n' "$(seconds "$(now)")" "$line" >>"$f/log"
   done 2>/dev/null
 }
+say() {
+  said=$((said + 1))
+  [ $said -gt 1000 ] || printf '%d.%02d %s\n' $((clock / 100)) $((clock % 100)) "$1" >>"$f/log"
+}
 attempt() {
   status=$( { { undone 9>&-; echo $? >&5; } 2>&1 >/dev/null | log_lines 5>&- 9>&-; } 5>&1)
-  [ "$status" = 0 ] && [ "$1" = locked ] && ! still_applying
+  [ "$status" = 0 ] && { [ "$1" = locked ] || [ ! -d "$f" ]; } && ! still_applying
 }
-rest() {
-  until_cs=$(($(now) + $1 * 100))
-  while mine && [ "$(now)" -lt $until_cs ]; do sleep 0.25; done
+look() {
+  ulimit -S -n 1024 || ulimit -n 1024
+  up=; read -r up rest </proc/uptime
+  case $up in *.*) clock=${up%.*}${up#*.} ;; *) clock=$((clock + 25)) ;; esac
+  [ -z "$told" ] || printf '' >"$f/lease"
+  n=unread; read -r n <"$f/lease"
+  case $n in
+    unread) [ -e "$f/lease" ] || ends=0 ;;
+    ''|*[!0-9]*) ends=0 ;;
+    *) ends=$n ;;
+  esac
+  [ -z "$told" ] && [ "$f/alive" -ef "/proc/$$/fd/8" ] || ends=0
+}
+over() {
+  [ ! -e "$f/is-reverted" ] || return 0
+  n=; read -r n <"$f/pid" || return 1
+  case $n in ''|0*|*[!0-9]*) return 1 ;; esac
+  [ "$n" != $$ ]
+}
+leave() { trap - EXIT; exit 0; }
+keep() {
+  look; ! over || leave
+  [ "$ends" -le "$clock" ] && [ "$clock" -ge "$again" ] || return 0
+  again=$((clock + 100)) status='' got=''
+  ! locked 2 || got=locked
+  look; ! over || leave
+  if [ "$ends" -gt "$clock" ]; then command exec 9>&-; return 0; fi
+  [ -n "$clean" ] || { say "the lease has run out: undo"; ! attempt "$got" || clean=yes; }
+  if [ -n "$clean" ]; then
+    forgotten
+    if [ ! -d "$f" ] || marked reverted; then look; say "undone"; leave; fi
+  else
+    marked stuck
+  fi
+  command exec 9>&-
+  look; say "not undone yet; again in $delay s"
+  again=$((clock + delay * 100))
+  [ -z "$status" ] || delay=$((delay < 15 ? 2 * delay : 30))
+}
+pause() {
+  if [ -p "/proc/$$/fd/3" ]; then read -t 0.25 -u 3 n; [ $? -eq 2 ] || return 0; fi
+  command eval 'sleep 0.25 3>&- 6>&- 8>&-' && return
+  n=$((clock + 25)); while [ "$clock" -lt "$n" ]; do look; done
+}
+begin_anew() {
+  :  # after a fork that failed bash does not carry out the first compound command of a trap
+  while :; do
+    look
+    command exec 4</proc/uptime 5</proc/uptime 7</proc/uptime 9</proc/uptime && exec 4<&- 5<&- 7<&- 9<&- &&
+      exec $shell -c 'text=$1; shift; eval "$text"' fabric-guard "$text" "$dir" guard "$id" "$shell" "$undo" "$checks" \
+        "$told"
+    pause
+  done
 }
 guard() {
-  opened "$1"; trap : HUP INT TERM; delay=1
-  recall 2>/dev/null && put "$f/pid" $$ || exit 74
-  command exec 8<"$f/alive" && timeout 5 flock 8 || exit 74
-  while mine; do
-    [ "$(left)" -le 0 ] || { sleep 0.25 8>&-; continue; }
-    got=; ! locked 2 || got=locked
-    mine || exit 0
-    if [ "$(left)" -gt 0 ]; then exec 9>&-; continue; fi
-    echo "the lease has run out: undo" | log_lines
-    if attempt "$got"; then
-      forgotten; becomes reverted; echo "undone" | log_lines; exit 0
-    fi
-    becomes stuck; exec 9>&-
-    echo "not undone yet; again in $delay s" | log_lines
-    rest $delay; delay=$(least $((2 * delay)) 30)
+  opened "$1"; shell=$2 ends=0 clock=0 again=0 delay=1 said=0 clean='' told=''
+  n=1; while [ $n -le 64 ]; do
+    case $n in 9|15|17|18|19|32|33) ;; *) trap : $n ;; esac; n=$((n + 1))
   done
+  trap told=yes TERM
+  if [ $# -gt 2 ]; then
+    undo=$3 checks=$4 told=$5
+  else
+    recall && text=$(cat "$f/guard") && put "$f/pid" $$ || exit 74
+    command exec 8<"$f/alive" 3<>"$f/wait" || exit 74
+    n=0; until flock -n 8; do n=$((n + 1)); [ $n -lt 20 ] || exit 74; pause; done
+    command exec 6<"$f/applying"
+    printf '%s\n' -1000 >/proc/$$/oom_score_adj
+  fi
+  [ ! -e "/proc/$$/fd/6" ] || applying=/proc/$$/fd/6
+  trap begin_anew EXIT
+  while :; do command eval keep; pause; done
 } 2>/dev/null
 """
 
@@ -190,13 +259,19 @@ written() {
     put "$f/undo" "$4" && put "$f/checks" "$5" && put "$f/lease" "$6" && put "$f/term" "$7" && put "$f/guard" "$text" &&
     furnished "$f" && : >"$f/is-armed"
 }
-furnished() { put "$1/applying" 0 && : >"$1/lock" && : >"$1/alive" && : >"$1/log"; }
+furnished() { put "$1/applying" 0 && : >"$1/lock" && : >"$1/alive" && : >"$1/log" && mkfifo "$1/wait"; }
+can_wait() { [ "$(echo y | $1 -c 'read -t 0.25 -u 0 n; echo "$n"' 2>/dev/null)" = y ]; }
+chosen_shell() { for shell in sh bash "busybox sh" sh; do ! can_wait "$shell" || break; done; }
 begin_guard() {
+  chosen_shell
   if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
-    systemd-run --quiet --collect --unit="fabric-guard-$id" --setenv="PATH=$PATH" -- \
-      sh "$f/guard" "$dir" guard "$id" </dev/null >/dev/null 2>&1 && return
+    systemd-run --quiet --collect --unit="fabric-guard-$id" --setenv="PATH=$PATH" \
+      -p Restart=on-failure -p RestartSec=3 -- sh -c '[ ! -e "$1" ] || exec $0 "$@"' "$shell" \
+      "$f/guard" "$dir" guard "$id" "$shell" </dev/null >/dev/null 2>&1 && return
   fi
-  setsid sh "$f/guard" "$dir" guard "$id" </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
+  ( trap - HUP INT TERM  # a shell cannot trap what it was told to ignore
+    exec setsid $shell "$f/guard" "$dir" guard "$id" "$shell" </dev/null >/dev/null 2>&1 \
+      3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- ) &
 }
 arm() {
   opened "$1"
@@ -245,9 +320,15 @@ lift() {
   entered_or_busy "$1"
   ! gone || answer 75 gone "$id"
   recall && undone || answer 76 not-undone "$id"
-  ! still_applying || answer 76 not-undone "$id"
+  settled || answer 76 not-undone "$id"
   becomes armed || answer 74 unwritable "$f"
   answer 0 lifted "$id"
+}
+settled() {  # the timeout of busybox leaves a process behind for a second
+  n=0; while still_applying; do
+    n=$((n + 1)); [ $n -lt 30 ] || return 1
+    sleep 0.05
+  done
 }
 not_undone() {
   rm -f "$f/lease"; [ "$(state)" != reverted ] || becomes stuck
@@ -257,8 +338,8 @@ revert() {
   entered "$1" || not_undone "another call holds this change"
   how=; [ "$(state)" != reverted ] || how=by-guard
   recall && undone || not_undone "not undone: $f"
-  ! still_applying || not_undone "a step of an apply still runs"
-  becomes reverted 2>/dev/null
+  settled || not_undone "a step of an apply still runs"
+  marked reverted 2>/dev/null
   guard=$(number_in "$f/pid"); n=0; rm -f "$f/pid"
   while alive; do
     n=$((n + 1)); [ $n -ne 60 ] || [ "$guard" = 0 ] || kill -s KILL "$guard"
@@ -286,10 +367,12 @@ whole() {
 }
 dir=$1 verb=$2; shift 2
 case $dir in /run/*) kept=/var/lib/${dir#/run/} ;; *) kept=$dir.kept ;; esac
-for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir wc; do
-  command -v $need >/dev/null || answer 78 missing $need
-done
-whole
+[ "$verb" = guard ] || {
+  for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir mkfifo wc; do
+    command -v $need >/dev/null || answer 78 missing $need
+  done
+  whole
+}
 case $verb in
   arm|apply|renew|lift|revert|list|log|guard|boot) "$verb" "$@" ;;
   *) answer 64 usage "no verb $verb" ;;

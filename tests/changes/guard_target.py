@@ -199,7 +199,9 @@ class RealTarget(Target):
 
     def kill_guard(self) -> None:
         """By its number."""
-        pid = self.guard_pid()
+        self._kill(self.guard_pid())
+
+    def _kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
         until(lambda: not self.is_guard(pid), "the guard is gone")
 
@@ -215,16 +217,17 @@ class RealTarget(Target):
         shutil.rmtree(self.guard.directory)
 
     def end(self) -> None:
-        """Every guard ends by itself when its folder is gone."""
-        pids = [int(file.read_text() or 0) for file in Path(self.guard.directory).glob("*/pid")]
+        """A guard whose folder is gone undoes, and goes on until it could; so they are killed first."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            if self.is_guard(int(entry.name)):
+                self._kill(int(entry.name))
         shutil.rmtree(self.guard.directory, ignore_errors=True)
-        until(lambda: not any(map(self.is_guard, pids)), "guards end", 45.0)
 
     def is_guard(self, pid: int) -> bool:
         """A process of this number runs a guard of this target."""
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-            return state != "Z" and f"{self.guard.directory}/" in Path(f"/proc/{pid}/cmdline").read_text()
+            return state != "Z" and self.guard.directory in Path(f"/proc/{pid}/cmdline").read_text()
         except (FileNotFoundError, ProcessLookupError):
             return False
 

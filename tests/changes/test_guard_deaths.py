@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -110,14 +111,54 @@ def test_a_killed_guard_is_seen(target: RealTarget) -> None:
     assert target.listed() == ()
 
 
-def test_a_guard_does_not_hear_polite_signals(target: RealTarget) -> None:
-    """HUP, INT and TERM do not end it."""
+def test_a_guard_does_not_hear_signals(target: RealTarget) -> None:
+    """None that a process can ignore ends it, nor a stop and its end; its lease goes on."""
     target.arm(lease=Lease(TTL_S, 60.0))
     target.applied()
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    kept = {signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP}
+    for number in (*sorted(set(range(1, 32)) - kept), signal.SIGSTOP, signal.SIGCONT, signal.SIGRTMIN, signal.SIGRTMAX):
         os.kill(target.guard_pid(), number)
     assert target.listed()[0].alive
+    assert target.is_closed()
     _undone_in_time(target)
+
+
+def test_a_guard_that_is_told_to_end_undoes_at_once(target: RealTarget) -> None:
+    """SIGTERM is what a shutdown sends: the lease is void, and whoever held it hears so."""
+    target.arm(lease=Lease(60.0, 60.0))
+    target.applied()
+    os.kill(target.guard_pid(), signal.SIGTERM)
+    until(lambda: target.listed()[0].state == "reverted", "reverted by the guard", LATE_S)
+    assert not target.is_closed()
+    with pytest.raises(LeaseGone):
+        target.guard.read_renewed(target.run(target.guard.renew("one", 30.0)))
+
+
+def test_a_guard_whose_folder_is_gone_undoes_at_once(target: RealTarget) -> None:
+    """It has the undo in memory, and nobody can renew its lease or take the change back any more."""
+    target.arm(lease=Lease(60.0, 60.0))
+    target.applied()
+    pid = target.guard_pid()
+    shutil.rmtree(target.guard.directory)
+    until(lambda: not target.is_closed(), "undone", LATE_S)
+    until(lambda: not target.is_guard(pid), "the guard has ended", LATE_S)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "none\n", "0\n"])
+def test_a_guard_stays_when_its_number_is_lost(target: RealTarget, text: str) -> None:
+    """Only the number of another guard ends it."""
+    target.arm(lease=Lease(TTL_S, 60.0))
+    target.applied()
+    Path(target.guard.directory, "one", "pid").write_text(text)
+    _undone_in_time(target)
+
+
+def test_a_guard_leaves_the_change_to_another_one(target: RealTarget) -> None:
+    """Where a second one was begun, its number is in the file."""
+    target.arm(lease=Lease(60.0, 60.0))
+    pid = target.guard_pid()
+    Path(target.guard.directory, "one", "pid").write_text(f"{os.getpid()}\n")
+    until(lambda: not target.is_guard(pid), "the guard has ended", LATE_S)
 
 
 def test_a_guard_ends_when_its_change_is_reverted(target: RealTarget) -> None:
