@@ -13,11 +13,18 @@ from pathlib import Path
 import pytest
 
 from fabric.changes.guard import Guard
+from fabric.changes.leased import Leased, Signal
+from fabric.changes.procedure import Ask
 from fabric.errors import Refused
-from fabric.model.change import Lease
+from fabric.model.change import Alteration, Change, ChangeSettings, Lease
+from fabric.model.command import Command, CommandResult
 from tests.changes.guard_target import RealTarget, SimulatedTarget, until
+from tests.changes.played import MANAGED, Played, change
+from tests.changes.roce import roce, routed
 
 LONG = Lease(600.0, 600.0)
+ON_SWITCHES = ChangeSettings(via="gpu004")
+WHAT = Alteration("h", (("a",),), (("port", "up"),), (), "up")
 
 
 class Restarting(RealTarget):
@@ -199,3 +206,69 @@ def test_a_simulated_restart_undoes_what_is_kept() -> None:
     target.reboot()
     target.pass_time(5.0)
     assert [one.state for one in target.listed()] == ["reverted"]
+
+
+ALTERING = [
+    (ON_SWITCHES, change("link_down", "gpu001/mlx5_0", by="ibportstate"), True),
+    (ON_SWITCHES, change("link_down", "gpu001/mlx5_0", by="mlxlink"), False),
+    (ON_SWITCHES, change("ber", "leaf1--spine0", errors="effective", mantissa=1, exponent=6, direction="up"), True),
+    (ON_SWITCHES, change("ber", "gpu001/mlx5_0", errors="effective", mantissa=1, exponent=6, direction="up"), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "outlives"), ALTERING, ids=lambda value: value.kind if isinstance(value, Change) else ""
+)
+def test_what_is_done_to_another_device_outlives_its_target(
+    settings: ChangeSettings, asked: Change, outlives: bool
+) -> None:
+    """What is in the target's own registers ends with it."""
+    assert {one.outlives for one in Played(settings).prepare(asked)} == {outlives}
+
+
+def test_a_file_of_a_subnet_manager_outlives_its_restart() -> None:
+    """Adaptive routing and SHIELD are lines of it."""
+    for kind in ("adaptive_routing", "shield"):
+        toggles = [change(kind, "fabric", scope="fabric", on=on, is_fault=False) for on in (0, 1)]
+        assert {one.outlives for toggle in toggles for one in Played(MANAGED).prepare(toggle)} == {True}
+
+
+def test_a_switch_by_nvue_outlives_its_restart() -> None:
+    """It saves what was committed."""
+    played = Played(ChangeSettings(), world=roce())
+    alterations = [one for on in (True, False) for one in played.prepare(routed(on=on))]
+    assert {one.outlives for one in alterations} == {True}
+
+
+def arming(boot_id: str, kept: str, *, allowed: bool = False, outlives: bool = True) -> None:
+    """Arm one alteration on a target of this boot that answers so."""
+    what = replace(WHAT, outlives=outlives)
+    own = "" if allowed else "our-boot"
+    leased = Leased(Guard(), LONG, signal=Signal(), clock=lambda: 0.0, own_boot_id=own)
+    leased.name("x", [what])
+    steps = leased.arm("run/1")
+    asked = next(steps)
+    assert isinstance(asked, Ask)
+    asked = steps.send(_answered(asked, 1, ""))
+    assert isinstance(asked, Ask)
+    with pytest.raises(StopIteration):
+        steps.send(_answered(asked, 0, f"armed x.0 ttl 600.00 boot {boot_id} kept {kept}\n"))
+
+
+def _answered(asked: Ask, status: int, stdout: str) -> CommandResult:
+    return CommandResult(Command(asked.host, asked.argv, 20.0), status, stdout, "", 0.0, 0.0)
+
+
+@pytest.mark.parametrize("kept", ["folder", "no"])
+def test_what_a_power_loss_of_this_machine_would_leave_is_refused(kept: str) -> None:
+    """The run, its journal's reader and the guard end together, and nothing begins the guard anew."""
+    with pytest.raises(Refused, match=r"this machine.*allow: \[power_loss\]"):
+        arming("our-boot", kept)
+    arming("our-boot", kept, allowed=True)
+    arming("another-boot", kept)
+
+
+def test_with_a_unit_or_on_a_device_of_its_own_this_machine_is_as_good_as_any() -> None:
+    """It is undone at the next start, or by it."""
+    arming("our-boot", "unit")
+    arming("our-boot", "none", outlives=False)
