@@ -18,6 +18,7 @@ from fabric.analysis.own_fails import own_fails
 from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
 from fabric.app_prepare import Asked, prepare
 from fabric.changes.kind import Context
+from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
@@ -52,6 +53,7 @@ __all__ = [
     "MakeExecutor",
     "analyze",
     "measured",
+    "nothing_held",
     "prepare",
     "reopened",
     "run",
@@ -84,18 +86,21 @@ def run(
     seed: int,
     observer: Observer,
     reports: bool = True,
+    say: Callable[[str], None] = lambda _: None,
 ) -> JudgedRun:
     """
     Run the plan, then judge it from what was written down; with *reports* make report.html and the like.
 
     Raises StoreError where another run of this scenario or on one of its hosts is going on, MayBeLive before anything
-    is done where an earlier run left a change behind, and after an interruption where this one did.
+    is done where an earlier run left a change behind, by our journals or by the guards of the hosts, and after an
+    interruption where this one did. *say* is told what is worth knowing before the first probe.
     """
     scenario, inventory = asked.scenario, asked.inventory
     executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
     try:
         with holding(results, scenario.name, scenario.hosts, on_lost=stop_this_run) as lock:
             refuse_while_open(results)
+            nothing_held(executor, asked, say)
             document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=asked.given)
             directory = RunDirectory.create(results, scenario.name, document)
             try:
@@ -110,6 +115,15 @@ def run(
         with suppress(StoreError):
             executor.close()
         raise
+
+
+def nothing_held(executor: Executor, asked: Asked, say: Callable[[str], None]) -> None:
+    """Ask the guards of every host that this run would feel: MayBeLive where one holds a change, of whatever run."""
+    inventory = asked.inventory
+    said = held_on(executor, inventory, holders(inventory, asked.scenario.hosts))
+    refuse_held(said, inventory)
+    if note := unasked_note(said):
+        say(note)
 
 
 def stop_this_run() -> None:
@@ -225,12 +239,20 @@ def _changing(asked: Asked, directory: RunDirectory) -> Changing:
     """What this run makes changes with; the journal's file is made with the first of them."""
     run_id = directory.path.name
     return Changing(
-        Context(asked.inventory.topology, asked.inventory.changes),
+        Context(asked.inventory.topology, asked.inventory.changes, _own_boot_id()),
         Journal(directory.path / JOURNAL),
         owner=f"{asked.scenario.name}/{run_id}",
         token=f"{run_id}-{secrets.token_hex(4)}",
         allow=asked.scenario.allow,
     )
+
+
+def _own_boot_id() -> str:
+    """Of the kernel that runs this; empty where it does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _judged(begun: Begun, verdict: Verdict, *, elapsed_s: float) -> JudgedRun:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
-from fabric.checks import orchestrator
-from fabric.checks.needs import host_needs
+from fabric.checks import orchestrator, reach
+from fabric.checks.held import findings, held_on, holders
+from fabric.checks.needs import HostNeeds, host_needs
 from fabric.checks.pre_flight import pre_flight
 from fabric.config import load_inventory, load_scenario
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
-from fabric.model.finding import Checked, Finding, folded
+from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 from fabric.plan.drills import without_drills
@@ -51,6 +52,7 @@ def check(
     started_s = executor.now()
     try:
         found += pre_flight(executor, inventory.topology.hosts, needs)
+        found += _held(executor, inventory, needs, found)
         elapsed_s = executor.now() - started_s
     finally:
         executor.close()
@@ -62,6 +64,17 @@ def check(
         findings=folded(found),
         elapsed_s=elapsed_s,
     )
+
+
+def _held(
+    executor: Executor, inventory: Inventory, needs: Mapping[str, HostNeeds], found: Sequence[Finding]
+) -> list[Finding]:
+    """What guards hold, of hosts that answer; the others were told already."""
+    silent = {
+        name for one in found if one.check == reach.NAME and one.severity is not Severity.WARNING for name in one.hosts
+    }
+    asked = held_on(executor, inventory, [name for name in holders(inventory, needs) if name not in silent])
+    return list(findings(asked, inventory, altering={name for name, one in needs.items() if one.alters.guarded}))
 
 
 def _asked_for(

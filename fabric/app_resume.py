@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from fabric.app import Asked, Begun, measured, prepare, stop_this_run
+from fabric.app import Asked, Begun, measured, nothing_held, prepare, stop_this_run
 from fabric.app_post_repair import because_of, filled
 from fabric.app_restore import Restored, in_order, restore
 from fabric.config import from_resolved, resolved_document
@@ -114,7 +114,8 @@ def resume(
     """
     Take back what is open, then do what is left; *say* is told what was found. Raises as ``app.run``.
 
-    Raises MayBeLive when a change of it cannot be seen taken back: nothing is measured then.
+    Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
+    measured then.
     """
     path, asked = found.path, found.asked
     results, scenario = path.parent.parent, path.parent.name
@@ -122,7 +123,13 @@ def resume(
     with holding(results, scenario, hosts, run=path.name, on_lost=stop_this_run) as lock:
         _take_back(found, results, make_executor, say)
         refuse_while_open(results)
-        directory = _reopened(found, say)
+        executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
+        try:
+            nothing_held(executor, asked, say)
+            directory = _reopened(found, say)
+        except BaseException:
+            executor.close()
+            raise
         try:
             done = _history(path, found.document)
             at_s = max(done.at_s, close_samples(path))
@@ -131,9 +138,9 @@ def resume(
                 directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
             directory.events.append("resumed", at_s, {**fields, "cut_bytes": directory.events.cut_bytes})
             directory.flush()
-            executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
         except FabricError:
             directory.events.abandon()
+            executor.close()
             raise
         half = len(done.half_done)
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"

@@ -15,10 +15,12 @@ from fabric.store.events import read_events
 from fabric.store.left_open import open_changes
 from fabric.store.run_lock import holding
 from fabric.wiring import BACKENDS
+from tests.checks.test_held import left_behind
 from tests.scenario.changing import Watcher
 from tests.store.small_run import (
     BER,
     LATER,
+    NAME,
     ROOT,
     SCENARIO,
     begin,
@@ -101,6 +103,24 @@ def test_a_phase_with_a_time_line_is_repeated_as_a_whole(tmp_path: Path) -> None
     during = {name for name in finished(run) if name.startswith("during/")}
     assert begun_after(run, seen) == during
     assert sorted(finished(run)[name]["attempt"] for name in during) == [1, 2, 2]
+
+
+def test_nothing_is_measured_while_a_guard_holds_a_change_of_another_run(tmp_path: Path) -> None:
+    """The run stays as it was, and can go on later."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    found = app_resume.look(tmp_path / "results" / NAME, force=False)
+    with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill/"):
+        app_resume.resume(
+            found,
+            make_executor=lambda backend, inventory, seed: left_behind(inventory),
+            observer=Watcher(),
+            say=lambda text: None,
+        )
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+    go_on(tmp_path)
 
 
 def test_nothing_is_measured_while_a_change_cannot_be_taken_back(tmp_path: Path) -> None:

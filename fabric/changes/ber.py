@@ -169,6 +169,7 @@ def _alteration(end: End, change: Change, cable: Cable, context: Context) -> Pro
         prior=f"{end}{_PRIOR}" + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
         devices=_devices(cable, host),
         timer_s=time * mlxreg.TIME_UNIT_S,
+        outlives=isinstance(end, SwitchEnd),
     )
 
 

@@ -104,6 +104,7 @@ def _in_band(cable: Cable, context: Context) -> Procedure[Alteration]:
         checks=(Check(ibportstate.by_lid(end.lid, end.port, tool=tool), (ibportstate.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
         devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
+        outlives=True,
     )
 
 

@@ -17,6 +17,7 @@ MAX_TEXT_BYTES = 120_000
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _OWNER = re.compile(r"[A-Za-z0-9._:@/-]{1,255}")
+_KEPT = ("unit", "folder", "no", "none")
 _NOT_POSIX = re.compile(r"\\[a-zA-Z]|\(\?|[*+?}]\?")
 _LISTED = re.compile(
     r"change (?P<id>\S+) owner (?P<owner>\S+) state (?P<state>armed|applied|reverted|stuck|torn)"
@@ -54,11 +55,17 @@ class GuardUnclear(ChangeError):
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """A guard that waits; *boot_id* is that of the target's running kernel."""
+    """
+    A guard that waits; *boot_id* is that of the target's running kernel.
+
+    *kept*, of what outlives the target: ``unit`` (it is undone when the target starts anew), ``folder`` (it is told
+    then, and undone by ``revert``), ``no`` (nothing can be kept there); of everything else ``none``.
+    """
 
     guard_id: str
     ttl_s: float
     boot_id: str
+    kept: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,12 @@ class Guard:
     directory: str = "/run/fabric-guard"
     sudo: bool = False
 
+    @property
+    def kept_directory(self) -> str:
+        """Where a target keeps what outlives it; the guard's text finds it by the same rule."""
+        below = self.directory.removeprefix("/run/")
+        return f"{self.directory}.kept" if below == self.directory else f"/var/lib/{below}"
+
     def arm(self, guard_id: str, *, owner: str, lease: Lease, peer: str, what: Alteration) -> Argv:
         """
         Start the guard of an alteration. *peer*: the address the session comes from; empty: by the default route.
@@ -135,14 +148,15 @@ class Guard:
             raise ValueError("an alteration without an undo cannot be guarded")
         undo, checks = steps_text(what.undo), checks_text(what.checks)
         ttl, hold = _seconds(lease.ttl_s), _seconds(lease.max_hold_s)
-        return self._call("arm", _checked_id(guard_id), owner, ttl, hold, peer, ",".join(what.devices), undo, checks)
+        devices, kept = ",".join(what.devices), "kept" if what.outlives else ""
+        return self._call("arm", _checked_id(guard_id), owner, ttl, hold, peer, devices, undo, checks, kept)
 
     def read_armed(self, result: CommandResult) -> Armed:
         """The guard holds the change's lease from now on."""
         words = _answer(result, "armed")
-        if len(words) != 6 or words[2] != "ttl" or words[4] != "boot":
+        if len(words) != 8 or words[2::2] != ["ttl", "boot", "kept"] or words[7] not in _KEPT:
             raise _unclear(result)
-        return Armed(words[1], float(words[3]), words[5])
+        return Armed(words[1], float(words[3]), words[5], words[7])
 
     def apply(self, guard_id: str, steps: Iterable[Argv]) -> Argv:
         """Run *steps* under the lease; may be called again while the lease lasts."""

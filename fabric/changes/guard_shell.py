@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from shlex import quote
 
+from fabric.changes.guard_kept import KEPT
 from fabric.changes.guard_session import FORBIDDEN
 
 # Times are hundredths of a second of /proc/uptime. 40 s: a tool is killed after 35 s.
@@ -74,6 +75,7 @@ opened() {
 }
 entered() {
   opened "$1"
+  [ -d "$f" ] || raised_alone "$id"
   [ -d "$f" ] || answer 72 unknown "$id"
   locked 10 || { [ -d "$f" ] || answer 72 unknown "$id"; return 1; }
 }
@@ -191,6 +193,7 @@ keep() {
   if [ "$ends" -gt "$clock" ]; then command exec 9>&-; return 0; fi
   [ -n "$clean" ] || { say "the lease has run out: undo"; ! attempt "$got" || clean=yes; }
   if [ -n "$clean" ]; then
+    forgotten
     if [ ! -d "$f" ] || marked reverted; then look; say "undone"; leave; fi
   else
     marked stuck
@@ -239,6 +242,7 @@ guard() {
 _VERBS = r"""
 sweep() {
   for f in "$dir"/.new.* "$dir"/.old.*; do [ ! -d "$f" ] || rm -rf "$f"; done
+  all_raised
   for f in "$dir"/*; do
     [ -d "$f" ] || continue
     if [ "$(state)" = reverted ] || abandoned; then removed; exec 9>&-; continue; fi
@@ -251,16 +255,18 @@ abandoned() { never_applied && locked 1 && never_applied; }
 never_applied() {
   [ "$(state)" = armed ] && ! alive && ! still_applying && { ! same_boot || [ "$(left)" -le 0 ]; }
 }
-removed() { old=$dir/.old.${f##*/}.$$; mv "$f" "$old" 2>/dev/null; rm -rf "$old"; [ ! -e "$f" ]; }
+removed() { unkept "${f##*/}"; old=$dir/.old.${f##*/}.$$; mv "$f" "$old" 2>/dev/null; rm -rf "$old"; [ ! -e "$f" ]; }
 written() {
   f=$dir/.new.$id.$$
   mkdir "$f" && put "$f/owner" "$1" && put "$f/boot" "$(boot_id)" && put "$f/peer" "$2" && put "$f/devices" "$3" &&
     put "$f/undo" "$4" && put "$f/checks" "$5" && put "$f/lease" "$6" && put "$f/term" "$7" && put "$f/guard" "$text" &&
-    put "$f/applying" 0 && : >"$f/lock" && : >"$f/alive" && : >"$f/log" && : >"$f/is-armed" && mkfifo "$f/wait"
+    furnished "$f" && : >"$f/is-armed"
 }
+furnished() { put "$1/applying" 0 && : >"$1/lock" && : >"$1/alive" && : >"$1/log" && mkfifo "$1/wait"; }
 can_wait() { [ "$(echo y | $1 -c 'read -t 0.25 -u 0 n; echo "$n"' 2>/dev/null)" = y ]; }
+chosen_shell() { for shell in sh bash "busybox sh" sh; do ! can_wait "$shell" || break; done; }
 begin_guard() {
-  for shell in sh bash "busybox sh" sh; do ! can_wait "$shell" || break; done
+  chosen_shell
   if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
     systemd-run --quiet --collect --unit="fabric-guard-$id" --setenv="PATH=$PATH" \
       -p Restart=on-failure -p RestartSec=3 -- sh -c '[ ! -e "$1" ] || exec $0 "$@"' "$shell" \
@@ -286,13 +292,13 @@ arm() {
     ! mv "$dir/.new.$id.$$" "$dir/$id"; then
     rm -rf "$dir/.new.$id.$$"; printf '%s\n' "$why" >&2; answer 74 unwritable "$dir"
   fi
-  f=$dir/$id
+  f=$dir/$id; how=$(kept_how "$9")
   begin_guard
   n=0; until alive && [ "$(number_in "$f/pid")" != 0 ]; do
     n=$((n + 1)); [ $n -lt 100 ] || { removed; answer 74 unwritable "the guard did not start"; }
     sleep 0.05
   done
-  answer 0 armed "$id" ttl "$3" boot "$(boot_id)"
+  answer 0 armed "$id" ttl "$3" boot "$(boot_id)" kept "$how"
 }
 apply() {
   entered_or_busy "$1"
@@ -300,6 +306,7 @@ apply() {
   allowed "$(cat "$f/peer")" "$(cat "$f/devices")"
   command exec 7<"$f/applying" || answer 74 unwritable "$f/applying"
   flock -n 7 || answer 73 busy "$id" owner "$(word_in "$f/owner")"
+  kept_applied || answer 74 unwritable "$kept/$id"
   becomes applied || answer 74 unwritable "$f"
   each apply_step "$2"
   echo; ! gone || answer 75 gone "$id"
@@ -346,7 +353,6 @@ revert() {
   answer 0 reverted "$id" $how
 }
 list() {
-  [ -d "$dir" ] || return 0
   for f in "$dir"/*; do
     [ -d "$f" ] || continue
     alive=dead; ! alive || alive=alive
@@ -355,6 +361,7 @@ list() {
     case $(state) in armed|applied) ;; *) left=0 ;; esac
     echo "change ${f##*/} owner $(word_in "$f/owner") state $(state) left $(seconds "$left") guard $alive boot $boot"
   done
+  listed_kept
 }
 log() { opened "$1"; [ -d "$f" ] || answer 72 unknown "$id"; [ ! -e "$f/log" ] || cat "$f/log"; }
 foreign() { answer 74 unwritable "$1: only root and this user may write there, as in /run/fabric-guard"; }
@@ -384,6 +391,7 @@ alone() {  # not at once, if a file went away meanwhile
   others=$(find "$dir" ! -user 0 ! -user "$me" -o -type l -o -perm -020 -o -perm -002) && [ -z "$others" ]
 } 2>/dev/null
 dir=$1 verb=$2; shift 2
+case $dir in /run/*) kept=/var/lib/${dir#/run/} ;; *) kept=$dir.kept ;; esac
 [ "$verb" = guard ] || {
   for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir mkfifo wc find id ls; do
     command -v $need >/dev/null || answer 78 missing $need
@@ -391,12 +399,12 @@ dir=$1 verb=$2; shift 2
   whole
 }
 case $verb in
-  arm|apply|renew|lift|revert|list|log|guard) "$verb" "$@" ;;
+  arm|apply|renew|lift|revert|list|log|guard|boot) "$verb" "$@" ;;
   *) answer 64 usage "no verb $verb" ;;
 esac
 """
 
-_TEXT = _FILES + _STEPS + FORBIDDEN + _GUARD + _VERBS
+_TEXT = _FILES + _STEPS + FORBIDDEN + KEPT + _GUARD + _VERBS
 
 # What arm leaves when it is killed before its guard runs is swept by the next arm: nothing was ever applied under it.
 # From the rename on arm ignores all but SIGKILL, because whoever loses its session is sent SIGTERM first.

@@ -22,7 +22,7 @@ from fabric.changes.guard import Guard, LeaseGone
 from fabric.changes.isolation import Unhealthy, as_entry, given_back
 from fabric.changes.isolation import by_hand as isolated_by_hand
 from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.leased import Leased, Signal
+from fabric.changes.leased import POWER_LOSS, Leased, Signal
 from fabric.changes.procedure import Procedure, driven, pause, whole_pause
 from fabric.changes.taking_back import Armed, by_hand, revert
 from fabric.errors import ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
@@ -64,7 +64,8 @@ class Hold:
         self._guard = Guard(context.settings.guard_directory, sudo=context.settings.sudo)
         self._company = company or Company(context, allow)
         self._admission = Admission(change, kind, context, allow, self._company)
-        self._leased = Leased(self._guard, self.lease, signal=self.signal, clock=clock)
+        own = "" if POWER_LOSS in allow else context.own_boot_id
+        self._leased = Leased(self._guard, self.lease, signal=self.signal, clock=clock, own_boot_id=own)
         self._unhealthy: Unhealthy | None = None
         self._cut_off = ""
 

@@ -15,10 +15,15 @@ from fabric.model.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The fabric that is changed, and how changes are made there."""
+    """
+    The fabric that is changed, and how changes are made there.
+
+    *own_boot_id* is that of the running kernel of the machine that makes them; empty: not known.
+    """
 
     topology: Topology
     settings: ChangeSettings
+    own_boot_id: str = ""
 
 
 Counters = Mapping[str, float]

@@ -9,11 +9,14 @@ from math import inf
 from fabric.changes.guard import Guard, LeaseGone
 from fabric.changes.procedure import ASK_S, Procedure, ask, pause
 from fabric.changes.taking_back import Armed
-from fabric.errors import ChangeError, ExecutorError, NotInForce
+from fabric.errors import ChangeError, ExecutorError, NotInForce, Refused
 from fabric.model.change import Alteration, Lease
 
 RENEWALS = 4
 """A lease is renewed so often within its time, so that three lost renewals in a row end nothing."""
+
+POWER_LOSS = "power_loss"
+"""Word of a scenario's ``allow``: what nobody would undo after a power loss of this very machine."""
 
 AGAIN_S = 1.0
 """So long after a lost re-arming of a device's own timer it is tried once more (seconds; choice)."""
@@ -28,13 +31,20 @@ class Signal:
 
 
 class Leased:
-    """Times are the executor's seconds; *applied_s* is when the last step of an apply ended."""
+    """
+    Times are the executor's seconds; *applied_s* is when the last step of an apply ended.
 
-    def __init__(self, guard: Guard, lease: Lease, *, signal: Signal, clock: Callable[[], float]) -> None:
+    *own_boot_id*: of our own machine, where nothing may be armed that outlives it and that nobody undoes afterwards.
+    """
+
+    def __init__(
+        self, guard: Guard, lease: Lease, *, signal: Signal, clock: Callable[[], float], own_boot_id: str = ""
+    ) -> None:
         self.armed: list[Armed] = []
         self.applied_s = 0.0
         self._guard, self._lease, self._signal, self._clock = guard, lease, signal, clock
         self._armed_s = self._renewed_s = 0.0
+        self._own_boot_id = own_boot_id
 
     @property
     def alterations(self) -> tuple[Alteration, ...]:
@@ -56,7 +66,13 @@ class Leased:
             host = armed.alteration.host
             peer = yield from _session_peer(host)
             argv = self._guard.arm(armed.guard_id, owner=owner, lease=self._lease, peer=peer, what=armed.alteration)
-            self._guard.read_armed((yield from ask(host, argv)))
+            told = self._guard.read_armed((yield from ask(host, argv)))
+            if armed.alteration.outlives and told.boot_id == self._own_boot_id and told.kept != "unit":
+                raise Refused(
+                    f"{host} is this machine, and its guard can leave no systemd unit here (kept: {told.kept}): a "
+                    "power loss would end the run and the guard, and the change would stay",
+                    allow=POWER_LOSS,
+                )
             self._renewed_s = self._clock()
             if number == 0:
                 self._armed_s = self._renewed_s

@@ -152,4 +152,5 @@ def _alteration(name: str, before: Setting, configured: Configured, change: Chan
         checks=(Check(nvue.show(), (nvue.equals(before),)),),
         prior=f"{name}: adaptive routing {before}" + ("" if explicit else " by default"),
         manual=f"{join(back)} && nv config apply -y",
+        outlives=True,
     )

@@ -51,6 +51,7 @@ def _alteration(entry: Mapping[str, Any]) -> Alteration:
         devices=tuple(entry["devices"]),
         timer_s=entry["timer_s"],
         manual=entry["manual"],
+        outlives=entry.get("outlives", False),
     )
 
 

@@ -113,6 +113,7 @@ def _alteration(
         checks=checks,
         prior=f"{manager.host}:{manager.config}: {seen}",
         manual=_by_hand(manager, backup, was),
+        outlives=True,
     )
 
 

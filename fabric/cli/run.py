@@ -80,6 +80,7 @@ def command(
             seed=seed,
             observer=progress,
             reports=not no_html,
+            say=_tell,
         )
     return show(judged, as_json=as_json)
 

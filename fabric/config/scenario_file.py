@@ -19,7 +19,7 @@ from fabric.config.zero_growth_file import AllowedGrowthEntry, Criterion
 from fabric.model.repetition import AS_WRITTEN, AUTO
 from fabric.model.scenario import DRILLS, LocaliseSettings
 
-ALLOWED = ("isolate", "busy_hosts", "blast_radius", DRILLS)
+ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""
 PATHS = ("unknown", "static")
 ROUND_ORDERS = ("as_written", "abba")
@@ -145,5 +145,5 @@ class ScenarioFile(Entry):
     allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
         (),
         max_length=len(ALLOWED),
-        description="What is allowed besides: isolate, busy_hosts, blast_radius (guard rails), drills.",
+        description="What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills.",
     )

@@ -141,7 +141,8 @@ class Alteration:
     what was seen, for people and the journal. *devices*: RDMA devices of *host* that lose traffic by it; a guard
     refuses to apply when one of them carries the session (also behind a bond, VLAN or bridge, or the same PCI
     function). *timer_s*: the device's own timer undoes it after so long, None when it has none; apply is repeated in
-    time. *manual*: the undo as a person would type it, where *undo* is too long for that.
+    time. *manual*: the undo as a person would type it, where *undo* is too long for that. *outlives*: it stays when
+    *host* starts anew, because what is altered is another device, or a file.
     """
 
     host: str
@@ -152,6 +153,7 @@ class Alteration:
     devices: tuple[str, ...] = ()
     timer_s: float | None = None
     manual: str = ""
+    outlives: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from fabric.sim import launchers
 from fabric.sim.collective import Collective
 from fabric.sim.collective_model import OPERATIONS
 from fabric.sim.collective_options import collective_options
+from fabric.sim.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.guard import NAME as GUARD_NAME
-from fabric.sim.guard import GuardCall
 from fabric.sim.host_programs import host_program
 from fabric.sim.job import Job, Setting
 from fabric.sim.options import BadOption, Option, taken_apart
@@ -72,8 +72,9 @@ def _job(name: str, words: list[str], setting: Setting) -> Job:
     job = small_program(name, words, setting)
     if job is not None:
         return job
-    if name == "sh" and words[:1] == ["-c"] and words[2:3] == [GUARD_NAME]:
-        return GuardCall(tuple(words[3:]), job_of)
+    if name == "sh" and words[:1] == ["-c"] and words[2:3] in ([GUARD_NAME], [LOOK]):
+        rest = tuple(words[3:])
+        return GuardCall(rest, job_of) if words[2] == GUARD_NAME else Ask(anything_kept, rest, setting)
     if name in TOOLS:
         return Ask(TOOLS[name], tuple(words), setting)
     if name in _COLLECTIVES:

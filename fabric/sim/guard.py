@@ -15,11 +15,13 @@ from fabric.sim.guard_process import GuardProcess
 from fabric.sim.guard_steps import Meaning, Steps, shown
 from fabric.sim.hashing import mix64
 from fabric.sim.ip_link import MANAGEMENT, interfaces
-from fabric.sim.port_tool import ANSWER_S, Asked
+from fabric.sim.port_tool import ANSWER_S, Asked, Said
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
 
 NAME = "fabric-guard"
+LOOK = "fabric-held"
+"""Of the look for directories in which a guard may have kept something."""
 LOCK_S = 10.0
 """A call waits so long for the lock of its change (as the real one)."""
 
@@ -105,7 +107,7 @@ class _Call:
         return held
 
     def _arm(self, now_s: float) -> str:
-        guard_id, owner, ttl, hold, _, devices, undo, checks = self._args
+        guard_id, owner, ttl, hold, _, devices, undo, checks, kept = self._args
         ttl_s, hold_s = _seconds(ttl), _seconds(hold)
         for line in (*undo.splitlines(), *checks.splitlines()):
             missing = self._steps.known(line)
@@ -116,10 +118,11 @@ class _Call:
         self._allow(named, now_s)
         term_s = now_s + hold_s
         held = Held(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
+        held.kept = bool(kept)
         held.process = GuardProcess(self._rack, self._held, held, self._steps)
         self._held[guard_id] = held
         held.process.watch(held.process.end_of_lease())
-        return f"armed {guard_id} ttl {ttl} boot {self._boot_id()}\n"
+        return f"armed {guard_id} ttl {ttl} boot {self._boot_id()} kept {'unit' if kept else 'none'}\n"
 
     def _sweep(self, guard_id: str, owner: str, now_s: float) -> None:
         for other in list(self._held.values()):
@@ -224,6 +227,11 @@ class _Call:
         return "".join(f"{line}\n" for line in self._known().log)
 
 
+def anything_kept(asked: Asked) -> Said:
+    """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
+    return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in asked.words)))
+
+
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"\d{1,8}(\.\d*)?", text):
         raise Wrong(64, f"usage {text} is not a number of seconds")
@@ -232,7 +240,7 @@ def _seconds(text: str) -> float:
 
 # The verbs, and how many arguments each takes.
 _VERBS = {
-    "arm": (_Call._arm, 8),
+    "arm": (_Call._arm, 9),
     "apply": (_Call._apply, 2),
     "renew": (_Call._renew, 2),
     "lift": (_Call._lift, 1),

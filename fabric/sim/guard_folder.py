@@ -21,7 +21,8 @@ class Held:
 
     A file that is lost or cannot be read is None: a lease that is none has run out. *boot* is the boot of the host in
     which it was armed. *lock_pid* is the call that holds the lock, *lock_until_s* until when somebody who hangs does.
-    *step_until_s*: until then a step of an apply runs, whether its caller lives or not.
+    *step_until_s*: until then a step of an apply runs, whether its caller lives or not. *kept*: also on disk, with a
+    unit that begins its guard anew when the host starts.
     """
 
     guard_id: str
@@ -39,6 +40,7 @@ class Held:
     lock_until_s: float = -inf
     step_until_s: float = -inf
     process: GuardProcess | None = None
+    kept: bool = False
 
     def left_s(self, now_s: float) -> float:
         """How long the lease still runs; not above 0 when it does not."""

@@ -17,21 +17,32 @@ def reboot(rack: Rack, host: str, at_s: float) -> None:
     A host starts anew: its processes have ended, /run is empty, its RNICs are as at power-on.
 
     A guard's folder that is not under /run stays, of another boot and without a guard. What was done through the host
-    to a switch stays as well. It is up again at once (choice: a change sees no more of the time between).
+    to a switch stays as well; where its guard kept it on disk, and something was applied, it is undone now. The host is
+    up again at once (choice: a change sees no more of the time between).
     """
     for process in [one for one in rack.timeline.alive.values() if one.site.host.name == host]:
         rack.timeline.exit(process, at_s, status=KILLED)
     rack.boots[host] = rack.boots.get(host, 0) + 1
     for (name, directory), folder in rack.guards.items():
         if name == host and directory.startswith("/run/"):
-            folder.clear()
+            for held in [one for one in folder.values() if not (one.kept and one.state in ("applied", "stuck"))]:
+                del folder[held.guard_id]
         for held in folder.values() if name == host else ():
             held.alive, held.lock_pid = False, None
+            if held.kept:
+                _begin_anew(rack, host, held, at_s)
     for rnic in rack.site(host).host.platform.rnics:
         port = rack.ports.of_adapter(host, rnic.device)
         rack.ports.inject(port, None, at_s)
         rack.ports.set_interface(port, at_s, up=True)
         rack.ports.enable(port, at_s)
+
+
+def _begin_anew(rack: Rack, host: str, held: Held, at_s: float) -> None:
+    """As the unit does that the guard left behind: its lease is over."""
+    held.boot, held.lease_s, held.alive = rack.boots[host], None, True
+    if held.process is not None:
+        held.process.watch(at_s)
 
 
 def kill_guard(rack: Rack, host: str, guard_id: str) -> None:

@@ -40,7 +40,7 @@ def test_values_arrive_beside_the_text_and_never_in_it() -> None:
     """One constant text, then the directory, the verb, and its arguments in the protocol's order."""
     argv = PLAIN.arm("x.1", owner="run", lease=Lease(2.5, 60), peer="192.0.2.7", what=WHAT)
     assert argv[:6] == ("sh", "-c", GUARD, "fabric-guard", "/run/fabric-guard", "arm")
-    rest = ("x.1", "run", "2.50", "60.00", "192.0.2.7", "mlx5_0,mlx5_1", "port up", "'^up$' -- port")
+    rest = ("x.1", "run", "2.50", "60.00", "192.0.2.7", "mlx5_0,mlx5_1", "port up", "'^up$' -- port", "")
     assert argv[6:] == rest
 
 

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 _SCENARIO = """\
 name: ibsim
 hosts: gpu001
+allow: [power_loss]
 phases:
   - name: closed
     changes:
@@ -63,6 +64,16 @@ def test_ibportstate_closes_a_cable_between_switches_and_opens_it_again(ibsim: I
     assert state(ibsim, "leaf1", 4) == ("Active", "LinkUp")
     code, said = ended(run)
     assert (code, "is in force" in said, "is taken back" in said) == (3, True, True), said
+    assert state(ibsim, "leaf1", 3) == ("Active", "LinkUp")
+
+
+def test_what_a_power_loss_of_this_machine_would_leave_is_refused(ibsim: IbSim, tmp_path: Path) -> None:
+    """There is no systemd here, and ``via`` is this machine: nothing is altered, and what would allow it is told."""
+    scenario = tmp_path / "refused.yaml"
+    scenario.write_text(_SCENARIO.replace("allow: [power_loss]\n", ""))
+    words = (f"--inventory={ibsim.inventory}", f"--results={tmp_path / 'results'}", "--yes", "--json")
+    code, said = ended(ibsim.start("run", str(scenario), *words))
+    assert (code, "allow: [power_loss]" in said) == (3, True), said
     assert state(ibsim, "leaf1", 3) == ("Active", "LinkUp")
 
 

@@ -1,0 +1,156 @@
+"""What the guards of hosts hold: a change that another run makes, or one that nobody has taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fabric.changes.guard import Guard, Listed
+from fabric.checks.answer import Answer, Argv, excuse, quoted
+from fabric.checks.ask import ask_all
+from fabric.config.folded import some
+from fabric.errors import ChangeError, MayBeLive
+from fabric.model.command import Command, CommandResult
+from fabric.model.finding import Finding, Severity
+from fabric.model.inventory import Inventory
+from fabric.ports import Executor
+
+NAME = "held"
+MOST_NAMED = 8
+"""So many held changes are named in a refusal (choice: a screen)."""
+
+_WHY = "it alters the fabric: what is measured meanwhile is the change, not the fabric"
+# Without root, and without the guard's own text: almost everywhere there is no such directory. One whose parent cannot
+# be searched may be there.
+_LOOK = 'for d; do if [ -e "$d" ] || [ ! -x "${d%/*}" ]; then exit 0; fi; done; exit 1'
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One change that a guard on *host* holds, or that nobody holds any more."""
+
+    host: str
+    listed: Listed
+
+    @property
+    def running(self) -> bool:
+        """Its lease runs: who made it is at work, or was until a moment ago."""
+        one = self.listed
+        return one.state in ("armed", "applied") and one.alive and one.same_boot and one.left_s > 0
+
+    @property
+    def may_be_live(self) -> bool:
+        """The fabric may be altered by it. What was only armed alters nothing, and ends with its lease."""
+        return self.running or self.listed.state in ("applied", "stuck", "torn")
+
+    @property
+    def text(self) -> str:
+        """Which change, of whom, and how it stands; the host is not named."""
+        one = self.listed
+        return f"change {quoted(one.guard_id)} of {quoted(one.owner)} is {one.state}, {self._how}"
+
+    @property
+    def _how(self) -> str:
+        one = self.listed
+        if self.running:
+            return f"{one.left_s:.0f} s left: its run goes on, or ended a moment ago"
+        if not one.same_boot:
+            return "0 s left: the host has started anew since, and no guard undoes it"
+        if not one.alive:
+            return f"{one.left_s:.0f} s left: its guard is dead, and nobody undoes it"
+        return "0 s left: its guard " + ("tries to undo it and cannot" if one.state == "stuck" else "undoes it now")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the guards of some hosts hold, whatever no run is at first; *unasked*: who cannot be asked, and why."""
+
+    held: tuple[Held, ...]
+    unasked: Mapping[str, str]
+
+
+def holders(inventory: Inventory, hosts: Iterable[str]) -> tuple[str, ...]:
+    """Who could hold a change that *hosts* would feel: they, and whoever alters switches or their routes."""
+    settings, topology = inventory.changes, inventory.topology
+    via = () if settings.via is None else (settings.via,)
+    managers = (manager.host for manager in settings.subnet_managers)
+    switches = (name for name, login in topology.logins.items() if login.management)
+    return tuple(dict.fromkeys((*hosts, *via, *managers, *switches)))
+
+
+def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> Asked:
+    """
+    Ask every one of *hosts*; alters nothing.
+
+    A host is first asked whether there is anything to ask, which takes no root; a host without a guard's directory is
+    done with that.
+    """
+    settings = inventory.changes
+    guard = Guard(settings.guard_directory, sudo=settings.sudo)
+    look = look_argv(guard)
+    there = {name: answers[look] for name, answers in ask_all(executor, dict.fromkeys(hosts, (look,))).items()}
+    unasked = {name: excuse(one) for name, one in there.items() if one.lost or one.status not in (0, 1)}
+    argv = guard.list()
+    asked = {name: (argv,) for name, one in there.items() if name not in unasked and one.status == 0}
+    held: list[Held] = []
+    for name, answers in ask_all(executor, asked).items():
+        try:
+            held += (Held(name, one) for one in _listed(name, guard, answers[argv]))
+        except ChangeError as exc:
+            unasked[name] = quoted(str(exc).removeprefix(f"{name}: "))
+    live = sorted((one for one in held if one.may_be_live), key=lambda one: one.running)
+    return Asked(tuple(live), unasked)
+
+
+def look_argv(guard: Guard) -> Argv:
+    """Exits 0 where a guard may have kept something."""
+    return ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
+
+
+def _listed(host: str, guard: Guard, answer: Answer) -> tuple[Listed, ...]:
+    if answer.lost:
+        raise ChangeError(answer.lost)
+    command = Command(host, answer.argv, 1.0)
+    return guard.read_list(
+        CommandResult(command, answer.status, answer.stdout, answer.stderr, answer.started_s, answer.ended_s)
+    )
+
+
+def findings(asked: Asked, inventory: Inventory, *, altering: Iterable[str]) -> Iterator[Finding]:
+    """
+    What was found, for people who look before they measure.
+
+    That a host cannot be asked is unknown where a change of the scenario is to be held there (*altering*); elsewhere it
+    is only worth knowing.
+    """
+    for one in asked.held:
+        yield Finding(NAME, Severity.PROBLEM, (one.host,), one.text, _WHY, _advice([one], inventory))
+    for name, why in asked.unasked.items():
+        severity = Severity.UNKNOWN if name in altering else Severity.WARNING
+        what = f"whether a change is held here was not said: {why}"
+        yield Finding(NAME, severity, (name,), what, "one that was left behind looks like a fault", "sh there as root")
+
+
+def refuse_held(asked: Asked, inventory: Inventory) -> None:
+    """Nothing is measured on a fabric that somebody has altered: MayBeLive, and it names every change."""
+    if not asked.held:
+        return
+    named = "; ".join(f"{one.host}: {one.text}" for one in asked.held[:MOST_NAMED])
+    more = len(asked.held) - MOST_NAMED
+    rest = f"; and {more} more" if more > 0 else ""
+    raise MayBeLive(f"nothing was measured. {named}{rest}; {_advice(asked.held, inventory)}")
+
+
+def unasked_note(asked: Asked) -> str:
+    """Which hosts could not be asked, in one line; empty when all could."""
+    if not asked.unasked:
+        return ""
+    why = next(iter(asked.unasked.values()))
+    return f"whether a change is still held could not be asked of {some(list(asked.unasked))} ({why})"
+
+
+def _advice(held: Sequence[Held], inventory: Inventory) -> str:
+    restore = f"fabric restore --all-hosts --inventory {inventory.source}"
+    if all(one.running for one in held):
+        return f"wait for that run to end, or end it (fabric stop); if it is dead, its guard undoes this: or {restore}"
+    return f"take it back: {restore}"
