@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -48,6 +50,12 @@ def nobody_cuts_the_power() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", fsync)
         yield
+
+
+def folder_of_this_user() -> Path:
+    """A new folder that nobody else can write, nor one above it: a guard uses no other. Whoever asks removes it."""
+    of_a_user = os.environ.get("XDG_RUNTIME_DIR") or Path.home()
+    return Path(tempfile.mkdtemp(prefix="fabric-test-", dir="/run" if os.geteuid() == 0 else of_a_user))
 
 
 def dgx_platform(name: str = "dgx", *, parts: int = 8, line_rate_gbps: float = 400.0) -> Platform:

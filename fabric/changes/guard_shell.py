@@ -2,8 +2,11 @@
 The constant sh text of a guard: a detached process on the target that undoes one change when its lease runs out.
 
 A call is ``sh -c GUARD fabric-guard DIRECTORY VERB ARGS...``; no value is ever spliced into the text. It needs of the
-host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, ip, readlink (util-linux or
-busybox).
+host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, find, ls, id, ip, readlink
+(util-linux or busybox).
+
+Whoever can write below the directory could have anything run as the guard's user. So no verb does anything unless the
+directory, all that is in it and all directories that it is in can be written by root and that user alone.
 
 One folder holds one change. A folder is made under a hidden name and renamed, so it is there whole or not at all. The
 state is the name of an empty file and changes by rename, which needs no space on a full disk. A lease that is missing
@@ -63,7 +66,7 @@ leased_until() { put "$f/lease.new" "$1" && mv -f "$f/lease.new" "$f/lease"; }
 least() { [ "$1" -le "$2" ] && echo "$1" || echo "$2"; }
 locked() {
   [ -r "$f/lock" ] || { [ -d "$f" ] && (: >>"$f/lock"); }
-  command exec 9<"$f/lock" && timeout "$1" flock 9 8>&- && [ "$f/lock" -ef "/proc/$$/fd/9" ]
+  command exec 9<"$f/lock" && (exec timeout "$1" flock 9) 8>&- && [ "$f/lock" -ef "/proc/$$/fd/9" ]
 }
 opened() {
   id=$1; f=$dir/$id; applying=$f/applying
@@ -146,7 +149,7 @@ apply_step() {
 # a shell whose read has one. What cannot be read now is as it was. An error that ends a script (no process, no file
 # descriptor is left) ends one look, because ``command eval`` catches it; bash, which ends all the same when its forks
 # fail for 15 s, begins anew in its place, with its locks and all that it knows, because an exec needs no fork. fd 6 is
-# ``applying`` and fd 8 ``alive``, also when the folder is gone.
+# ``applying`` and fd 8 ``alive``, also when the folder is gone. dash, which could lose them, closes them in a child.
 _GUARD = r"""
 log_lines() {
   while IFS= read -r line || [ -n "$line" ]; do
@@ -202,7 +205,7 @@ keep() {
 }
 pause() {
   if [ -p "/proc/$$/fd/3" ]; then read -t 0.25 -u 3 n; [ $? -eq 2 ] || return 0; fi
-  command eval 'sleep 0.25 3>&- 6>&- 8>&-' && return
+  command eval '(exec sleep 0.25) 3>&- 6>&- 8>&-' && return
   n=$((clock + 25)); while [ "$clock" -lt "$n" ]; do look; done
 }
 begin_anew() {
@@ -278,7 +281,7 @@ arm() {
   case $2 in ''|*[!A-Za-z0-9._:@/-]*) answer 64 usage "bad owner" ;; esac
   ttl=$(hundredths "$3") && hold=$(hundredths "$4") || answer 64 "$ttl" "$hold"
   each undo_known "$7"; each check_known "$8"
-  mkdir -p "$dir" 2>/dev/null; whole
+  [ -d "$dir" ] || { mkdir -p "$dir" 2>/dev/null; whole; }
   [ -d "$dir" ] && command exec 8>>"$dir/.arm" || answer 74 unwritable "$dir"
   timeout 10 flock 8 || answer 73 busy .arm owner '?'
   sweep "$1" "$2"
@@ -361,14 +364,39 @@ list() {
   listed_kept
 }
 log() { opened "$1"; [ -d "$f" ] || answer 72 unknown "$id"; [ ! -e "$f/log" ] || cat "$f/log"; }
+foreign() { answer 74 unwritable "$1: only root and this user may write there, as in /run/fabric-guard"; }
 whole() {
-  [ ! -e "$dir" ] || { [ -d "$dir" ] && [ -O "$dir" ] && [ ! -L "$dir" ] && [ -r "$dir" ] && [ -x "$dir" ]; } ||
-    answer 74 unwritable "$dir is not a directory of this user"
+  tree=${1:-$dir}
+  me=$(id -u) && place=/ places=/ left=${tree#/} || foreign "$tree cannot be looked at"
+  while [ -n "$left" ]; do
+    place=${place%/}/${left%%/*}
+    case $left in */*) left=${left#*/} ;; *) left= ;; esac
+    if [ -e "$place" ] || [ -L "$place" ]; then places=$places$newline$place; else left=; fi
+  done
+  set -f; IFS=$newline
+  said=$(ls -ldn $places) || foreign "$tree cannot be looked at"
+  for line in $said; do
+    unset IFS; set -- $line; shift 8; place=$*; set -- $line
+    case $1 in
+      l*) foreign "${place%% *} is a link" ;;
+      d????w*|d???????w*) foreign "others can write $place" ;;
+      d*) ;;
+      *) foreign "$place is not a directory of this user" ;;
+    esac
+    case $3 in 0|"$me") ;; *) foreign "$place is not a directory of this user, but of uid $3" ;; esac
+  done
+  unset IFS; set +f
+  [ ! -e "$tree" ] || alone || alone || alone ||
+    foreign "others own or can write something in $tree, or it holds a link"
 }
+alone() {  # not at once, if a file went away meanwhile
+  others=$(find "$tree" ! -user 0 ! -user "$me" -o -type l -o -perm -020 -o -perm -002) && [ -z "$others" ]
+} 2>/dev/null
 dir=$1 verb=$2; shift 2
+sound=
 case $dir in /run/*) kept=/var/lib/${dir#/run/} ;; *) kept=$dir.kept ;; esac
 [ "$verb" = guard ] || {
-  for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir mkfifo wc; do
+  for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir mkfifo wc find id ls; do
     command -v $need >/dev/null || answer 78 missing $need
   done
   whole

@@ -19,6 +19,11 @@ SAFE_PATH = Word(
     r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._@+-]{1,255}){1,16}",
     "an absolute path without '.' and '..' (letters, digits, '.', '_', '@', '+', '-')",
 )
+GUARD_DIRECTORY = Word(
+    rf"(?!(?:/tmp|/var/tmp|/dev/shm|/run/shm|(?:/var)?(?:/run)?/lock)(?:/|$)){SAFE_PATH.pattern}",
+    "an absolute path without '.' and '..' below which not every user may write (what is there is run as root), such as"
+    " /run/fabric-guard",
+)
 OPENSM_KEY = Word(r"[a-z][a-z0-9_]{0,63}", "an option of opensm.conf such as routing_engine")
 OPENSM_VALUE = OneWord(
     r"(?!.*\.\.)[A-Za-z0-9/][A-Za-z0-9._,:/-]{0,255}",
@@ -86,7 +91,7 @@ class ChangesEntry(Entry):
         _SETTINGS.port_state, description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip."
     )
     sudo: Annotated[bool, Flag()] = Field(_SETTINGS.sudo, description="Commands that need root go through sudo -n.")
-    guard_directory: Annotated[str, SAFE_PATH] = Field(
+    guard_directory: Annotated[str, GUARD_DIRECTORY] = Field(
         _SETTINGS.guard_directory, description="Where guards on the hosts keep what they would undo."
     )
     lease: LeaseEntry = Field(LeaseEntry(), description="How long a change outlives a run that is gone.")

@@ -19,6 +19,7 @@ from fabric.model.inventory import Fault
 from fabric.sim import guard_mishaps
 from fabric.sim.happenings import Exited
 from fabric.sim.world import World
+from tests.conftest import folder_of_this_user
 from tests.sim.conftest import platform_like, topology_of
 
 HOST = "gpu001"
@@ -119,7 +120,8 @@ class RealTarget(Target):
         self.here = here
         self.bin = here / "bin"
         self.bin.mkdir(parents=True)
-        self.guard = Guard(str(here / "guards"))
+        self.place = folder_of_this_user()
+        self.guard = Guard(str(self.place / "guards"))
         self.close = (("port", "set", "down"),)
         self.alteration = Alteration(
             HOST, self.close, (("port", "set", "up"),), (Check(("port", "get"), ("^up$",)),), "up", ("mlx5_0",)
@@ -221,7 +223,7 @@ class RealTarget(Target):
         for entry in Path("/proc").glob("[0-9]*"):
             if self.is_guard(int(entry.name)):
                 self._kill(int(entry.name))
-        shutil.rmtree(self.guard.directory, ignore_errors=True)
+        shutil.rmtree(self.place, ignore_errors=True)
 
     def is_guard(self, pid: int) -> bool:
         """A process of this number runs a guard of this target."""

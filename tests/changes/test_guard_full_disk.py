@@ -22,13 +22,13 @@ SPACE = "256k"
 def target(tmp_path: Path) -> Iterator[RealTarget]:
     """The guard's directory is a file system of its own."""
     target = RealTarget(tmp_path)
-    place = tmp_path / "disk"
+    place = target.place / "disk"
     place.mkdir()
     subprocess.run(("mount", "-t", "tmpfs", "-o", f"size={SPACE},mode=700", "tmpfs", str(place)), check=True)
     target.guard = type(target.guard)(str(place / "guards"))
     yield target
+    subprocess.run(("umount", "-l", str(place)), check=True)
     target.end()
-    subprocess.run(("umount", str(place)), check=True)
 
 
 def _fill(target: RealTarget) -> None:

@@ -92,6 +92,23 @@ BAD = [
     ("/var/lib/fabric.guard", "/", ["+4: expected an absolute path"]),
     ("/var/lib/fabric.guard", "'/run/a b'", ["+4: expected an absolute path"]),
     ("/var/lib/fabric.guard", "/run/$(id)", ["+4: expected an absolute path"]),
+    *(
+        (
+            "/var/lib/fabric.guard",
+            path,
+            ["+4: not every user may write (what is there is run as root), such as /run/fabric-guard"],
+        )
+        for path in (
+            "/tmp",
+            "/tmp/guards",
+            "/var/tmp",
+            "/dev/shm/x",
+            "/run/lock",
+            "/run/lock/x",
+            "/var/lock/x",
+            "/run/shm",
+        )
+    ),
     ("ttl: 30s", "ttl: 9s", ["+5: expected a duration from 10s to 10m"]),
     ("max_hold: 2h", "max_hold: 25h", ["+5: expected a duration from 10s to 24h"]),
     ("max_hold: 2h", "max_hold: 20s", ["+5: expected at least ttl, 30s, got 20s"]),

@@ -71,6 +71,7 @@ def test_shipped_scenarios_fit(path: Path) -> None:
         ("  user: root", "  user: null"),
         ("mock:", "changes: {via: a b}\nmock:"),
         ("mock:", "changes: {guard_directory: /run/../etc}\nmock:"),
+        ("mock:", "changes: {guard_directory: /dev/shm/guards}\nmock:"),
         ("mock:", "changes: {lease: {ttl: 30}}\nmock:"),
         ("mock:", "changes: {subnet_managers: [gpu1]}\nmock:"),
         ("mock:", "changes: {adaptive_on: {Engine: x}}\nmock:"),

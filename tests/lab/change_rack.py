@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import shutil
 import signal
 import socket
 import struct
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import folder_of_this_user
 from tests.lab.lab import Lab, own_environment
 from tests.lab.namespaces import inside, ip
 from tests.lab.rack import Rack
@@ -61,7 +63,8 @@ class ChangeRack(Rack):
 
     def __init__(self, folder: Path, *, hosts: int = 2, speed: float = 2.0) -> None:
         super().__init__(folder, hosts=hosts, parts=2, speed=speed)
-        self._guards, self._sysfs, self._trouble = folder / "guards", folder / "sysfs", folder / "trouble"
+        self.place = folder_of_this_user()
+        self._guards, self._sysfs, self._trouble = self.place / "guards", folder / "sysfs", folder / "trouble"
         environment = {
             "FABRIC_LAB_SOCKET": str(folder / "rack.socket"),
             "FABRIC_LAB_TROUBLE": str(self._trouble),
@@ -79,6 +82,7 @@ class ChangeRack(Rack):
             (self.folder / "tools" / name).symlink_to(_HERE / "rnic_stub.sh")
         self._make_sysfs()
         with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, self.place, ignore_errors=True)
             stack.push(super().__exit__)
             super().__enter__()
             for host in self.hosts:

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from fabric.changes.guard import Guard
 from fabric.tools import iblinkinfo
 from fabric.tools.iblinkinfo import PortLine
+from tests.conftest import folder_of_this_user
 from tests.lab.lab import own_environment
 from tests.lab.namespaces import until
 
@@ -84,6 +86,7 @@ class IbSim:
         self.folder, self.inventory = folder, folder / "ibsim.yaml"
         self._tools = folder / "tools"
         self._variables = {"FABRIC_LAB_IBSIM": str(folder), "IBSIM_SOCKNAME": f"fabric{os.getpid()}"}
+        self._guards = folder_of_this_user()
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> IbSim:
@@ -93,6 +96,8 @@ class IbSim:
         (self.folder / "net").write_text(_NET)
         self._write_inventory()
         with contextlib.ExitStack() as stack:
+            for place in (self._guards, Guard(str(self._guards)).kept_directory):
+                stack.callback(shutil.rmtree, place, ignore_errors=True)
             os.mkfifo(self.folder / "console")
             console = os.open(self.folder / "console", os.O_RDWR)  # for both ends there is always somebody
             stack.callback(os.close, console)
@@ -134,7 +139,7 @@ class IbSim:
         text = _INVENTORY.format(
             tools=self._tools,
             variables=", ".join(f"{name}={value}" for name, value in variables.items()),
-            guards=self.folder / "guards",
+            guards=self._guards,
         )
         self.inventory.write_text(text)
         (self.folder / "baselines").symlink_to(_ROOT / "inventory" / "baselines")

@@ -267,7 +267,7 @@ def in_mounts(place: Place, *argv: str) -> None:
 @contextlib.contextmanager
 def full_disk(place: Place) -> Iterator[Path]:
     """An inventory whose guard directory is on a file system of the host that is full."""
-    folder = place.results.parent / "full"
+    folder = place.rack.place / "full"
     folder.mkdir()
     in_mounts(place, "mount", "-t", "tmpfs", "-o", "size=8k,mode=700", "tmpfs", str(folder))
     in_mounts(place, "sh", "-c", 'head -c 8192 /dev/zero >"$1/rest"', "sh", str(folder))
