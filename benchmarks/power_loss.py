@@ -216,7 +216,7 @@ def main() -> None:
     asked = parser.parse_args()
     bad = 0
     print("class | tried | failed")
-    with tempfile.TemporaryDirectory(prefix="fabric-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="fabric-bench-", dir=Path.home()) as name:
         for systemd in (True, False):
             chance = random.Random(asked.seed)
             failed = power_loss(chance, Path(name) / str(systemd), asked.times, systemd=systemd)

@@ -16,7 +16,11 @@ KEPT = r"""
 units=${FABRIC_UNITS:-/etc/systemd/system} systemd=${FABRIC_SYSTEMD:-/run/systemd/system}
 unit_of() { echo "$units/fabric-undo-$1.service"; }
 wanted_of() { echo "$units/multi-user.target.wants/fabric-undo-$1.service"; }
-sound() { [ -d "$kept" ] && [ -O "$kept" ] && [ ! -L "$kept" ]; }
+sound() {
+  [ -d "$kept" ] || return 1
+  [ -n "$sound" ] || if (whole "$kept") >/dev/null 2>&1; then sound=yes; else sound=no; fi
+  [ "$sound" = yes ]
+}
 copied() {
   for name in owner boot peer devices term undo checks guard; do cat "$1/$name" >"$2/$name" || return 1; done
 }
@@ -66,7 +70,9 @@ unkept() {
   ! is_there "$1" || { mv "$kept/$1" "$kept/.old.$1.$$" && rm -rf "$kept/.old.$1.$$"; }
 } 2>/dev/null
 forgotten() {
-  ! is_there "$id" || command eval 'unkept "$id"'
+  [ -d "$kept/$id" ] || return 0
+  printf '' >"$kept/$id/is-reverted"
+  command eval 'unkept "$id"'
 }
 raised() {
   is_there "$1" && [ ! -d "$dir/$1" ] || return 1

@@ -366,14 +366,15 @@ list() {
 log() { opened "$1"; [ -d "$f" ] || answer 72 unknown "$id"; [ ! -e "$f/log" ] || cat "$f/log"; }
 foreign() { answer 74 unwritable "$1: only root and this user may write there, as in /run/fabric-guard"; }
 whole() {
-  me=$(id -u) && place=/ places=/ left=${dir#/} || foreign "$dir cannot be looked at"
+  tree=${1:-$dir}
+  me=$(id -u) && place=/ places=/ left=${tree#/} || foreign "$tree cannot be looked at"
   while [ -n "$left" ]; do
     place=${place%/}/${left%%/*}
     case $left in */*) left=${left#*/} ;; *) left= ;; esac
     if [ -e "$place" ] || [ -L "$place" ]; then places=$places$newline$place; else left=; fi
   done
   set -f; IFS=$newline
-  said=$(ls -ldn $places) || foreign "$dir cannot be looked at"
+  said=$(ls -ldn $places) || foreign "$tree cannot be looked at"
   for line in $said; do
     unset IFS; set -- $line; shift 8; place=$*; set -- $line
     case $1 in
@@ -385,12 +386,14 @@ whole() {
     case $3 in 0|"$me") ;; *) foreign "$place is not a directory of this user, but of uid $3" ;; esac
   done
   unset IFS; set +f
-  [ ! -e "$dir" ] || alone || alone || alone || foreign "others own or can write something in $dir, or it holds a link"
+  [ ! -e "$tree" ] || alone || alone || alone ||
+    foreign "others own or can write something in $tree, or it holds a link"
 }
 alone() {  # not at once, if a file went away meanwhile
-  others=$(find "$dir" ! -user 0 ! -user "$me" -o -type l -o -perm -020 -o -perm -002) && [ -z "$others" ]
+  others=$(find "$tree" ! -user 0 ! -user "$me" -o -type l -o -perm -020 -o -perm -002) && [ -z "$others" ]
 } 2>/dev/null
 dir=$1 verb=$2; shift 2
+sound=
 case $dir in /run/*) kept=/var/lib/${dir#/run/} ;; *) kept=$dir.kept ;; esac
 [ "$verb" = guard ] || {
   for need in flock setsid timeout grep sed sleep cat ip readlink mv rm mkdir mkfifo wc find id ls; do

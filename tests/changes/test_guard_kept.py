@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,9 @@ class Restarting(RealTarget):
 
     def __init__(self, here: Path, *, systemd: bool = True, outlives: bool = True) -> None:
         super().__init__(here)
+        shutil.rmtree(self.place)
+        self.place = Path(tempfile.mkdtemp(prefix="fabric-test-", dir=Path.home()))  # what is kept is beside it
+        self.guard = Guard(str(self.place / "guards"))
         self.alteration = replace(self.alteration, outlives=outlives)
         self.units, self.kept = here / "units", Path(self.guard.kept_directory)
         self.units.mkdir()
@@ -121,6 +125,7 @@ def test_revert_undoes_what_is_kept(tmp_path: Path, systemd: bool) -> None:
     assert not target.is_closed()
     assert target.left_on_disk() == []
     assert target.listed() == ()
+    target.end()
 
 
 def test_an_ordinary_revert_leaves_nothing_on_the_disk(target: Restarting) -> None:

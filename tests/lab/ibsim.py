@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from fabric.changes.guard import Guard
 from fabric.tools import iblinkinfo
 from fabric.tools.iblinkinfo import PortLine
 from tests.conftest import folder_of_this_user
@@ -95,7 +96,8 @@ class IbSim:
         (self.folder / "net").write_text(_NET)
         self._write_inventory()
         with contextlib.ExitStack() as stack:
-            stack.callback(shutil.rmtree, self._guards, ignore_errors=True)
+            for place in (self._guards, Guard(str(self._guards)).kept_directory):
+                stack.callback(shutil.rmtree, place, ignore_errors=True)
             os.mkfifo(self.folder / "console")
             console = os.open(self.folder / "console", os.O_RDWR)  # for both ends there is always somebody
             stack.callback(os.close, console)
