@@ -45,7 +45,7 @@ def test_who_waits_is_parked_under_a_claim_that_is_held(seed: int) -> None:
     """After each start nobody is left who could have started."""
     groups, left = module._grouped(fleet(seed))
     board = module._board(groups, left)
-    chosen = set(module._startable(board, groups, board.first.argsort(), 0.0))
+    chosen = set(module._startable(board, board.first.argsort(), 0.0).tolist())
     for number, group in enumerate(groups):
         if number not in chosen:
             assert board.held_until_s[board.parked[number]] >= 0.0
