@@ -13,6 +13,8 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 from fabric.model.probe import Probe
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
     Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
     Seconds = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+_FEW = 300
+"""So many probes are planned without numpy, which takes longer to load than that (a choice)."""
 
 _FREE = -1.0
 """Until when a claim is held that nobody holds."""
@@ -70,6 +75,38 @@ class _Board:
 
 def list_schedule(probes: Sequence[Probe]) -> list[tuple[int, float]]:
     """Index and start time (seconds) of each probe, in order of start."""
+    return _one_by_one(probes) if len(probes) <= _FEW else _together(probes)
+
+
+def _one_by_one(probes: Sequence[Probe]) -> list[tuple[int, float]]:
+    """Every probe that waits is looked at every time."""
+    left: dict[str, float] = {}
+    for probe in probes:
+        for claim in probe.claims:
+            left[claim] = left.get(claim, 0.0) + probe.duration_s
+    waiting, running, order, now_s = list(range(len(probes))), list[tuple[float, int]](), list[tuple[int, float]](), 0.0
+    held: set[str] = set()
+    while waiting:
+        free = [index for index in waiting if held.isdisjoint(probes[index].claims)]
+        loads = {index: [left[claim] for claim in probes[index].claims] for index in free}
+        for index in sorted(free, key=lambda one: (-max(loads[one], default=0.0), -reduce(add, loads[one], 0.0))):
+            if held.isdisjoint(probes[index].claims):
+                held.update(probes[index].claims)
+                heapq.heappush(running, (now_s + probes[index].duration_s, index))
+                order.append((index, now_s))
+        started = {index for _, index in running}
+        waiting = [index for index in waiting if index not in started]
+        now_s = running[0][0]
+        while running and running[0][0] <= now_s:
+            ended = probes[heapq.heappop(running)[1]]
+            held.difference_update(ended.claims)
+            for claim in ended.claims:
+                left[claim] -= ended.duration_s
+    return order
+
+
+def _together(probes: Sequence[Probe]) -> list[tuple[int, float]]:
+    """Those that may start at one instant are looked at together, as arrays."""
     import numpy as np
 
     groups, left = _grouped(probes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -15,10 +16,11 @@ from fabric.plan.list_schedule import list_schedule
 from tests.plan.test_schedule import probe, slow
 
 SEEDS = st.integers(0, 2**32 - 1)
+Planned = Callable[[list[Probe]], list[tuple[int, float]]]
 
 
 def fleet(seed: int) -> list[Probe]:
-    """Some 150 probes, more than are looked at one by one, some of them repetitions; durations add up exactly."""
+    """Some 150 probes, some of them repetitions; durations add up exactly."""
     random = Random(seed)
     claims = [f"c{number}" for number in range(random.choice((5, 40, 200)))]
     kinds = [
@@ -29,13 +31,13 @@ def fleet(seed: int) -> list[Probe]:
 
 
 @settings(max_examples=40)
-@given(SEEDS)
-def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int) -> None:
-    """Who starts, when, and in which order."""
+@given(SEEDS, st.sampled_from([module._one_by_one, module._together]))
+def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int, planned: Planned) -> None:
+    """Who starts, when, and in which order; of few probes as of many."""
     probes = fleet(seed)
     found = []
     for members in components(probes):
-        found += [(members[index], start_s) for index, start_s in list_schedule(members)]
+        found += [(members[index], start_s) for index, start_s in planned(members)]
     assert found == slow(probes)
 
 
