@@ -32,6 +32,12 @@ _FEW = 300
 _FREE = -1.0
 """Until when a claim is held that nobody holds."""
 
+_LEAST_AT_ONCE = 64
+"""So many of the most urgent are compared before the rest is looked at again (a choice)."""
+
+_NOBODY = -1
+"""The place of who is the most urgent at no claim."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
@@ -183,22 +189,29 @@ def _startable(board: _Board, looked_at: Numbers, now_s: float) -> Numbers:
     """
     import numpy as np
 
-    free = in_order = _by_urgency(board, _free(board, looked_at))  # what is taken makes nobody more urgent
-    place = np.empty(len(board.first), dtype=np.int64)
-    place[in_order] = np.arange(len(in_order))
-    starts = np.zeros(len(in_order), dtype=np.bool_)
+    free = waits = _by_urgency(board, _free(board, looked_at))  # what is taken makes nobody more urgent
     most_urgent = np.empty(board.nobody + 1, dtype=np.int64)
-    while len(free):
-        claims, places = board.claims_of(free), place[free]
-        most_urgent[claims] = len(in_order)
-        np.minimum.at(most_urgent, claims.ravel(), np.tile(places, len(claims)))
-        unrivalled = ((most_urgent[claims] == places) | (claims == board.nobody)).all(axis=0)
-        taken = claims[:, unrivalled]
-        board.held_until_s[taken] = now_s + board.lasts_s[free[unrivalled]]
-        board.held_until_s[board.nobody] = _FREE
-        starts[places[unrivalled]] = True
-        free = _free(board, free[~unrivalled])
-    return in_order[starts]
+    place = np.empty(len(board.first), dtype=np.int64)
+    place[free] = np.arange(len(free))
+    starts = np.zeros(len(free), dtype=np.bool_)
+    while len(waits):  # the most urgent take most claims: who is behind them is parked without being compared
+        urgent, waits = np.split(waits, [max(_LEAST_AT_ONCE, len(waits) // 8)])
+        places, claims = place[urgent], board.claims_of(urgent)
+        while len(places):
+            most_urgent[claims] = len(free)
+            np.minimum.at(most_urgent, claims.ravel(), np.tile(places, len(claims)))
+            most_urgent[board.nobody] = _NOBODY
+            at_most = most_urgent[claims]
+            unrivalled = ((at_most == places) | (at_most == _NOBODY)).all(axis=0)
+            start = places[unrivalled]
+            starts[start] = True
+            board.held_until_s[claims[:, unrivalled]] = now_s + board.lasts_s[free[start]]
+            board.held_until_s[board.nobody] = _FREE
+            left = (board.held_until_s[claims] <= _FREE).all(axis=0) & ~unrivalled
+            places, claims = places[left], claims[:, left]
+        _free(board, urgent[~starts[place[urgent]]])
+        waits = _free(board, waits)
+    return free[starts]
 
 
 def _free(board: _Board, groups: Numbers) -> Numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
+from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.plan import list_schedule as module
 from fabric.plan.components import components
 from fabric.plan.list_schedule import list_schedule
+from fabric.plan.schedule import schedule
+from fabric.probes.kinds import expand_phase
+from tests.conftest import rack_topology
 from tests.plan.test_schedule import probe, slow
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -80,3 +85,16 @@ def test_a_claim_that_falls_free_wakes_only_those_who_wait_for_it(looked_at: lis
     random = Random(1)
     list_schedule([probe(n, (f"host{n % 1000}", f"own{n}"), random.uniform(1.0, 2.0)) for n in range(10_000)])
     assert 0 < sum(looked_at) < 20 * 10_000
+
+
+def test_what_is_looked_at_for_pairs_grows_with_the_hosts(looked_at: list[int]) -> None:
+    """Eight rounds of pairs under leaves of 32 hosts: four times the hosts, hardly more than four times the work."""
+    work = []
+    for count in (128, 512):
+        rack = rack_topology(count, parts=2)
+        units = [(name, f"su{number // 32}") for number, name in enumerate(rack.hosts)]
+        leaves = {name: replace(rack.hosts[name], leaves=(f"{unit}-0", f"{unit}-1")) for name, unit in units}
+        looked_at.clear()
+        schedule(expand_phase(Phase("p", (PairwiseSpec(rounds=8),)), replace(rack, hosts=leaves), tuple(leaves)))
+        work.append(sum(looked_at))
+    assert 0 < work[1] <= 5.5 * work[0]
