@@ -3,8 +3,8 @@ How planning grows with the fleet: 12 rounds with eight pair tests each, beside 
 
     python benchmarks/plan.py [HOSTS ...]        default: 8 128 512 2048
 
-Prints the CPU seconds of ``fabric plan`` from start to end and its peak memory, and how the CPU seconds grow (exponent 1
-= in proportion). The children are measured with wait4, one by one.
+Prints the CPU seconds of ``fabric plan`` from start to end and its peak memory, and how the CPU seconds grow (exponent
+1 = in proportion). The children are measured with wait4, one by one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def planned(path: Path, folder: Path) -> tuple[dict[str, Any], float, float]:
     with (folder / "plan.json").open("wb") as out:
         child = subprocess.Popen(argv, stdout=out)
         _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise SystemExit(f"fabric plan {path}: {status}")
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"fabric plan {path}: exit {child.returncode}")
     document = json.loads((folder / "plan.json").read_text())
     return document, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
