@@ -65,7 +65,8 @@ def measure(hosts: int, folder: Path) -> Row:
     started_s = time.perf_counter()
     with (folder / "verdict.json").open("wb") as out:
         child = subprocess.Popen([*argv, "--results", str(results), "--json"], stdout=out)
-        _, _, usage = os.wait4(child.pid, 0)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)  # nobody else waits for it
     wall_s = time.perf_counter() - started_s
     verdict = json.loads((folder / "verdict.json").read_text())
     disk = sum(entry.stat().st_blocks * 512 for entry in results.rglob("*") if entry.is_file())

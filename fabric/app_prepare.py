@@ -23,8 +23,8 @@ from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run
 from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.hold_limit import hold_problems, may_come_too_late
-from fabric.plan.plan import Plan, plan_scenario
-from fabric.plan.rounds import longer_than_asked
+from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
+from fabric.plan.rounds import longer_than_asked, rounds_alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +53,26 @@ def prepare(
     faults: tuple[str, ...],
     lasts_s: float | None = None,
     budget_s: float | None = None,
+    outline: bool = False,
+    told: Told = untold,
 ) -> Asked:
     """
     Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
 
     *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *budget_s*: of the
-    plan only the part that tells most and takes no longer (seconds).
+    plan only the part that tells most and takes no longer (seconds). *outline*: the plan is for its numbers alone, not
+    to be run. *told* hears how many of the phases are planned.
     """
     scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
     override = scenario.judge.baseline
     used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
     baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
     notes = baseline_notes(scenario, inventory, baselines)
-    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s)
-    plan = plan_scenario(scenario, inventory)
+    known: dict[str, PhasePlan] = {}
+    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s, known=known)
+    whole = budget_s is not None or not outline
+    alike = (lambda phase: phase.name) if whole else rounds_alike(scenario.hosts, inventory.topology)
+    plan = plan_scenario(scenario, inventory, known=known, alike=alike, told=told)
     chosen = None if budget_s is None else within(plan, budget_s, _covers(inventory.topology))
     if chosen is not None:
         scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan

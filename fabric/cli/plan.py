@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fabric.cli.budget import budget_lines, budget_option
-from fabric.cli.options import json_option, lasting_option, print_json, scenario_options, seconds
+from fabric.cli.options import collect_seldom, json_option, lasting_option, print_json, scenario_options, seconds
 
 if TYPE_CHECKING:
     from fabric.plan.budget import Chosen
@@ -33,21 +33,26 @@ def command(
     as_json: bool,
 ) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
-    from fabric import app
+    from fabric.app_prepare import prepare
     from fabric.plan.cost import cost
     from fabric.report.console import print_plan
     from fabric.report.output import say
     from fabric.report.plan_json import plan_document
+    from fabric.report.progress import planning
 
     budget_s = seconds(budget, "--budget")
-    asked = app.prepare(
-        scenario,
-        inventory_path=inventory,
-        hosts=hosts,
-        faults=faults,
-        lasts_s=seconds(lasts, "--for"),
-        budget_s=budget_s,
-    )
+    collect_seldom()
+    with planning() as told:
+        asked = prepare(
+            scenario,
+            inventory_path=inventory,
+            hosts=hosts,
+            faults=faults,
+            lasts_s=seconds(lasts, "--for"),
+            budget_s=budget_s,
+            outline=True,
+            told=told,
+        )
     settings, plan = asked.inventory.changes, asked.plan
     takes = cost(plan, asked.scenario, asked.inventory.topology)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from fabric.cli.budget import budget_lines, budget_option
-from fabric.cli.options import WholeNumber, json_option, lasting_option, scenario_options, seconds
+from fabric.cli.options import WholeNumber, collect_seldom, json_option, lasting_option, scenario_options, seconds
 from fabric.cli.report import show
 
 if TYPE_CHECKING:
     from fabric.app import Asked
+    from fabric.plan.plan import Told
 
 
 @click.command("run")
@@ -56,9 +56,9 @@ def command(
     from fabric.wiring import BACKENDS
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
-    with planning():
+    with planning() as told:
         times = {"lasts_s": seconds(lasts, "--for"), "budget_s": seconds(budget, "--budget")}
-        asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, **times)
+        asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, told=told, **times)
     name = asked.inventory.backend if backend is None else backend
     if name not in BACKENDS:
         raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
@@ -69,7 +69,7 @@ def command(
         _tell(line)
     if name != "mock" and agree(asked, yes=yes):
         asked = replace(asked, given={**asked.given, "yes": True})
-    _collect_seldom()
+    collect_seldom()
     addresses = {host.name: host.address for host in asked.inventory.topology.hosts.values()}
     with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
         judged = app.run(
@@ -85,17 +85,6 @@ def command(
     return show(judged, as_json=as_json)
 
 
-def _collect_seldom() -> None:
-    """
-    The plan lives as long as the run, and the collector would walk through it again and again.
-
-    Measured: 25 to 30 % of the CPU of a run over 512 hosts.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
-
-
 def _asked(
     scenario: Path,
     inventory: Path | None,
@@ -106,6 +95,7 @@ def _asked(
     quick: bool,
     lasts_s: float | None,
     budget_s: float | None,
+    told: Told,
 ) -> Asked:
     from fabric import app
     from fabric.app_prepare import require_run
@@ -115,7 +105,13 @@ def _asked(
         raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
     if because is None:
         asked = app.prepare(
-            scenario, inventory_path=inventory, hosts=hosts, faults=faults, lasts_s=lasts_s, budget_s=budget_s
+            scenario,
+            inventory_path=inventory,
+            hosts=hosts,
+            faults=faults,
+            lasts_s=lasts_s,
+            budget_s=budget_s,
+            told=told,
         )
         require_run(asked)
         return asked

@@ -7,7 +7,7 @@ mean that part (a hung RNIC must not take its host out of the run).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
@@ -46,17 +46,11 @@ class HostHealth:
         self.names: dict[str, str] = {}
         self._rows: dict[str, _Row] = {}
         self._out: dict[str, str] = dict(out or {})
-        self._went_out = 0
 
     @property
-    def any_out(self) -> bool:
-        """Something is out."""
-        return bool(self._out)
-
-    @property
-    def went_out(self) -> int:
-        """How often something went out so far; it never falls, for whoever is in again may go out again."""
-        return self._went_out
+    def all_out(self) -> Iterable[str]:
+        """The names of all hosts and claims that are out."""
+        return self._out
 
     def out(self, probe: Probe) -> tuple[str, str] | None:
         """The first host or claim of a probe that is out, and why; None when all are in."""
@@ -119,4 +113,3 @@ class HostHealth:
 
     def _put_out(self, name: str, why: str) -> None:
         self._out[name] = why
-        self._went_out += 1

@@ -10,7 +10,7 @@ learns it anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from fabric.engine.probe_run import ProbeRun
 from fabric.model.probe import Probe, ProbeResult
@@ -25,9 +25,9 @@ class HungRings:
         self._measured: set[str] = set()
         self._why: dict[str, str] = {}
 
-    def __len__(self) -> int:
-        """How many hosts are known to have hung."""
-        return len(self._why)
+    def __iter__(self) -> Iterator[str]:
+        """The hosts that are known to have hung."""
+        return iter(self._why)
 
     def reason(self, host: str) -> str:
         """Why no ring is begun with it."""

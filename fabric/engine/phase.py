@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fabric.engine.follow_up import Announced, FollowUp, FollowUps
 from fabric.engine.held_changes import HeldChanges
@@ -54,8 +54,7 @@ class PhaseRun:
         self._given_up, self._heeded, self._interrupted = "", 0, False
         self._topology, self._executor, self._directory = topology, executor, directory
         self._observer, self._health, self._welcome = observer, health, Welcome(excluded, health)
-        # First what is re-planned: it may share claims with every other component.
-        self._waiting = [Waiting(()), *(Waiting(probes) for probes in past.waiting(plan))]
+        self._waiting = Waiting(past.waiting(plan))
         self._begun = past.attempts
         self._replanning = Replanning(planned(plan), topology, self._welcome)
         for lost, probe in past.instead:
@@ -85,7 +84,7 @@ class PhaseRun:
                 self._step()
             self._give_up_if_in_trouble()
             self._changes.begin_time_line(self._executor.now())
-        self._dispatch(range(len(self._waiting)))
+        self._dispatch()
         while self._alive or self._follow_up():
             self._step()
         self._take_back()
@@ -95,7 +94,7 @@ class PhaseRun:
         """
         Begin what somebody wants measured because of what was measured so far; whether anything runs then.
 
-        Nothing of the phase waits or runs here: the claims are free, and the round is a component of its own.
+        Nothing of the phase waits or runs here: the claims are free.
         """
         while not self._given_up:
             added = [probe for probe in self._directory.added if probe.phase == self._phase]
@@ -104,15 +103,15 @@ class PhaseRun:
                 return False
             self._directory.followed_up(probes, because, self._executor.now())
             self._announced.tell(probes)
-            self._waiting.append(Waiting(probes))
-            self._dispatch([len(self._waiting) - 1])
+            self._waiting.extend(probes)
+            self._dispatch()
             if self._alive:
                 return True
         return False
 
     def _somebody_is_welcome(self) -> bool:
         """Nothing is altered for a phase in which nothing can be measured."""
-        return any(self._welcome.refusal(probe) is None for waiting in self._waiting for probe in waiting)
+        return any(self._welcome.refusal(probe) is None for probe in self._waiting)
 
     def _take_back(self) -> None:
         """Every change, whatever happened; ends only when each is back or is known to be open."""
@@ -176,7 +175,7 @@ class PhaseRun:
         for run in finished:
             self._finish(run)
         if finished:
-            self._dispatch({run.component: None for run in finished})
+            self._dispatch()
 
     def _until_s(self) -> float:
         """When something must be done at the latest."""
@@ -197,7 +196,7 @@ class PhaseRun:
         if run.lost_midway and self._may_try_again(run) and self._welcome.refusal(run.probe) is None:
             self._directory.finished(result, run.outputs, again=True)
             self._first[run.probe.probe_id] = result
-            self._waiting[run.component].put_first(run.probe)
+            self._waiting.put_first(run.probe)
             return
         self._note(result)
         if run.missing is not None:
@@ -235,16 +234,13 @@ class PhaseRun:
     def _still_running(self) -> list[ProbeRun]:
         return [run for run in dict.fromkeys(self._running.values()) if not run.done]
 
-    def _dispatch(self, components: Iterable[int]) -> None:
+    def _dispatch(self) -> None:
         """
-        Start every waiting probe of these components whose claims are free, in planned order.
+        Start every waiting probe whose claims are free, in planned order.
 
         What ended, and what begins, is on disk before anything begins: one fsync for both.
         """
-        freed = tuple(components)
-        freed = tuple(range(1, len(self._waiting))) if 0 in freed else freed
-        begun = [run for component in (*freed, 0) for run in self._choose(component)]
-        self._freed.clear()
+        begun = self._choose()
         if begun:
             self._directory.started([run.probe for run in begun], self._executor.now())
         self._directory.flush()
@@ -255,35 +251,34 @@ class PhaseRun:
             if run.done:
                 self._unstarted.append(run)
 
-    def _choose(self, component: int) -> list[ProbeRun]:
+    def _choose(self) -> list[ProbeRun]:
         """Take claims for what may start now; answer for what may not run at all; keep the rest waiting."""
-        if self._given_up or not self._welcome.to_all:
-            self._turn_away(component)
+        self._turn_away()
         begun = []
-        for probe in self._waiting[component].start(self._held, self._freed, self._executor.now()):
+        for probe in self._waiting.start(self._held, self._freed, self._executor.now()):
             attempt = self._begun.get(probe.probe_id, 0) + (2 if probe.probe_id in self._first else 1)
             limit_s = self._learned.limit_s(self._plan, probe)
-            run = ProbeRun(
-                probe,
-                self._topology,
-                self._executor,
-                component=component,
-                attempt=attempt,
-                limit_s=limit_s,
-                names=self._health.names,
+            begun.append(
+                ProbeRun(
+                    probe,
+                    self._topology,
+                    self._executor,
+                    attempt=attempt,
+                    limit_s=limit_s,
+                    names=self._health.names,
+                )
             )
-            begun.append(run)
+        self._freed.clear()
         return begun
 
-    def _turn_away(self, component: int) -> None:
+    def _turn_away(self) -> None:
         """Probes of excluded or silent hosts, and of a phase that was given up, are answered without being run."""
-        waiting = self._waiting[component]
         if self._given_up:
-            for probe in waiting.take_all():
+            for probe in self._waiting.take_all():
                 if not self._interrupted:
                     self._answer(probe, Outcome.ERROR, self._given_up, None)
             return
-        for probe in waiting.refuse(self._welcome.refuses, self._welcome.refused_so_far):
+        for probe in self._waiting.refuse(self._welcome.refuses, self._welcome.refused_names):
             refusal = self._welcome.refusal(probe)
             if refusal is not None:
                 refusal = self._replan(probe, refusal)
@@ -294,7 +289,7 @@ class PhaseRun:
         instead = self._replanning.instead(probe, refusal)
         if instead.probe is not None:
             self._directory.replanned(instead.probe, probe.probe_id, self._executor.now())
-            self._waiting[0].append(instead.probe)
+            self._waiting.append(instead.probe)
         return instead.refusal
 
     def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from fabric.model.probe import Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
@@ -26,20 +25,13 @@ class PhasePast:
     instead: tuple[tuple[Probe, Probe], ...] = ()
     rounds: Mapping[str, Round] = field(default_factory=dict)
 
-    def waiting(self, plan: PhasePlan) -> list[list[Probe]]:
-        """
-        What is still to be run, by component: claims are passed on within one only.
-
-        What was added may share claims with any of them: then all that waits is one component.
-        """
-        groups = [[slot.probe for slot in slots] for slots in plan.schedule.components]
-        left = [[probe for probe in group if probe.probe_id not in self.results] for group in groups]
-        added = [probe for probe in self.added if probe.probe_id not in self.results]
-        return [[*chain.from_iterable(left), *added]] if added else left
+    def waiting(self, plan: PhasePlan) -> list[Probe]:
+        """What is still to be run, in planned order; then what was added."""
+        return [probe for probe in (*planned(plan), *self.added) if probe.probe_id not in self.results]
 
     def is_whole(self, plan: PhasePlan) -> bool:
         """Nothing is left to be run."""
-        return not any(self.waiting(plan))
+        return not self.waiting(plan)
 
 
 NEW = PhasePast()

@@ -54,7 +54,6 @@ class ProbeRun:
         "_started_s",
         "_topology",
         "attempt",
-        "component",
         "deadline_s",
         "probe",
         "tickets",
@@ -66,13 +65,11 @@ class ProbeRun:
         topology: Topology,
         executor: Executor,
         *,
-        component: int,
         attempt: int = 1,
         limit_s: float | None = None,
         names: dict[str, str] | None = None,
     ) -> None:
         self.probe = probe
-        self.component = component
         self.attempt = attempt
         self.deadline_s: float | None = None
         self.tickets: list[Ticket] = []

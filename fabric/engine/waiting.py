@@ -1,16 +1,17 @@
 """
-The probes of one component that wait for their claims, in planned order.
+The probes of a phase that wait for their claims, in planned order.
 
 Probes of the same claims, hosts and kind (repetitions, say) exclude each other and are welcome or refused together. So
 of each such group only the first is looked at when a claim falls free. And a group that cannot start is parked under
 one claim that it waits for, in a queue that is looked at when that falls free, and only until somebody takes it again:
-of the pair tests of a fleet ten thousand wait at each instant, and a few can start.
+of the probes of a fleet a hundred thousand wait at each instant, and a few can start. What is looked at grows with what
+fell free, and with who went out, whatever waits elsewhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from operator import itemgetter
@@ -36,31 +37,43 @@ class Waiting:
     def __init__(self, probes: Iterable[Probe]) -> None:
         self._groups: dict[object, _Group] = {}
         self._parked: dict[str, _Queue] = {}  # by claim
+        self._naming: dict[str, list[object]] = {}  # by host and by claim: which groups it is of
         self._first = self._next = 0
-        self._welcome_at: object = None  # the state in which all that wait were
-        for probe in probes:
-            self.append(probe)
+        self._asked: int | None = None  # with how many names all that wait were asked; None: somebody came since
+        self.extend(probes)
 
     def __iter__(self) -> Iterator[Probe]:
         return (probe for _, probe in _in_order(self._groups.values()))
+
+    def extend(self, probes: Iterable[Probe]) -> None:
+        """After all others."""
+        for probe in probes:
+            self.append(probe)
 
     def append(self, probe: Probe) -> None:
         """After all others."""
         key = _alike(probe)
         if key not in self._groups:
-            self._groups[key] = deque()
+            self._begin(key, probe)
             self._park(_NO_CLAIM, self._next, key)
         self._groups[key].append((self._next, probe))
         self._next += 1
-        self._welcome_at = None
+        self._asked = None
 
     def put_first(self, probe: Probe) -> None:
         """Before all others."""
         self._first -= 1
-        self._welcome_at = None
         key = _alike(probe)
-        self._groups.setdefault(key, deque()).appendleft((self._first, probe))
+        if key not in self._groups:
+            self._begin(key, probe)
+        self._groups[key].appendleft((self._first, probe))
         self._park(_NO_CLAIM, self._first, key)
+        self._asked = None
+
+    def _begin(self, key: object, probe: Probe) -> None:
+        self._groups[key] = deque()
+        for name in (*probe.hosts, *probe.claims):
+            self._naming.setdefault(name, []).append(key)
 
     def start(self, held: dict[str, float], freed: Iterable[str], now_s: float) -> list[Probe]:
         """
@@ -110,16 +123,18 @@ class Waiting:
         groups, self._groups = self._groups, {}
         return [probe for _, probe in _in_order(groups.values())]
 
-    def refuse(self, refused: Callable[[Probe], bool], state: object) -> list[Probe]:
+    def refuse(self, refused: Callable[[Probe], bool], names: Sequence[str]) -> list[Probe]:
         """
         Take those that are refused, in order; *refused* tells by claims, hosts and kind alone.
 
-        Where *state*, which stands for all that *refused* goes by, is as it was and nobody came, nobody is asked again.
+        None is but for one of these *names* of hosts and claims, which only become more: where no name and nobody came
+        since the last call, nobody is asked again.
         """
-        if self._welcome_at == state:
+        if self._asked == len(names):
             return []
-        self._welcome_at = state
-        gone = [key for key, group in self._groups.items() if refused(group[0][1])]
+        self._asked = len(names)
+        keys = {key for name in names for key in self._naming.get(name, ()) if key in self._groups}
+        gone = [key for key in keys if refused(self._groups[key][0][1])]
         return [probe for _, probe in _in_order([self._groups.pop(key) for key in gone])]
 
 

@@ -38,14 +38,9 @@ class Welcome:
         self.hung = HungRings()
 
     @property
-    def to_all(self) -> bool:
-        """Nobody is refused."""
-        return not self._excluded and not self._health.any_out and not self.hung
-
-    @property
-    def refused_so_far(self) -> tuple[int, int]:
-        """Changes whenever a probe that was welcome may be refused."""
-        return self._health.went_out, len(self.hung)
+    def refused_names(self) -> tuple[str, ...]:
+        """The hosts and claims because of which a probe may be refused; in a phase they only become more."""
+        return (*self._excluded, *self._health.all_out, *self.hung)
 
     def refuses(self, probe: Probe) -> bool:
         """Whether this probe may not run."""

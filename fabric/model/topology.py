@@ -81,6 +81,11 @@ class Platform:
         """RNICs by ``mlx5_N``."""
         return {rnic.device: rnic for rnic in self.rnics}
 
+    @cached_property
+    def rnic_by_rail(self) -> Mapping[int, Rnic]:
+        """The first RNIC of each rail."""
+        return {rnic.rail: rnic for rnic in reversed(self.rnics)}
+
     def program(self, name: str) -> str:
         """The word by which a program is called on these hosts: its path where one is given, else its name."""
         return next((path for tool, path in self.tools if tool == name), name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from fabric.model.probe import Probe
 
 
-def components(probes: Sequence[Probe]) -> Iterator[list[Probe]]:
+def components(probes: Sequence[Probe]) -> list[list[Probe]]:
     """Groups of probes connected by shared claims, in order of their first probe; the order within is kept."""
     parent: dict[str, str] = {}
 
@@ -31,7 +31,7 @@ def components(probes: Sequence[Probe]) -> Iterator[list[Probe]]:
         # A probe without claims disturbs nobody: it is a component of its own.
         key = root(probe.claims[0]) if probe.claims else f"\0{probe.probe_id}"
         groups.setdefault(key, []).append(probe)
-    yield from groups.values()
+    return list(groups.values())
 
 
 def shape(probes: Sequence[Probe]) -> object:

@@ -10,9 +10,13 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology
 from fabric.plan.plan import Plan
+from fabric.plan.schedule import Schedule
 
 BETWEEN_HOSTS_OR_RNICS = frozenset({"rnic_to_rnic", "pairwise", "link_burn"})
 """Kinds that say which RNICs send and receive; collectives between hosts use every RNIC of theirs."""
+
+_Work = dict[str, list[float]]
+"""The durations (seconds) of all probes of a host, or of a leaf, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +48,27 @@ def cost(plan: Plan, scenario: Scenario, topology: Topology) -> Cost:
     hosts: Counter[str] = Counter()
     leaves: Counter[str] = Counter()
     work_s: dict[str, float] = {}
-    for probe in probes_of(plan):
-        own = set(_leaves(probe, topology))
-        hosts.update(probe.hosts)
-        leaves.update(own)
-        for name in (*probe.hosts, *own):
-            work_s[name] = work_s.get(name, 0.0) + probe.duration_s
+    schedules = {id(one.schedule): one.schedule for one in plan.phases}  # rounds that are alike share theirs
+    works = {key: _works(planned, topology) for key, planned in schedules.items()}
+    for one in plan.phases:
+        for counts, work in zip((hosts, leaves), works[id(one.schedule)], strict=True):
+            for name, durations_s in work.items():
+                counts[name] += len(durations_s)
+                work_s[name] = sum(durations_s, work_s.get(name, 0.0))
     gpus = sum(len(topology.hosts[name].platform.gpus) for name in scenario.hosts)
     return Cost(plan.duration_s, gpus, gpus * plan.duration_s / 3600, _loads(hosts, work_s), _loads(leaves, work_s))
 
 
-def probes_of(plan: Plan) -> Iterator[Probe]:
-    """Every probe of every phase."""
-    for phase_plan in plan.phases:
-        for component in phase_plan.schedule.components:
-            for slot in component:
-                yield slot.probe
+def _works(planned: Schedule, topology: Topology) -> tuple[_Work, _Work]:
+    """Of hosts and of leaves."""
+    hosts: _Work = {}
+    leaves: _Work = {}
+    for component in planned.components:
+        for slot in component:
+            for work, names in ((hosts, slot.probe.hosts), (leaves, set(_leaves(slot.probe, topology)))):
+                for name in names:
+                    work.setdefault(name, []).append(slot.probe.duration_s)
+    return hosts, leaves
 
 
 def _loads(counts: Counter[str], work_s: dict[str, float]) -> tuple[Load, ...]:

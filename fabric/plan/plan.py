@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from fabric.changes.expand import expand_changes
 from fabric.errors import ConfigError, Problem
@@ -14,6 +15,14 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, Scenario
 from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.kinds import expand_phase, left_out
+
+Told = Callable[[int, int], None]
+"""Hears how many phases are planned, and of how many."""
+
+
+def untold(done: int, of: int) -> None:
+    """Nobody wants to know."""
+    del done, of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +77,30 @@ class Plan:
         return sum(phase.schedule.probes for phase in self.phases)
 
 
-def plan_scenario(scenario: Scenario, inventory: Inventory) -> Plan:
+def plan_scenario(
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    known: Mapping[str, PhasePlan] = MappingProxyType({}),
+    alike: Callable[[Phase], object] = lambda phase: phase.name,
+    told: Told = untold,
+) -> Plan:
     """
     Expand and schedule every phase, and keep of each the rounds that its ``kept`` names.
 
-    Raises ConfigError where it names a round that the phase does not have.
+    *known* are phases that were planned as a whole before, by name. Of those that are *alike* (equal keys) only the
+    first is planned; the others are given its probes, which is for their numbers only. *told* hears how many of the
+    phases are planned. Raises ConfigError where ``kept`` names a round that the phase does not have.
     """
-    return assembled([_whole(phase, scenario, inventory) for phase in scenario.phases])
+    made: list[PhasePlan] = []
+    wholes: dict[object, PhasePlan] = {}
+    for phase in scenario.phases:
+        told(len(made), len(scenario.phases))
+        key = alike(phase)
+        if key not in wholes:
+            wholes[key] = known.get(phase.name) or _whole(phase, scenario, inventory)
+        made.append(replace(wholes[key], phase=phase))
+    return assembled(made)
 
 
 def assembled(phases: Sequence[PhasePlan]) -> Plan:

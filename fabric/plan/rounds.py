@@ -7,7 +7,7 @@ The time is the planned one. Partners change from round to round: pairs and draw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -15,8 +15,11 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, PairwiseSpec, Phase, ProbeSpec, Scenario
+from fabric.model.topology import Topology
 from fabric.model.units import duration_text
-from fabric.plan.plan import Plan, plan_scenario
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.probes.pair_planes import planes_of
+from fabric.probes.pair_rounds import matches_all
 
 MOST_PHASES = 2000
 """As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
@@ -26,14 +29,19 @@ OVER = 1.05
 
 
 def timed(
-    scenario: Scenario, inventory: Inventory, *, lasts_s: float | None = None
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    lasts_s: float | None = None,
+    known: dict[str, PhasePlan] | None = None,
 ) -> tuple[Scenario, tuple[str, ...]]:
     """
     The scenario with its rounds, and a line for each repeated phase; *lasts_s* replaces the file's own ``for``.
 
     Phases with one written name that follow each other (the stages of a link burn) are repeated together. At least one
-    round is run. Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many,
-    and where *lasts_s* is given and no phase has a share of it.
+    round is run. The first rounds are planned here, which tells how many there are: *known* is given them, by name.
+    Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many, and where
+    *lasts_s* is given and no phase has a share of it.
     """
     if lasts_s is not None:
         _require_share(scenario)
@@ -48,12 +56,14 @@ def timed(
         block = tuple(group)
         made = list(block)
         if _repeats(block[0]):
-            once_s = plan_scenario(replace(scenario, phases=block), inventory).duration_s
             wanted_s = _wanted_s(block[0], whole_s)
+            fills = FilledTime(block[0].name, wanted_s)
+            once = plan_scenario(replace(scenario, phases=tuple(_round(block, 0, fills))), inventory)
+            if known is not None:
+                known.update((one.phase.name, one) for one in once.phases)
+            once_s = once.duration_s
             count = max(1, int(wanted_s / once_s)) if once_s > 0.0 else 1
-            made = [
-                phase for number in range(count) for phase in _round(block, number, FilledTime(block[0].name, wanted_s))
-            ]
+            made = [phase for number in range(count) for phase in _round(block, number, fills)]
             _bounded(block[0], len(phases) + len(made), scenario.source)
             lines.append(
                 f"{block[0].written}: {count:,} round{'' if count == 1 else 's'} of {duration_text(once_s)}, "
@@ -62,6 +72,23 @@ def timed(
         first |= {phase.name: made[place].name for place, phase in enumerate(block)}
         phases += made
     return replace(scenario, phases=tuple(_needing(phase, first) for phase in phases)), tuple(lines)
+
+
+def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], object]:
+    """
+    A key that is equal for phases whose plans have the same numbers, whoever the partners are.
+
+    Rounds of pairs have where each is a perfect matching of every plane: who is paired changes, not how much each host,
+    RNIC and leaf has to do. Only the first round of all, which stays under the leaves, is unlike the others. What is
+    drawn, what alters the fabric, and pairs that leave somebody out are like themselves alone.
+    """
+    perfect = all(matches_all(plane.leaves) for plane in planes_of(hosts, topology))
+
+    def of_any_round(spec: ProbeSpec) -> ProbeSpec:
+        pairs = isinstance(spec, PairwiseSpec) and perfect and not spec.only
+        return replace(spec, first=min(spec.first, 1)) if pairs and isinstance(spec, PairwiseSpec) else spec
+
+    return lambda phase: (phase.name if phase.changes else "", phase.env, tuple(map(of_any_round, phase.probes)))
 
 
 def longer_than_asked(plan: Plan, lasts_s: float | None) -> str | None:

@@ -50,8 +50,9 @@ def schedule(probes: Sequence[Probe]) -> Schedule:
     known: dict[object, list[tuple[int, float]]] = {}
     planned: list[tuple[Slot, ...]] = []
     makespan_s, rounds = 0.0, 0
-    for members in components(probes):
-        form = shape(members)
+    parts = components(probes)
+    for members in parts:
+        form = shape(members) if len(parts) > 1 else None
         if form not in known:
             known[form] = list_schedule(members)
         slots = tuple(Slot(members[index], start_s) for index, start_s in known[form])

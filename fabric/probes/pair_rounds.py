@@ -24,6 +24,12 @@ def circle(count: int, number: int) -> list[tuple[int, int]]:
     return [(min(pair), max(pair)) for pair in pairs if max(pair) < count]
 
 
+def matches_all(leaves: Mapping[str, Sequence[str]]) -> bool:
+    """Whether every round, under the leaves or across them, leaves nobody over: leaves of one size, two by two."""
+    sizes = {len(hosts) for hosts in leaves.values()}
+    return len(sizes) == 1 and (len(leaves) % 2 == 0 or (len(leaves) == 1 and sizes.pop() % 2 == 0))
+
+
 def under_leaves(leaves: Mapping[str, Sequence[str]]) -> list[PairTest]:
     """Neighbours under each leaf; those left over are paired with each other."""
     tests, left = [], []

@@ -61,6 +61,7 @@ def probes_of(
     names = (test.b, test.a) if reverse else (test.a, test.b)
     ends = [topology.hosts[name] for name in names]
     rnics = [_rnic(host, plane.rail) for host in ends]
+    claims = _claims(ends, rnics)
     for label, series in repeated(f"{rnics[0].device}.t{number + 1}", spec.repeat):
         why = {"why": test.why} if test.why else {}
         yield Probe(
@@ -68,7 +69,7 @@ def probes_of(
             kind=KIND,
             phase=phase,
             hosts=names,
-            claims=_claims(ends, plane.rail),
+            claims=claims,
             duration_s=spec.duration_s + SETUP_S,
             params={
                 "rnic": rnics[0].device,
@@ -135,18 +136,17 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
         probe,
         probe_id=f"{probe.phase}/{'+'.join(names)}/{label}",
         hosts=names,
-        claims=_claims(ends, rail),
+        claims=_claims(ends, rnics),
         params={**probe.params, **own},
     )
 
 
-def _claims(ends: Sequence[Host], rail: int) -> tuple[str, ...]:
+def _claims(ends: Sequence[Host], rnics: Sequence[Rnic]) -> tuple[str, ...]:
     """
     Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves.
 
     Interned: of a fleet a million probes name the same few ten thousand.
     """
-    rnics = [_rnic(host, rail) for host in ends]
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
     # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
     claims += [
@@ -154,8 +154,8 @@ def _claims(ends: Sequence[Host], rail: int) -> tuple[str, ...]:
         for host, rnic, way in zip(ends, rnics, ("down", "up"), strict=True)
         if rnic.pcie_switch is not None
     ]
-    leaves = [leaf for leaf in (_leaf(host, rail) for host in ends) if leaf is not None]
-    if len(set(leaves)) > 1:
+    leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
+    if len(leaves) > 1 and leaves[0] != leaves[1]:
         claims += [f"{leaf}:up" for leaf in leaves]
     return tuple(map(intern, claims))
 
@@ -165,7 +165,7 @@ def _leaf(host: Host, rail: int) -> str | None:
 
 
 def _rnic(host: Host, rail: int) -> Rnic:
-    return next(rnic for rnic in host.platform.rnics if rnic.rail == rail)
+    return host.platform.rnic_by_rail[rail]
 
 
 def commands(probe: Probe, topology: Topology) -> ProbeCommands:

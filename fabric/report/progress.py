@@ -17,7 +17,7 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
-from fabric.plan.plan import PhasePlan
+from fabric.plan.plan import PhasePlan, Told, untold
 from fabric.report.counted import counted
 from fabric.report.folded_outs import FoldedOuts
 from fabric.report.folded_states import FoldedStates
@@ -25,6 +25,7 @@ from fabric.report.output import stderr_that_may_go_away, warn
 from fabric.report.visible import visible
 
 _LINE_EVERY_S = 15.0
+_PLANNED_EVERY_S = 3.0
 PLANNING_S = 1.0
 """Planning that takes longer than this is told of (seconds; a choice: what a person takes for "at once")."""
 
@@ -160,16 +161,28 @@ class ConsoleProgress:
 
 
 @contextmanager
-def planning(*, after_s: float = PLANNING_S) -> Iterator[None]:
-    """Say "planning ..." on a terminal when what is done inside takes longer than *after_s* (seconds)."""
+def planning(*, after_s: float = PLANNING_S) -> Iterator[Told]:
+    """
+    Say "planning ..." on a terminal when what is done inside takes longer than *after_s* (seconds).
+
+    Whoever plans may tell how many of how many phases it has: that is said now and then.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield
+        yield untold
         return
+    due_s = time.monotonic() + after_s + _PLANNED_EVERY_S
+
+    def told(done: int, of: int) -> None:
+        nonlocal due_s
+        if time.monotonic() >= due_s:
+            due_s = time.monotonic() + _PLANNED_EVERY_S
+            warn(f"planning ... {done:,} of {counted(of, 'phase')}")
+
     late = threading.Timer(after_s, warn, args=("planning ...",))
     late.daemon = True
     late.start()
     try:
-        yield
+        yield told
     finally:
         late.cancel()
         late.join()

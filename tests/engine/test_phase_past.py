@@ -43,26 +43,21 @@ def done(*names: str, added: bool = False, ended: bool = False) -> SoFar:
 
 def test_what_has_a_result_does_not_wait() -> None:
     past = past_of(PLAN, done(FIRST.probe_id, "b/other"))
-    waiting = [probe.probe_id for group in past.waiting(PLAN) for probe in group]
+    waiting = [probe.probe_id for probe in past.waiting(PLAN)]
     assert set(past.results) == {FIRST.probe_id}
     assert len(waiting) == PLAN.schedule.probes - 1
     assert FIRST.probe_id not in waiting
 
 
-def test_components_stay_apart_while_nothing_was_added() -> None:
-    assert len(past_of(PLAN, done()).waiting(PLAN)) == len(PLAN.schedule.components) > 1
-
-
-def test_what_was_added_waits_with_all_it_may_share_claims_with() -> None:
+def test_what_was_added_waits_after_what_was_planned() -> None:
     past = past_of(PLAN, done(FIRST.probe_id, added=True))
-    (group,) = past.waiting(PLAN)
-    assert (group[-1], past.added) == (EXTRA, (EXTRA,))
+    assert (past.waiting(PLAN), past.added) == ([*planned(PLAN)[1:], EXTRA], (EXTRA,))
     assert past.instead == ((FIRST, EXTRA),)
 
 
 def test_what_was_added_and_is_done_does_not_wait() -> None:
     past = past_of(PLAN, done(EXTRA.probe_id, added=True))
-    assert len(past.waiting(PLAN)) == len(PLAN.schedule.components)
+    assert past.waiting(PLAN) == list(planned(PLAN))
     assert EXTRA.probe_id in past.results
 
 

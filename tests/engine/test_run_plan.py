@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fabric.engine.run import run_plan
@@ -10,7 +11,7 @@ from fabric.errors import HostUnreachable
 from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.probe import ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -112,6 +113,48 @@ def run(
 
 
 LOOPBACK = Phase("intra-host", (LoopbackSpec(),))
+
+
+class Claim(str):
+    """Counts how often any claim was put into a set or a dict, or looked up in one."""
+
+    looked_up = 0
+
+    def __hash__(self) -> int:
+        """Of its text."""
+        Claim.looked_up += 1
+        return super().__hash__()
+
+
+def look_ups_of(hosts: int, folder: Path) -> int:
+    """Of a phase in which three probes of each host wait for one claim, and a fourth for none of theirs."""
+
+    def counted(probe: Probe, number: int) -> Probe:
+        return replace(probe, claims=(Claim(f"{probe.hosts[0]}/{'rest' if number == 3 else 'all'}"),))
+
+    topology = rack_topology(hosts, parts=2)
+    by_host: dict[str, list[Probe]] = {}
+    for probe in expand_phase(LOOPBACK, topology, tuple(topology.hosts)):
+        by_host.setdefault(probe.hosts[0], []).append(probe)
+    plan = PhasePlan(LOOPBACK, schedule([counted(p, n) for own in by_host.values() for n, p in enumerate(own[:4])]), ())
+    executor, directory = ScriptedExecutor(good), RunDirectory.create(folder, f"of-{hosts}", {})
+    Claim.looked_up = 0
+    results = run_plan(
+        Plan((plan,)),
+        topology=topology,
+        executor=executor,
+        directory=directory,
+        observer=Watcher(),
+        gate=lambda plan, results: {},
+    )
+    directory.close()
+    assert len(results) == 4 * hosts
+    return Claim.looked_up
+
+
+def test_a_dispatch_looks_up_claims_in_proportion_to_the_hosts(tmp_path: Path) -> None:
+    """What falls free on one host is looked up once, not once for each of the others."""
+    assert look_ups_of(512, tmp_path) <= 5 * look_ups_of(128, tmp_path)
 
 
 def test_all_measured(tmp_path: Path) -> None:

@@ -52,10 +52,10 @@ class Plain:
         self._probes = kept
         return started
 
-    def refuse(self, host: str) -> list[Probe]:
-        """All of a host."""
-        gone = [probe for probe in self._probes if host in probe.hosts]
-        self._probes = [probe for probe in self._probes if host not in probe.hosts]
+    def refuse(self, out: list[str]) -> list[Probe]:
+        """All of these hosts."""
+        gone = [probe for probe in self._probes if not set(out).isdisjoint(probe.hosts)]
+        self._probes = [probe for probe in self._probes if probe not in gone]
         return gone
 
 
@@ -72,12 +72,14 @@ def test_groups_start_what_a_look_at_every_probe_starts(
     plain, grouped = Plain(list(probes)), Waiting(probes)
     held: dict[str, float] = {}
     freed: set[str] = set()
+    out: list[str] = []
     for number, (what, of) in enumerate(steps, start=len(probes)):
         if what == "release":
             held.pop(str(of), None)
             freed.add(str(of))
         elif what == "refuse":
-            assert grouped.refuse(lambda probe, of=of: of in probe.hosts, of) == plain.refuse(str(of))  # type: ignore[misc]
+            out.extend({str(of)}.difference(out))
+            assert grouped.refuse(lambda probe: not set(out).isdisjoint(probe.hosts), out) == plain.refuse(out)
         else:
             assert isinstance(of, tuple)
             for waiting in (plain, grouped):
@@ -135,15 +137,16 @@ def test_who_waits_for_two_claims_waits_for_the_one_that_is_held_longest(looks: 
 
 
 def test_nobody_is_asked_again_before_something_changes() -> None:
-    waiting = Waiting([probe_of(0, ("a",)), probe_of(1, ("b",))])
-    looks = [0]
+    """And then those alone that a name is of: a host, or a claim."""
+    waiting = Waiting([probe_of(0, ("a",)), probe_of(1, ("b",)), probe_of(2, ("c",)), probe_of(4, ("d",))])
+    asked: list[str] = []
 
     def refused(probe: Probe) -> bool:
-        looks[0] += 1
+        asked.append(probe.probe_id)
         return probe.hosts == ("y",)
 
-    assert [probe.probe_id for probe in waiting.refuse(refused, 1)] == ["p1"]
-    assert (waiting.refuse(refused, 1), looks) == ([], [2])
+    assert [probe.probe_id for probe in waiting.refuse(refused, ["y"])] == ["p1"]
+    assert (waiting.refuse(refused, ["y"]), asked) == ([], ["p1"])
     waiting.append(probe_of(3, ("c",)))
-    assert [probe.probe_id for probe in waiting.refuse(refused, 1)] == ["p3"]
-    assert (waiting.refuse(refused, 2), looks) == ([], [5])
+    assert [probe.probe_id for probe in waiting.refuse(refused, ["y"])] == ["p3"]
+    assert (waiting.refuse(refused, ["y", "a"]), asked) == ([], ["p1", "p3", "p0"])

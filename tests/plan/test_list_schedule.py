@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,16 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
+from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.plan import list_schedule as module
 from fabric.plan.components import components
 from fabric.plan.list_schedule import list_schedule
+from fabric.plan.schedule import schedule
+from fabric.probes.kinds import expand_phase
+from tests.conftest import rack_topology
 from tests.plan.test_schedule import probe, slow
 
 SEEDS = st.integers(0, 2**32 - 1)
+Planned = Callable[[list[Probe]], list[tuple[int, float]]]
 
 
 def fleet(seed: int) -> list[Probe]:
-    """Some 150 probes, more than are looked at one by one, some of them repetitions; durations add up exactly."""
+    """Some 150 probes, some of them repetitions; durations add up exactly."""
     random = Random(seed)
     claims = [f"c{number}" for number in range(random.choice((5, 40, 200)))]
     kinds = [
@@ -29,13 +36,13 @@ def fleet(seed: int) -> list[Probe]:
 
 
 @settings(max_examples=40)
-@given(SEEDS)
-def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int) -> None:
-    """Who starts, when, and in which order."""
+@given(SEEDS, st.sampled_from([module._one_by_one, module._together]))
+def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int, planned: Planned) -> None:
+    """Who starts, when, and in which order; of few probes as of many."""
     probes = fleet(seed)
     found = []
     for members in components(probes):
-        found += [(members[index], start_s) for index, start_s in list_schedule(members)]
+        found += [(members[index], start_s) for index, start_s in planned(members)]
     assert found == slow(probes)
 
 
@@ -45,7 +52,7 @@ def test_who_waits_is_parked_under_a_claim_that_is_held(seed: int) -> None:
     """After each start nobody is left who could have started."""
     groups, left = module._grouped(fleet(seed))
     board = module._board(groups, left)
-    chosen = set(module._startable(board, groups, board.first.argsort(), 0.0))
+    chosen = set(module._startable(board, board.first.argsort(), 0.0).tolist())
     for number, group in enumerate(groups):
         if number not in chosen:
             assert board.held_until_s[board.parked[number]] >= 0.0
@@ -78,3 +85,16 @@ def test_a_claim_that_falls_free_wakes_only_those_who_wait_for_it(looked_at: lis
     random = Random(1)
     list_schedule([probe(n, (f"host{n % 1000}", f"own{n}"), random.uniform(1.0, 2.0)) for n in range(10_000)])
     assert 0 < sum(looked_at) < 20 * 10_000
+
+
+def test_what_is_looked_at_for_pairs_grows_with_the_hosts(looked_at: list[int]) -> None:
+    """Eight rounds of pairs under leaves of 32 hosts: four times the hosts, hardly more than four times the work."""
+    work = []
+    for count in (128, 512):
+        rack = rack_topology(count, parts=2)
+        units = [(name, f"su{number // 32}") for number, name in enumerate(rack.hosts)]
+        leaves = {name: replace(rack.hosts[name], leaves=(f"{unit}-0", f"{unit}-1")) for name, unit in units}
+        looked_at.clear()
+        schedule(expand_phase(Phase("p", (PairwiseSpec(rounds=8),)), replace(rack, hosts=leaves), tuple(leaves)))
+        work.append(sum(looked_at))
+    assert 0 < work[1] <= 5.5 * work[0]

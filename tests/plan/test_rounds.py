@@ -9,11 +9,13 @@ import pytest
 
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
+from fabric.model.change import ShieldSpec
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import ConcurrentRingsSpec, LoopbackSpec, PairwiseSpec, Phase, Scenario
+from fabric.model.scenario import AllToAllSpec, ConcurrentRingsSpec, LoopbackSpec, PairwiseSpec, Phase, Scenario
 from fabric.model.units import duration_text
-from fabric.plan.plan import plan_scenario
-from fabric.plan.rounds import longer_than_asked, timed
+from fabric.plan.cost import cost
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.plan.rounds import longer_than_asked, rounds_alike, timed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,6 +53,60 @@ def test_pairs_and_drawn_groups_are_others_each_round() -> None:
     found, _ = timed(scenario, inventory)
     specs = [phase.probes for phase in found.phases[:2]]
     assert [(pairs.first, rings.seed) for pairs, rings in specs] == [(0, 5), (2, 6)]  # type: ignore[union-attr]
+
+
+def numbers(plan: Plan) -> list[object]:
+    """What is printed of each phase."""
+    return [
+        (
+            one.phase,
+            one.probes_by_kind,
+            one.busiest_host,
+            one.notes,
+            one.schedule.makespan_s,
+            one.schedule.rounds,
+            one.schedule.lower_bound_s,
+        )
+        for one in plan.phases
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "pairs", "planned"),
+    [
+        (64, PairwiseSpec(rounds=2), 2),  # two units of 32
+        (64, PairwiseSpec(rounds=2, only=("gpu001",)), 5),
+        (63, PairwiseSpec(rounds=2), 5),  # one is over each round, another one each time
+        (7, PairwiseSpec(rounds=2), 5),
+        (8, PairwiseSpec(rounds=2), 2),
+    ],
+)
+def test_rounds_in_which_everybody_has_a_partner_are_planned_twice(
+    hosts: int, pairs: PairwiseSpec, planned: int
+) -> None:
+    """The first, under the leaves, and one of the others: the plan's numbers are those of planning all."""
+    scenario, inventory = load_scenario(ROOT / "scenarios" / "burn-in.yaml")
+    phases = (Phase("soak", (AllToAllSpec(sizes_bytes=(1 << 33,), iterations=2000), pairs), for_s=1.0),)
+    scenario = replace(scenario, hosts=scenario.hosts[:hosts], phases=phases)
+    once_s = plan_scenario(timed(scenario, inventory)[0], inventory).duration_s
+    known: dict[str, PhasePlan] = {}
+    scenario = replace(scenario, phases=(replace(phases[0], for_s=5.5 * once_s),))
+    scenario, _ = timed(scenario, inventory, known=known)
+    alike = rounds_alike(scenario.hosts, inventory.topology)
+    found = plan_scenario(scenario, inventory, known=known, alike=alike)
+    whole = plan_scenario(scenario, inventory)
+    assert len({id(one.schedule) for one in found.phases}) == planned
+    assert numbers(found) == numbers(whole)
+    assert cost(found, scenario, inventory.topology) == cost(whole, scenario, inventory.topology)
+
+
+def test_a_phase_that_alters_the_fabric_is_like_no_other() -> None:
+    spec = ShieldSpec(on=False)
+    scenario, inventory = asked()
+    alike = rounds_alike(scenario.hosts, inventory.topology)
+    one, two = (Phase(name, (LoopbackSpec(),), changes=(spec,)) for name in ("a-r1", "a-r2"))
+    assert alike(one) != alike(two)
+    assert alike(replace(one, changes=())) == alike(replace(two, changes=()))
 
 
 def test_stages_are_repeated_together() -> None:

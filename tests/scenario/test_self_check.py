@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.self_check import measure
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,3 +216,12 @@ def test_json_is_one_document_also_when_it_fails(tmp_path: Path, argv: list[str]
     document = json.loads(done.stdout)
     assert document["exit_code"] == done.returncode == 2
     assert document["error"]
+
+
+@pytest.mark.timeout(900)
+def test_four_times_the_hosts_cost_hardly_more_than_four_times_the_work(tmp_path: Path) -> None:
+    """CPU seconds, plan to verdict; what is unlucky on a busy machine may try again."""
+    tries = 3
+    while (grown := measure(512, tmp_path).cpu_s / measure(128, tmp_path).cpu_s) > 4.8:
+        tries -= 1
+        assert tries, f"512 hosts take {grown:.1f} times as long as 128"
