@@ -6,12 +6,13 @@ What the product says of known runs, kept as text: does it still say the same?
     python benchmarks/golden.py --list
 
 A case is a few ``fabric`` commands in an empty folder of results. Kept are the exit code and standard output of each,
-and the verdict.json of each run, in ``tests/golden/verdicts/<name>.txt``. Run ids, paths and byte counts are replaced by
-words: nothing else of them depends on when or where it was run. NAME picks the cases whose name begins so.
+and the verdict.json of each run, in ``tests/golden/verdicts/<name>.txt``. Run ids, paths and byte counts are replaced
+by words: nothing else depends on when or where it was run, or on the order of Python's sets, which differs from process
+to process. NAME picks the cases whose name begins so.
 
-The cases: the shipped scenarios; planted faults of every kind on four inventories (two levels, three levels, two rails on
-a leaf, RoCE with ECMP); a burn-in with nine kinds; post-repair, compare, diagnose. A difference is none, or is explained
-in the commit that writes it anew.
+The cases: the shipped scenarios; planted faults of every kind on four inventories (two levels, three levels, two rails
+on a leaf, RoCE with ECMP); a burn-in with nine kinds; post-repair, compare, diagnose. A difference is none, or is
+explained in the commit that writes it anew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A few of the known runs, one or two of each sort, still say what they said; ``benchmarks/golden.py --check`` runs them all."""
+"""Known runs, one or two of each sort, still say what they said; ``benchmarks/golden.py --check`` runs all."""
 
 from __future__ import annotations
 
