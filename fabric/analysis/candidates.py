@@ -76,7 +76,7 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
     if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise", "link_burn"):
         return
     named = verdict.named
-    for host, device in {_ends(named.component)} if named else _rnics(probe):
+    for host, device in (_ends(named.component),) if named else _rnics(probe):
         down = named is None or named.condition == "down"
         if down:
             yield Component(f"{host}/{device}:port", "link", f"the port, cable or switch port of {device} is down")
@@ -93,10 +93,10 @@ def _ends(component: str) -> tuple[str, str]:
     return host, device
 
 
-def _rnics(probe: Probe) -> set[tuple[str, str]]:
+def _rnics(probe: Probe) -> tuple[tuple[str, str], ...]:
     """Host and device of every RNIC that a probe names."""
     ends = zip(("rnic", "peer_rnic"), (probe.hosts[0], probe.hosts[-1]), strict=True)
-    return {(host, str(probe.params[key])) for key, host in ends if key in probe.params}
+    return tuple(dict.fromkeys((host, str(probe.params[key])) for key, host in ends if key in probe.params))
 
 
 def host_side(host: str, device: str, topology: Topology) -> Iterator[Component]:
@@ -148,10 +148,11 @@ def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:
     yield Component(side, "path", f"the PCIe path from {rnic.device} to everything on numa{node}")
     if node != str(rnic.numa):
         yield Component(f"{host}/cpu-interconnect", "cpu_interconnect", "the link between the CPU sockets")
-    ends = {rnic.pcie_switch, gpu.pcie_switch if gpu else None}
+    ends = dict.fromkeys((rnic.pcie_switch, gpu.pcie_switch if gpu else None))
     stays_below = gpu is not None and len(ends) == 1
-    for name in ends - {None}:
-        yield from _switch(host, str(name), uplink=not stays_below)
+    for name in ends:
+        if name is not None:
+            yield from _switch(host, name, uplink=not stays_below)
 
 
 def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
@@ -164,14 +165,15 @@ def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
     ends = [platform.rnic_by_device[device] for device in (source, target)]
     leaves = topology.hosts[host].leaves
-    for leaf in {leaves[rnic.rail] for rnic in ends if rnic.rail < len(leaves)}:
+    for leaf in dict.fromkeys(leaves[rnic.rail] for rnic in ends if rnic.rail < len(leaves)):
         yield Component(leaf, "leaf", f"the leaf switch {leaf}")
-    for switch in {rnic.pcie_switch for rnic in ends} - {None}:
-        yield from _switch(host, str(switch), uplink=True)
+    for switch in dict.fromkeys(rnic.pcie_switch for rnic in ends):
+        if switch is not None:
+            yield from _switch(host, switch, uplink=True)
     for rnic in ends:
         own = f"{host}/{rnic.device}->numa{rnic.numa}"
         yield Component(own, "path", f"the PCIe path from {rnic.device} to numa{rnic.numa}")
-    for node in {rnic.numa for rnic in ends}:
+    for node in dict.fromkeys(rnic.numa for rnic in ends):
         yield Component(f"{host}/numa{node}", "numa", f"memory node numa{node}")
     yield Component(f"{host}/{source}->{target}", "path", f"the way from {source} to {target} over their leaves")
     yield Component(host, "host", "the whole host")

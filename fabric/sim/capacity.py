@@ -153,7 +153,7 @@ class Layout:
         parts = [device, endpoint, f"{device}->{endpoint}"]
         if gpu is not None:
             parts.append(f"{device}->numa{numa}-gpus")
-        parts.extend(name for name in {rnic.pcie_switch, gpu.pcie_switch if gpu else None} if name is not None)
+        parts.extend(name for name in dict.fromkeys((rnic.pcie_switch, gpu.pcie_switch if gpu else None)) if name)
         if gpu is None or rnic.pcie_switch is None or gpu.pcie_switch != rnic.pcie_switch:
             names.extend(_through_cpu(rnic, gpu, numa, ways))
         names.extend(f"{device}:{way}" for way in ways[3:])

@@ -52,7 +52,7 @@ def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> 
         members.setdefault(name.partition("/")[0], []).append(name)
     by_host = _larger(findings, members, "RNICs")
     racks: dict[str, list[str]] = {}
-    for name in {*found.hosts, *members}:
+    for name in dict.fromkeys((*found.hosts, *members)):
         host = topology.hosts[name]
         if host.rack is not None or host.leaves:
             racks.setdefault(host.leaves[0] if host.rack is None else f"rack {host.rack}", []).append(name)

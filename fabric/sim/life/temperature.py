@@ -94,7 +94,7 @@ class Warmth:
 
 def warm(site: Site, hot: Collection[str], at_s: float) -> None:
     """From now on exactly these parts run hot; they warm, and others cool, by the same law as under load."""
-    for part in {*hot, *site.heat}:
+    for part in dict.fromkeys((*hot, *site.heat)):
         target_c = HOT_C if part in hot else 0.0
         now = site.heat.get(part)
         if now is None:
