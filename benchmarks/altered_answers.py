@@ -106,7 +106,7 @@ class Canned:
 
 def ended(probe: Probe, topology: Topology, executor: Executor, names: dict[str, str] | None = None) -> ProbeRun:
     """A probe that has run; *names*: what hosts are known to call themselves."""
-    run = ProbeRun(probe, topology, executor, component=0, names=names)
+    run = ProbeRun(probe, topology, executor, names=names)
     run.begin()
     while not run.done:
         for happening in executor.wait(executor.now() + 3600.0):

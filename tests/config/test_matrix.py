@@ -199,7 +199,7 @@ BAD = [
     (
         "matrix:",
         "allow: [isolate, busy, isolate]\nmatrix:",
-        ["3: expected isolate, busy_hosts, blast_radius or drills, got 'busy'"],
+        ["3: expected isolate, busy_hosts, blast_radius, power_loss or drills, got 'busy'"],
     ),
     ("matrix:", "allow: [isolate, isolate]\nmatrix:", ["3: 'isolate' is there twice"]),
     (
