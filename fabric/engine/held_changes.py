@@ -123,8 +123,12 @@ class HeldChanges:
 
     @property
     def ready(self) -> bool:
-        """What is to be in force before the first probe is, and the rest may be made; or something never will."""
-        if self._stops.reason or any(hold.state in BAD for hold in self._holds):
+        """
+        What is to be in force before the first probe is, and the rest may be made; or something never will.
+
+        Once all is to be taken back, a fault that waited for a routing change is not begun any more.
+        """
+        if self._stopped or self._stops.reason or any(hold.state in BAD for hold in self._holds):
             return True
         return self._stops.looked and all(
             hold.ended or (hold.looked if hold.change.when.at_s is not None else hold.in_force) for hold in self._holds

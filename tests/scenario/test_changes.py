@@ -146,6 +146,22 @@ def test_an_interrupted_run_takes_everything_back_however_often_it_is_told(tmp_p
     assert not open_changes(next((tmp_path / "results").glob(f"drill/2*/{FILE}")))
 
 
+@pytest.mark.timeout(40)
+def test_an_interruption_while_a_fault_waits_for_routing_ends_the_run(tmp_path: Path) -> None:
+    """The routing change is taken back, and the fault that was to follow it is never begun nor waited for."""
+    watcher, told = Watcher(), list[str]()
+
+    def interrupt(command: Command) -> None:
+        if ("adaptive_routing", "armed") in watcher.states and not told:
+            told.append("")
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        run(tmp_path, "{adaptive_routing: on, scope: fabric}, " + BER, on_start=interrupt, watcher=watcher)
+    assert watcher.states[-1] == ("adaptive_routing", "reverted")
+    assert "ber" not in dict(watcher.states)
+
+
 def test_an_interrupted_run_that_cannot_take_back_says_so_and_not_only_that_it_was_interrupted(tmp_path: Path) -> None:
     watcher = Watcher()
 
