@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 from operator import itemgetter
 
@@ -86,8 +86,9 @@ class Waiting:
         heads = [(self._parked[claim][0][0], claim) for claim in {_NO_CLAIM, *freed} if claim in self._parked]
         heapify(heads)
         while heads:
-            _, claim = heappop(heads)
+            claim = heads[0][1]
             if claim in held:  # again: whoever is left in its queue waits for it as before
+                heappop(heads)
                 continue
             queue = self._parked[claim]
             place, key = heappop(queue)
@@ -95,8 +96,9 @@ class Waiting:
             if group is not None and group[0][0] == place:
                 started += self._look(key, group, held, now_s)
             if queue:
-                heappush(heads, (queue[0][0], claim))
+                heapreplace(heads, (queue[0][0], claim))
             else:
+                heappop(heads)
                 del self._parked[claim]
         return started
 
