@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch,
 settings.register_profile("anywhere", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell begins what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
