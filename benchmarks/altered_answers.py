@@ -377,6 +377,12 @@ def _packed(text: str) -> str:
     return _on(lambda rank, host: first if rank == ranks - 1 else host)(text)
 
 
+def _one_gpu_twice(text: str) -> str:
+    """The second rank of the first host has the first one's GPU, by number and by place."""
+    gpus = re.findall(r"device +\d+ +(?:\[\S+\])?", text)
+    return text.replace(gpus[1], gpus[0], 1)
+
+
 NCCL: dict[str, Alter] = {
     "hosts: all on the first": lambda text: _on(lambda _rank, _host: _some(text, 0))(text),
     "hosts: nobody asked for these": _on(lambda _rank, host: f"x{host}"),
@@ -384,7 +390,7 @@ NCCL: dict[str, Alter] = {
     "hosts: one called as another begins": lambda text: text.replace(f" {_some(text, -1)} ", f" {_some(text, -1)}0 "),
     "hosts: packed unevenly": _packed,
     "hosts: localhost": _on(lambda _rank, _host: "localhost"),
-    "devices: one twice": swap(r"device +1 ", "device  0 "),
+    "devices: one twice": _one_gpu_twice,
     "ranks: one missing": without(r"Rank +1 "),
     "ranks: one twice": swap(r"Rank +1 ", "Rank  0 "),
     "ranks: the last half missing": lambda text: without(

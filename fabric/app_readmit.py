@@ -83,7 +83,7 @@ def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...
 
 def _ask(folder: Path, host: str) -> None:
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o755, exist_ok=True)
         if folder.is_symlink():
             raise StoreError(f"{folder}: cannot write: a link, which leads somewhere else")
         write_durably(folder / host, b"")

@@ -105,6 +105,7 @@ boot() {
     [ -d "$f" ] || ! is_kept "$kept/$id" || answer 74 unwritable "$f"
     unkept "$id"; exit 0
   fi
+  ! alive || exit 0  # started by hand, or by another target of systemd: nobody went down
   rm -f "$f/lease"; put "$f/boot" "$(boot_id)"
   chosen_shell
   exec $shell "$f/guard" "$dir" guard "$id" "$shell"

@@ -54,10 +54,11 @@ held() {
   flock -s -n "$1" true; case $? in 0) return 1 ;; 1) return 0 ;; *) return 2 ;; esac
 }
 alive() { same_boot && held "$f/alive"; }
-gone() {
+lapsed() {
   case $(state) in armed|applied) ;; *) return 0 ;; esac
-  ! same_boot || [ "$(left)" -le 0 ] || ! alive
+  ! same_boot || [ "$(left)" -le 0 ] || { held "$f/alive"; [ $? -eq 1 ]; }
 }
+gone() { lapsed || ! alive; }  # nothing is applied where it cannot be seen that the guard lives
 still_applying() {
   held "$applying"; [ $? -ne 1 ] && [ $(($(now) - $(number_in "$applying"))) -lt 4000 ]
 }
@@ -265,12 +266,15 @@ written() {
 furnished() { put "$1/applying" 0 && : >"$1/lock" && : >"$1/alive" && : >"$1/log" && mkfifo "$1/wait"; }
 can_wait() { [ "$(echo y | $1 -c 'read -t 0.25 -u 0 n; echo "$n"' 2>/dev/null)" = y ]; }
 chosen_shell() { for shell in sh bash "busybox sh" sh; do ! can_wait "$shell" || break; done; }
+as_unit() {
+  systemd-run --quiet "$@" --unit="fabric-guard-$id" --setenv="PATH=$PATH" \
+    -p Restart=on-failure -p RestartSec=3 -- sh -c '[ ! -e "$1" ] || exec $0 "$@"' "$shell" \
+    "$f/guard" "$dir" guard "$id" "$shell" </dev/null >/dev/null 2>&1
+}
 begin_guard() {
   chosen_shell
   if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
-    systemd-run --quiet --collect --unit="fabric-guard-$id" --setenv="PATH=$PATH" \
-      -p Restart=on-failure -p RestartSec=3 -- sh -c '[ ! -e "$1" ] || exec $0 "$@"' "$shell" \
-      "$f/guard" "$dir" guard "$id" "$shell" </dev/null >/dev/null 2>&1 && return
+    as_unit --collect || as_unit && return  # before systemd 236 there is no --collect
   fi
   ( trap - HUP INT TERM  # a shell cannot trap what it was told to ignore
     exec setsid $shell "$f/guard" "$dir" guard "$id" "$shell" </dev/null >/dev/null 2>&1 \
@@ -314,7 +318,7 @@ apply() {
 }
 renew() {
   entered_or_busy "$1"; ttl=$(hundredths "$2") || answer 64 "$ttl"
-  ! gone || answer 75 gone "$id"
+  ! lapsed || answer 75 gone "$id"
   at=$(now)
   leased_until "$(least $((at + ttl)) "$(number_in "$f/term")")" 2>/dev/null || answer 74 unwritable "$f/lease"
   answer 0 renewed "$id" left "$(seconds "$(left)")"
@@ -387,7 +391,7 @@ whole() {
   done
   unset IFS; set +f
   [ ! -e "$tree" ] || alone || alone || alone ||
-    foreign "others own or can write something in $tree, or it holds a link"
+    foreign "others own or can write something in $tree, or it holds a link (${others%%"$newline"*})"
 }
 alone() {  # not at once, if a file went away meanwhile
   others=$(find "$tree" ! -user 0 ! -user "$me" -o -type l -o -perm -020 -o -perm -002) && [ -z "$others" ]
@@ -401,6 +405,9 @@ case $dir in /run/*) kept=/var/lib/${dir#/run/} ;; *) kept=$dir.kept ;; esac
   done
   whole
 }
+case $verb in  # what is kept on disk is not passed over in silence
+  arm|list) { [ ! -e "$kept" ] && [ ! -L "$kept" ]; } || whole "$kept" ;;
+esac
 case $verb in
   arm|apply|renew|lift|revert|list|log|guard|boot) "$verb" "$@" ;;
   *) answer 64 usage "no verb $verb" ;;

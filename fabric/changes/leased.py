@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from fabric.changes.guard import Guard, LeaseGone
+from fabric.changes.guard import Guard, GuardCannotWrite, GuardUnclear, LeaseGone
 from fabric.changes.procedure import ASK_S, Procedure, ask, pause
 from fabric.changes.taking_back import Armed
 from fabric.errors import ChangeError, ExecutorError, NotInForce, Refused
@@ -150,12 +150,12 @@ class Leased:
             raise NotInForce("its own timer ended before it was set anew")
 
     def _renew(self) -> Procedure[None]:
-        """Renew every lease; a host that cannot be asked is asked again, until its lease must have run out."""
+        """Renew every lease; a host that cannot be asked, or cannot answer, is asked again until its lease is over."""
         try:
             for armed in self.armed:
                 argv = self._guard.renew(armed.guard_id, self._lease.ttl_s)
                 self._guard.read_renewed((yield from ask(armed.alteration.host, argv)))
-        except ExecutorError as exc:
+        except (ExecutorError, GuardUnclear, GuardCannotWrite) as exc:
             if self._clock() - self._renewed_s >= self._lease.ttl_s:
                 raise LeaseGone(f"it could not be renewed: {exc}") from exc
             yield from pause(min(self._clock() + 1.0, self._renewed_s + self._lease.ttl_s))

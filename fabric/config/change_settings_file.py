@@ -20,9 +20,9 @@ SAFE_PATH = Word(
     "an absolute path without '.' and '..' (letters, digits, '.', '_', '@', '+', '-')",
 )
 GUARD_DIRECTORY = Word(
-    rf"(?!(?:/tmp|/var/tmp|/dev/shm|/run/shm|(?:/var)?(?:/run)?/lock)(?:/|$)){SAFE_PATH.pattern}",
-    "an absolute path without '.' and '..' below which not every user may write (what is there is run as root), such as"
-    " /run/fabric-guard",
+    rf"(?!(?:/tmp|/var/tmp|/var/run|/dev/shm|/run/shm|(?:/var)?(?:/run)?/lock)(?:/|$)){SAFE_PATH.pattern}",
+    "an absolute path without '.' and '..', through no link (/var/run is one), below which not every user may write"
+    " (what is there is run as root), such as /run/fabric-guard",
 )
 OPENSM_KEY = Word(r"[a-z][a-z0-9_]{0,63}", "an option of opensm.conf such as routing_engine")
 OPENSM_VALUE = OneWord(

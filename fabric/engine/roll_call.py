@@ -48,10 +48,9 @@ class RollCall:
     def ended(self, result: CommandResult) -> None:
         """A host said something."""
         host, said = result.command.host, result.stdout
-        if self._names is not None and result.exit_status in (126, 127):
-            return  # it is there, and has no such program
-        if self._names is not None and result.exit_status == 0 and _NAME.fullmatch(said):
-            self._names[host] = said.rstrip("\n")
+        if self._names is not None:  # whatever it says, it is there
+            if result.exit_status == 0 and _NAME.fullmatch(said):
+                self._names[host] = said.rstrip("\n")
         elif (result.exit_status, said) != (0, f"{WORDS[1]}\n"):
             said = said or result.stderr
             self._miss(host, f"{host}: {' '.join(self._words)}: exit {result.exit_status}: {said[:80]!r}")

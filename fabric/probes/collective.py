@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
@@ -141,8 +142,10 @@ def _elsewhere(listed: Sequence[NcclRank], probe: Probe, names: Mapping[str, str
 
 def _short(name: str) -> str:
     """A host's name as nccl-tests prints it, without regard to case; an address stays whole."""
-    first = name.partition(".")[0]
-    return name if first.isdigit() else first.lower()
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name.partition(".")[0].lower()
 
 
 def _counted(hosts: Counter[str], others: Counter[str]) -> str:

@@ -46,7 +46,7 @@ def append_durably(fd: int, data: bytes, *, end: int) -> None:
 
 def write_at(path: str, data: bytes, *, place: int) -> None:
     """Write *data* at a *place* (bytes) of a file, which is made where there is none; not durable. Raises OSError."""
-    fd = open_plain(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    fd = open_plain(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         view = memoryview(data)
         while view:
@@ -63,7 +63,7 @@ def write_durably(path: Path, data: bytes) -> None:
     Raises OSError; a full disk then gets back what the temporary file took.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    fd = open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    fd = open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         append(fd, data, end=0)
         os.fsync(fd)

@@ -60,7 +60,7 @@ class EventLog:
             raise
 
     def _open(self) -> None:
-        self._fd = open_plain(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._fd = open_plain(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
         with BufferedReader(FileIO(self._fd, closefd=False)) as file:
             for event, end in _whole(self._path, file):

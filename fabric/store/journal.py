@@ -69,7 +69,7 @@ class Journal:
 
     def _open(self) -> None:
         """Open for appending; cut a torn last line off; make the file's name durable too. Open whole or not at all."""
-        self._fd = open_plain(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        self._fd = open_plain(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
             entries, kept = _read(self._path)

@@ -90,7 +90,7 @@ def _opened(path: Path | str, most: int | None) -> FileIO:
 
 def writing(path: Path | str) -> BufferedWriter:
     """Open a file to be written anew: what it held is gone. Raises as ``open_plain``."""
-    return BufferedWriter(FileIO(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), "wb"))
+    return BufferedWriter(FileIO(open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb"))
 
 
 def whole_lines(file: BufferedReader[FileIO], path: Path | str, most: int) -> Iterator[bytes]:

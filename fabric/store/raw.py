@@ -122,7 +122,7 @@ class RawOutput:
         """Make one below raw/; raises OSError also where it, or raw/ itself, is a link: that leads somewhere else."""
         for name in (self._folder, folder):
             with suppress(FileExistsError):
-                os.mkdir(name)  # noqa: PTH102 - a string path, built thousands of times
+                os.mkdir(name, mode=0o755)  # noqa: PTH102 - a string path, built thousands of times
             if not stat.S_ISDIR(os.lstat(name).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
 

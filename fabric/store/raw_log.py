@@ -59,7 +59,7 @@ class RawLog:
         self.size_bytes += len(blocks)
 
     def _open(self) -> None:
-        self._fd = open_plain(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        self._fd = open_plain(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         sync_folder(self._path.parent)
 
     def empty(self) -> None:

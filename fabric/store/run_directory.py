@@ -109,7 +109,7 @@ def _new_directory(parent: Path, stamp: str) -> Path:
     names: Iterable[str] = (stamp, *(f"{stamp}-{number}" for number in range(2, 1000)))
     for name in names:
         try:
-            (parent / name).mkdir()
+            (parent / name).mkdir(mode=0o755)  # what undoes a change is read from there: nobody else writes it
         except FileExistsError:
             continue
         return parent / name

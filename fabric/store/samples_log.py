@@ -60,7 +60,7 @@ class SampleLog:
         self._lines: list[bytes] = [orjson.dumps(["every", every_s])]
         self._waiting, self._since_s = 0, 0.0
         try:
-            self._fd = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            self._fd = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             self._size = os.fstat(self._fd).st_size
             sync_folder(path.parent)
         except OSError as exc:

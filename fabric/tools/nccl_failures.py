@@ -112,7 +112,8 @@ class Failures:
         kinds = {kind: line.find(needle) for needle, kind in reversed(_TEXTS) if needle in line}
         if "NET/IB" in line and _PORT_EVENT.search(line):
             kinds["port_down"] = line.find("NET/IB")
-        if "No such file or directory" in line and "NCCL" not in line:  # NCCL looks for plugins it can do without
+        # NCCL looks for plugins it can do without, and a shell warns of a locale that the host lacks.
+        if "No such file or directory" in line and "NCCL" not in line and "arning" not in line:
             kinds["missing_program"] = line.find("No such file")
         if "missing_library" in kinds:
             kinds.pop("missing_program", None)

@@ -27,7 +27,11 @@ class NcclRow:
 
 
 class NcclRank(NamedTuple):
-    """One line of the list of devices: *group* is 0 where the job was not split."""
+    """
+    One line of the list of devices: *group* is 0 where the job was not split.
+
+    *device* is its number and, where it is printed, its place on the PCI bus: who sees one GPU calls it 0, as all do.
+    """
 
     rank: int
     group: int

@@ -161,7 +161,9 @@ class Stream:
             return
         rank, group = cells[2], cells[4] if at == 8 else "0"
         if _small(rank) and (group == "0" or _small(group)):
-            self._at(number, _RANK).listed.append(NcclRank(int(rank), int(group), cells[at], cells[at + 2]))
+            bus = cells[at + 3 : at + 4] if cells[at + 3 : at + 4] and cells[at + 3].startswith("[") else []
+            device = " ".join([cells[at + 2], *bus])
+            self._at(number, _RANK).listed.append(NcclRank(int(rank), int(group), cells[at], device))
 
     def _heading(self, number: int, names: list[str]) -> None:
         if names[1:3] != ["count", "type"]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.changes.guard import Guard
+from fabric.changes.guard import Guard, GuardCannotWrite
 from fabric.changes.leased import Leased, Signal
 from fabric.changes.procedure import Ask
 from fabric.errors import Refused
@@ -170,10 +170,38 @@ def test_a_kept_folder_that_is_a_link_or_cannot_be_made_is_not_used(tmp_path: Pa
     target = Restarting(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     target.kept.symlink_to(tmp_path / "elsewhere")
-    assert target.guard.read_armed(target.arm()).kept == "no"
+    with pytest.raises(GuardCannotWrite, match="is a link"):
+        target.guard.read_armed(target.arm())
+    with pytest.raises(GuardCannotWrite, match="is a link"):
+        target.listed()
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert target.left_on_disk() == []
+    target.kept.unlink()
     target.end()
+
+
+def test_what_is_kept_is_not_passed_over_because_others_can_write_there(target: Restarting) -> None:
+    """Nobody says that nothing is held, and nobody arms another change on top."""
+    target.arm(lease=LONG)
+    target.applied()
+    target.restart()
+    assert [one.state for one in target.listed()] == ["applied"]
+    target.kept.chmod(0o770)
+    with pytest.raises(GuardCannotWrite, match="others can write"):
+        target.listed()
+    with pytest.raises(GuardCannotWrite, match="others can write"):
+        target.guard.read_armed(target.arm("two"))
+    target.kept.chmod(0o700)
+    assert target.start_unit() == 0
+    assert not target.is_closed()
+
+
+def test_the_unit_leaves_a_change_alone_whose_guard_lives(target: Restarting) -> None:
+    """Another target of systemd starts it, or a person: nothing went down."""
+    target.arm(lease=LONG)
+    target.applied()
+    assert target.start_unit() == 0
+    assert target.is_closed()
+    assert [(one.state, one.alive) for one in target.listed()] == [("applied", True)]
 
 
 def test_nothing_is_applied_that_cannot_be_noted_as_applied(target: Restarting) -> None:

@@ -18,7 +18,7 @@ from tests.changes.guard_target import RealTarget, until
 
 pytestmark = pytest.mark.slow
 
-TTL_S = 1.0
+TTL_S = 3.0
 
 
 @pytest.fixture

@@ -242,4 +242,4 @@ def test_every_rank_is_listed_with_its_host_and_device() -> None:
         "#   Rank  1 Pid 112424 on localhost device  0 [0x00] A100-SXM4-40GB\n"
         "#  Rank  2 Group  0 Pid 440010 on cnode2\n"
     ).tests
-    assert test.listed == ((0, 1, "cnode2-001", "7"), (1, 0, "localhost", "0"))
+    assert test.listed == ((0, 1, "cnode2-001", "7 [0000:1b:00]"), (1, 0, "localhost", "0 [0x00]"))
