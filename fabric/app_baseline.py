@@ -13,8 +13,8 @@ from fabric.analysis.keys import floor_of, key_of
 from fabric.analysis.record_fit import changes_between, fit_notes, limit_changes
 from fabric.analysis.series import representative
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
-from fabric.config.wording import nearest, quoted
 from fabric.errors import ConfigError, Problem, StoreError
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words

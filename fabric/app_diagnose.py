@@ -11,9 +11,9 @@ from fabric.analysis.pairs.diagnose import diagnose
 from fabric.analysis.pairs.fitted import EFFECT_FLOOR
 from fabric.analysis.pairs.planes import unknown_names
 from fabric.config.inventory import load_inventory
-from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
 from fabric.model.diagnosis import Diagnosis
+from fabric.model.fields.wording import shown
 from fabric.tools import pair_formats
 from fabric.tools.pair_rows import PairFailure, PairRow, PairTable
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.config.wording import nearest
 from fabric.errors import ConfigError, Problem, StoreError
+from fabric.model.fields.wording import nearest
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
 from fabric.store.plain_file import why_not_plain

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
-from fabric.config.folded import FoldedNames
-from fabric.config.wording import nearest
 from fabric.engine.readmit_files import FOLDER
 from fabric.errors import ConfigError, Problem, StoreError
+from fabric.model.fields.folded import FoldedNames
+from fabric.model.fields.wording import nearest
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events

@@ -17,9 +17,9 @@ from fabric.changes import nvue_shell
 from fabric.changes.kind import Context, Counters, Kind
 from fabric.changes.look import look
 from fabric.changes.procedure import Procedure
-from fabric.config.folded import some
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Change, Check
+from fabric.model.fields.folded import some
 from fabric.tools import nvue
 from fabric.tools.nvue import Configured, Setting
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fabric.changes.kind import Context
 from fabric.changes.look import FABRIC_S, look, plainly, program
 from fabric.changes.procedure import Procedure
-from fabric.config.wording import nearest
 from fabric.errors import Refused
+from fabric.model.fields.wording import nearest
 from fabric.tools import iblinkinfo, sysfs
 from fabric.tools.iblinkinfo import PortLine
 

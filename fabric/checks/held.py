@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fabric.changes.guard import Guard, Listed
 from fabric.checks.answer import Answer, Argv, excuse, quoted
 from fabric.checks.ask import ask_all
-from fabric.config.folded import some
 from fabric.errors import ChangeError, MayBeLive
 from fabric.model.command import Command, CommandResult
+from fabric.model.fields.folded import some
 from fabric.model.finding import Finding, Severity
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor

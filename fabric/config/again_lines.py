@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fabric.config.document import Tree, read_document
 from fabric.config.problems import Problems
-from fabric.config.wording import shown
+from fabric.model.fields.wording import shown
 
 AGAIN = "again"
 

@@ -9,14 +9,15 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.document import read_document
-from fabric.config.entries import Entry, report, valid_items
+from fabric.config.entries import report, valid_items
 from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
 from fabric.config.problems import Problems
-from fabric.config.quantities import Size
 from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
-from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
-from fabric.config.wording import nearest, quoted, shown
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Size
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
+from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.verdict import Baseline, Limit
 
 

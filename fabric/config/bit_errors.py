@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from pydantic.json_schema import JsonSchemaValue
 
-from fabric.config.scalars import Scalar, refusal
+from fabric.model.fields.scalars import Scalar, refusal
 
 MANTISSA_MOST, EXPONENT_MOST = 15, 255
 """What the fields ber_mantissa and ber_exp of the register PTER hold."""

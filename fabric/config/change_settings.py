@@ -8,8 +8,8 @@ from fabric.config.change_settings_file import ChangesEntry, SubnetManagerEntry
 from fabric.config.document import Tree
 from fabric.config.entries import valid
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import nearest, quoted
 from fabric.model.change import BlastRadius, ChangeSettings, Lease, SubnetManager
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.topology import Topology
 
 _HERE: KeyPath = ("changes",)

@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.changes_file import PORT_TOOLS
-from fabric.config.entries import Entry
-from fabric.config.quantities import Duration
-from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Flag, Whole, Word, refusal
 from fabric.config.tool_settings import OPTION_WORD, OneWord
 from fabric.model.change import BlastRadius, ChangeSettings, Lease, SubnetManager
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Whole, Word, refusal
 
 _SETTINGS, _LEASE, _RADIUS, _MANAGER = ChangeSettings(), Lease(), BlastRadius(), SubnetManager("")
 

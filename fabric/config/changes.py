@@ -16,11 +16,9 @@ from fabric.config.changes_file import (
     StopAboveEntry,
 )
 from fabric.config.document import Tree
-from fabric.config.entries import Entry, valid_items
-from fabric.config.folded import some
+from fabric.config.entries import valid_items
 from fabric.config.links import Links, between_switches
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import one_of, quoted
 from fabric.model.change import (
     AdaptiveRoutingSpec,
     BerSpec,
@@ -30,6 +28,9 @@ from fabric.model.change import (
     ShieldSpec,
     When,
 )
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import some
+from fabric.model.fields.wording import one_of, quoted
 from fabric.model.inventory import Inventory
 
 _SM_NEEDED = "the subnet managers must be known: 'subnet_managers' under changes: in the inventory"

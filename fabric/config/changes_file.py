@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fabric.config.bit_errors import BitErrorRate, BitErrorText
-from fabric.config.entries import Entry
-from fabric.config.folded import Folded, FoldedNames
-from fabric.config.quantities import Span
-from fabric.config.scalars import Choice, OnOff, Whole, Word, refusal
-from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import Folded, FoldedNames
+from fabric.model.fields.quantities import Span
+from fabric.model.fields.scalars import Choice, OnOff, Whole, Word, refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
 
 CHANGE_KINDS = ("ber", "link_down", "port_flap", "adaptive_routing", "shield")
 PORT_TOOLS = ("ibportstate", "mlxlink", "mlxreg", "ip")

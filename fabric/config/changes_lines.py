@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fabric.config.document import read_document
 from fabric.config.problems import Problems
-from fabric.config.wording import shown
+from fabric.model.fields.wording import shown
 
 
 def changes_lines(path: Path) -> dict[str, int]:

@@ -18,7 +18,7 @@ import yaml
 
 from fabric.config.near_path import near_path
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import quoted, shown
+from fabric.model.fields.wording import quoted, shown
 
 Tree: TypeAlias = "str | list[Tree] | dict[str, Tree]"
 

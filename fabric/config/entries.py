@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, TypeVar, get_args
+from collections.abc import Iterator
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import nearest, quoted, seen
-
-
-class Entry(BaseModel):
-    """A mapping in a file: its keys are the fields, and no other key is allowed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    why: ClassVar[Mapping[str, str]] = {}
-    """Of a required key: what to say after "is required here"."""
-
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.wording import nearest, quoted, seen
 
 AnEntry = TypeVar("AnEntry", bound=Entry)
 

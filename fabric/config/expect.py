@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fabric.config.document import Tree
-from fabric.config.entries import Entry, valid
+from fabric.config.entries import valid
 from fabric.config.expect_file import CompareEntry, EndsEntry, ExpectEntry, RecoversEntry
 from fabric.config.matrix import Matrix
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import nearest, one_of, quoted
 from fabric.model.change import AdaptiveRoutingSpec, PortFlapSpec, ShieldSpec
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
     AgainSpec,

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from fabric.config.entries import Entry
-from fabric.config.quantities import Size, Span
-from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Word, refusal
 from fabric.config.tool_settings import AsWritten
-from fabric.config.wording import nearest, quoted
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Size, Span
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Word, refusal
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import GIB
 
 ENDS = ("completed", "aborted")

@@ -9,9 +9,9 @@ from pydantic_core import PydanticCustomError
 from fabric.config.inventory_file import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, FaultEntry
 from fabric.config.lively_faults import is_lively, passing_problem
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scalars import refusal
 from fabric.config.uplink_faults import uplink_problem
-from fabric.config.wording import nearest, quoted
+from fabric.model.fields.scalars import refusal
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
 from fabric.sim.faults import PORT

@@ -26,7 +26,7 @@ from fabric.config.lively_faults import passing_problem
 from fabric.config.platforms import platform
 from fabric.config.problems import Problems
 from fabric.config.uplink_faults import network_problem
-from fabric.config.wording import quoted, shown
+from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings, TimedFault
 from fabric.model.topology import Login, Topology
 

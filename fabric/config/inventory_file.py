@@ -7,12 +7,23 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.change_settings_file import ChangesEntry
-from fabric.config.entries import Entry
-from fabric.config.folded import Folded, FoldedNames
-from fabric.config.quantities import Duration, Indexes, Span
-from fabric.config.scalars import ADDRESS, BASELINE_NAME, DEVICE, SAFE_NAME, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.config.templates import Template, TemplateOrList, TemplateText
 from fabric.config.tool_settings import Env, OptionWords, ToolsEntry
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import Folded, FoldedNames
+from fabric.model.fields.quantities import Duration, Indexes, Span
+from fabric.model.fields.scalars import (
+    ADDRESS,
+    BASELINE_NAME,
+    DEVICE,
+    SAFE_NAME,
+    USER,
+    Choice,
+    Decimal,
+    Flag,
+    Line,
+    Whole,
+)
 
 BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from fabric.config.problems import Problems
-from fabric.config.scalars import Decimal, Whole
-from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.fields.scalars import Decimal, Whole
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.sim.link_fault import KINDS, LinkFault
 from fabric.sim.named_clos import Cable, NamedClos
 

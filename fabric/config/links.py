@@ -10,11 +10,11 @@ from hashlib import sha256
 from itertools import islice
 
 from fabric.config.changes_file import DrawnLinks
-from fabric.config.folded import some
 from fabric.config.inventory_file import TIERS
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.topology import unfolded
-from fabric.config.wording import nearest, quoted
+from fabric.model.fields.folded import some
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.topology import Topology
 
 _BETWEEN = "--"

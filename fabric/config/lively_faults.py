@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.config.wording import quoted
+from fabric.model.fields.wording import quoted
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.life.course import LIVELY

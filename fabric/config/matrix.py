@@ -9,11 +9,12 @@ from itertools import product
 from math import prod
 
 from fabric.config.document import Tree
-from fabric.config.entries import Entry, valid
+from fabric.config.entries import valid
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scalars import SAFE_NAME
 from fabric.config.scenario_file import MatrixValues, Name
-from fabric.config.wording import nearest, quoted
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.scalars import SAFE_NAME
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import Where
 
 COMBINATIONS_MOST = 64

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-from fabric.config.wording import quoted
+from fabric.model.fields.wording import quoted
 
 ENTRIES_MOST = 2000
 """So many names of a folder are looked at (a choice)."""

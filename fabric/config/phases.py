@@ -13,8 +13,8 @@ from fabric.config.probe_specs import probe_specs
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
 from fabric.config.tool_settings import env_problems
-from fabric.config.wording import nearest, quoted
 from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
+from fabric.model.fields.wording import nearest, quoted
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
     LocaliseSettings,

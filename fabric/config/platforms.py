@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from fabric.config.inventory_file import GpuEntry, PcieSwitchEntry, PlatformEntry, RnicEntry
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scalars import SAFE_NAME
 from fabric.config.tool_settings import env_problems, option_problems
-from fabric.config.wording import nearest, one_of, quoted, shown
+from fabric.model.fields.scalars import SAFE_NAME
+from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
 
 _ENDPOINT = re.compile(r"(gpu|numa)[0-9]+")

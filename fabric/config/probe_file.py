@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from fabric.config.entries import Entry
-from fabric.config.quantities import Duration, Size, geometric
-from fabric.config.scalars import SAFE_NAME, Choice, Flag, Whole, refusal
-from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Duration, Size, geometric
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Flag, Whole, refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
     GIB,

@@ -22,7 +22,7 @@ from fabric.config.probe_file import (
     TorAllReduceEntry,
 )
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.wording import quoted
+from fabric.model.fields.wording import quoted
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
     AgainSpec,

@@ -9,12 +9,13 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import Entry, report, valid_items
+from fabric.config.entries import report, valid_items
 from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
 from fabric.config.problems import Problems
-from fabric.config.quantities import Size
-from fabric.config.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
-from fabric.config.wording import shown
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Size
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
+from fabric.model.fields.wording import shown
 from fabric.model.recorded import Key, Recorded
 
 LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from fabric.config.resolved_scenario import ScenarioDocument, scenario_document, scenario_of
-from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import ChangeSettings
+from fabric.model.fields.wording import shown
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fabric.config.entries import Entry
-from fabric.config.quantities import Duration
-from fabric.config.scalars import Flag
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import Flag
 from fabric.model.sampling import SampleSettings
 
 _DEFAULT = SampleSettings()

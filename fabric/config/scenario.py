@@ -20,9 +20,9 @@ from fabric.config.sample_file import SampleEntry
 from fabric.config.scenario_body import Body, read_body
 from fabric.config.scenario_file import JudgeEntry
 from fabric.config.selection import HostsText, Selection, selected
-from fabric.config.wording import shown
 from fabric.config.zero_growth_file import check_zero_growth, zero_growth_of
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.wording import shown
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import AUTO
 from fabric.model.sampling import SampleSettings

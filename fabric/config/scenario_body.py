@@ -13,7 +13,7 @@ from fabric.config.matrix import Matrix, check_all_used, read_matrix, rounds
 from fabric.config.phases import PHASES_MOST, Decoder, check_names, expanded, written_names
 from fabric.config.problems import Problems
 from fabric.config.scenario_file import ScenarioFile
-from fabric.config.wording import quoted
+from fabric.model.fields.wording import quoted
 from fabric.model.scenario import Expectation, Phase, Where
 
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds

@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from fabric.config.changes_file import ChangeEntry
-from fabric.config.entries import Entry
 from fabric.config.expect_file import ExpectEntry
 from fabric.config.probe_file import ProbeEntry
-from fabric.config.quantities import Duration
 from fabric.config.sample_file import SampleEntry
-from fabric.config.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.config.selection import HostsText, Selection
 from fabric.config.tool_settings import AsWritten, Env
 from fabric.config.zero_growth_file import AllowedGrowthEntry, Criterion
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.model.repetition import AS_WRITTEN, AUTO
 from fabric.model.scenario import DRILLS, LocaliseSettings
 

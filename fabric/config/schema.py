@@ -9,11 +9,11 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from fabric.config.entries import Entry
 from fabric.config.inventory_file import InventoryFile
 from fabric.config.matrix import FIXED_KEYS, REFERENCE
 from fabric.config.probe_file import PROBE_KINDS
 from fabric.config.scenario_file import ScenarioFile
+from fabric.model.fields.entry import Entry
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.config.folded import NAMES_MOST, Folded, FoldedNames, some
-from fabric.config.scalars import SAFE_NAME, Scalar, refusal
-from fabric.config.wording import nearest, quoted, shown
+from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
+from fabric.model.fields.scalars import SAFE_NAME, Scalar, refusal
+from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.names import fold
 from fabric.model.topology import Topology
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.config.scalars import Scalar, refusal
-from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.fields.scalars import Scalar, refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
 
 _PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)")
 _FIELD = re.compile(r"(name|unit|rack|rail)(?::0([1-9]))?")

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
 
-from fabric.config.entries import Entry
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scalars import Line, Word
-from fabric.config.wording import quoted
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.scalars import Line, Word
+from fabric.model.fields.wording import quoted
 
 PROGRAM_PATH = Word(
     r"(/[A-Za-z0-9._+@-]{1,255}){1,32}",

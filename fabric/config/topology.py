@@ -7,12 +7,12 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fabric.config.folded import NAMES_MOST, Folded, some
 from fabric.config.inventory_file import HostsEntry, SwitchesEntry
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scalars import ADDRESS_PATTERN, HOST_PATTERN
 from fabric.config.templates import Template
-from fabric.config.wording import nearest, quoted, shown
+from fabric.model.fields.folded import NAMES_MOST, Folded, some
+from fabric.model.fields.scalars import ADDRESS_PATTERN, HOST_PATTERN
+from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
 
 CABLES_MOST = 1_000_000

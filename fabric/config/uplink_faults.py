@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.config.wording import nearest, one_of, quoted
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.topology import Topology
 from fabric.sim.uplink_faults import KINDS, CableEnds, cable_ends
 

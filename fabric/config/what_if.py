@@ -11,8 +11,8 @@ from fabric.config.inventory import load_inventory
 from fabric.config.link_faults import link_faults
 from fabric.config.problems import Problems
 from fabric.config.selection import HostsText, selected
-from fabric.config.wording import nearest, one_of, quoted
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
 from fabric.sim.named_clos import NamedClos
 from fabric.sim.net.route import ENGINES

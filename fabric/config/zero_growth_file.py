@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fabric.config.entries import Entry
 from fabric.config.problems import Problems
 from fabric.config.sample_file import SampleEntry
-from fabric.config.scalars import Choice, Decimal
-from fabric.config.wording import quoted
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.scalars import Choice, Decimal
+from fabric.model.fields.wording import quoted
 from fabric.model.zero_growth import CRITERIA, PFC, RETRANSMITS, ZeroGrowth
 
 Criterion = Annotated[str, Choice(CRITERIA)]

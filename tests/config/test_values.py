@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from fabric.config.folded import NAMES_MOST, FoldedNames
-from fabric.config.quantities import Duration, Indexes, Size, Span, geometric
-from fabric.config.scalars import ADDRESS, DEVICE, HOST_NAME, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
 from fabric.config.templates import TemplateText
-from fabric.config.wording import SEEN_MOST, nearest, quoted
+from fabric.model.fields.folded import NAMES_MOST, FoldedNames
+from fabric.model.fields.quantities import Duration, Indexes, Size, Span, geometric
+from fabric.model.fields.scalars import ADDRESS, DEVICE, HOST_NAME, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
+from fabric.model.fields.wording import SEEN_MOST, nearest, quoted
 from fabric.model.units import size_text
 
 FIELDS = TemplateText(("name", "unit", "rack", "rail"))

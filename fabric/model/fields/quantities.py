@@ -9,7 +9,7 @@ from itertools import pairwise
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.config.scalars import Scalar, plain, refusal
+from fabric.model.fields.scalars import Scalar, plain, refusal
 from fabric.model.units import size_text
 
 _SIZE = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")

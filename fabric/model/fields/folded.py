@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.config.scalars import Scalar, refusal
-from fabric.config.wording import quoted
+from fabric.model.fields.scalars import Scalar, refusal
+from fabric.model.fields.wording import quoted
 from fabric.model.names import fold, unfold
 
 NAMES_MOST = 100_000

@@ -11,7 +11,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from fabric.config.wording import nearest, one_of, quoted, seen
+from fabric.model.fields.wording import nearest, one_of, quoted, seen
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
 _DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
