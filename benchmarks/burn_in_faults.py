@@ -12,8 +12,8 @@ from random import Random
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fabric.analysis.over_time.over_time import ALPHA
-from fabric.analysis.over_time.shapes import LEAST_DIPS
+from fabric.judge.course.over_time import ALPHA
+from fabric.judge.course.shapes import LEAST_DIPS
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.analysis.pairs.decode import certain_from
-from fabric.analysis.pairs.diagnose import diagnose
-from fabric.analysis.pairs.schedule import State, next_round
+from fabric.judge.locate.pairs.decode import certain_from
+from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.judge.locate.pairs.schedule import State, next_round
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.probes.pair_rounds import across_leaves, under_leaves

@@ -11,10 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fabric.analysis.follow_ups import follow_ups
-from fabric.analysis.gate import out_after
-from fabric.analysis.judge import Judge
-from fabric.analysis.own_fails import own_fails
 from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
 from fabric.app_prepare import Asked, prepare
 from fabric.changes.kind import Context
@@ -27,6 +23,9 @@ from fabric.engine.round_clock import reached, without_results
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
 from fabric.errors import Interrupted, MayBeLive, OutOfMemory, StoreError, out_of_memory
+from fabric.judge.verdict.further_tests import follow_ups
+from fabric.judge.verdict.gate import out_after, own_fails
+from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.analysis.conclude import conclude
-from fabric.analysis.distribution import Sampled, Split, record
-from fabric.analysis.judge import Judge
-from fabric.analysis.keys import floor_of, key_of
-from fabric.analysis.record_fit import changes_between, fit_notes, limit_changes
-from fabric.analysis.series import representative
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem, StoreError
+from fabric.judge.normal.distribution import Sampled, Split, record
+from fabric.judge.normal.keys import floor_of, key_of
+from fabric.judge.normal.limits import changes_between, fit_notes, limit_changes
+from fabric.judge.normal.series import representative
+from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.probes import Judge
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe

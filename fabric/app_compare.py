@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.analysis.compare_runs import compare_runs
-from fabric.analysis.same_hosts import not_the_same
 from fabric.errors import ConfigError, Problem
+from fabric.judge.compare.hosts import not_the_same
+from fabric.judge.compare.runs import compare_runs
 from fabric.model.comparison import Comparison
 from fabric.store.identity import read_identity
 from fabric.store.past_run import PastRun, read_past_run

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fabric.analysis.pairs.diagnose import diagnose
-from fabric.analysis.pairs.fitted import EFFECT_FLOOR
-from fabric.analysis.pairs.planes import unknown_names
 from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, Problem
+from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR
+from fabric.judge.locate.pairs.planes import unknown_names
 from fabric.model.diagnosis import Diagnosis
 from fabric.model.fields.wording import shown
 from fabric.tools import pair_formats

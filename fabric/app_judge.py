@@ -7,17 +7,16 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.analysis.conclude import conclude
-from fabric.analysis.fleet_training import with_training
-from fabric.analysis.judge import Judge
-from fabric.analysis.over_time.over_time import over_time, with_over_time
-from fabric.analysis.readmitted import before_repair, measured_again, samples_since, with_repairs
-from fabric.analysis.rounds_run import with_rounds
-from fabric.analysis.routes_read import read_elsewhere
-from fabric.analysis.windows import wanted_for, with_samples
 from fabric.config import from_resolved, load_baseline
 from fabric.engine.round_clock import reached
 from fabric.errors import StoreError
+from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.judge.ports.windows import wanted_for, with_samples
+from fabric.judge.repair.readmitted import before_repair, measured_again, samples_since, with_repairs
+from fabric.judge.training.failures import with_training
+from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.probes import Judge
+from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult

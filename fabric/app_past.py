@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.analysis.acceptance import Same, same
-from fabric.analysis.counters import bandwidths
-from fabric.analysis.series import representative
 from fabric.errors import FabricError
+from fabric.judge.normal.keys import bandwidths
+from fabric.judge.normal.series import representative
+from fabric.judge.repair.acceptance import Same, same
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Evidence

@@ -11,16 +11,15 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from fabric import app
-from fabric.analysis.acceptance import Measured, accept
-from fabric.analysis.acceptance_ports import watched_ports
-from fabric.analysis.identity import repaired
-from fabric.analysis.windows import wanted
 from fabric.app_judge import reopened
 from fabric.app_past import evidence_of, suspected
 from fabric.app_repair_inventory import inventory_of
 from fabric.app_repair_quick import quick_evidence
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
+from fabric.judge.compare.identity import repaired
+from fabric.judge.ports.windows import wanted
+from fabric.judge.repair.acceptance import Measured, accept, watched_ports
 from fabric.model.names import fold
 from fabric.model.repair import Acceptance, Because
 from fabric.model.scenario import (

@@ -8,13 +8,13 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from fabric.analysis.candidates import components_of
-from fabric.analysis.over_time.dipped_again import dips_lines
 from fabric.changes.blast_radius import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.again_lines import again_lines
 from fabric.config.changes_lines import changes_lines
 from fabric.errors import ConfigError, Problem
+from fabric.judge.course.dips.follow_up import dips_lines
+from fabric.judge.locate.candidates import components_of
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
 from fabric.model.scenario import AgainSpec, Scenario

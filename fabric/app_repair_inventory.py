@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fabric.analysis.hardware import other_hardware, otherwise_described
 from fabric.config import load_inventory
 from fabric.errors import ConfigError, Problem
+from fabric.judge.compare.hosts import other_hardware, otherwise_described
 from fabric.model.inventory import Inventory
 from fabric.model.names import fold
 from fabric.model.repair import Because

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fabric.analysis.same_hosts import not_the_same
 from fabric.config import from_resolved
 from fabric.errors import ConfigError, Problem, StoreError
+from fabric.judge.compare.hosts import not_the_same
 from fabric.model.judged_run import JudgedRun
 from fabric.model.scenario import Scenario
 from fabric.report import derived

@@ -71,7 +71,7 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
     """
     The limits that would judge what a scenario asks for, and ask more than its hosts' lines carry, in one line.
 
-    They judge nothing (``analysis.limits``). None when there is no such limit.
+    They judge nothing (``judge.normal.limits``). None when there is no such limit.
     """
     hosts = inventory.topology.hosts
     platforms = {hosts[name].platform.name: hosts[name].platform for name in scenario.hosts}

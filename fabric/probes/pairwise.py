@@ -1,5 +1,5 @@
 """
-RNIC to RNIC of another host, on the same rail, one way (ib_write_bw): what `analysis.pairs` finds the bad part from.
+RNIC to RNIC of another host, on the same rail, one way (ib_write_bw): what `judge.locate.pairs` judges.
 
 One rail at a time and one direction at a time say most: a two-host all-reduce uses all rails and both directions, and
 is as slow as the slowest of them. Buffers are in host memory next to the RNIC, as in the published limit (oci-hpc

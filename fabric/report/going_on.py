@@ -11,7 +11,7 @@ _SAID = (
     ("not reached: the run ended before it", "not reached yet"),
     ("the run ended before it was seen taken back", "not taken back yet"),
 )
-"""As ``analysis/expectations.py``, ``analysis/conclude.py`` and ``store`` say what is missing, and what is so here."""
+"""As ``expectations.py``, ``conclude.py`` and ``store`` say what is missing, and what is so here."""
 
 REASON = "the run goes on: what it has not reached yet is not judged"
 """The first of all reasons."""

@@ -41,7 +41,7 @@ MOST_BYTES = 192 * MIB
 
 _FORMAT = 2
 _INPUTS = {"run.json": run_document.MOST_BYTES, "events.jsonl": events.MOST_BYTES, "samples.log": samples.MOST_BYTES}
-_JUDGING = ("analysis", "changes", "config", "model", "plan", "probes", "store")
+_JUDGING = ("judge", "changes", "config", "model", "plan", "probes", "store")
 """The rooms of the package that a verdict rests on, beside ``_FILES``."""
 
 _FILES = ("app.py", "app_judge.py")

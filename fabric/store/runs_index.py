@@ -45,7 +45,7 @@ _RUN = {"run_id": "VARCHAR", "asked": f"STRUCT(scenario STRUCT(hosts VARCHAR[], 
 WITH_PEERS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce")
 """
 Kinds whose probes have what they use to themselves, so that one of them says what is normal for another (``PEER_KINDS``
-of analysis/series.py). Rings that run at once share the network: half of what others have is no fault of a host.
+of judge/normal/series.py). Rings that run at once share the network: half of what others have is no fault of a host.
 """
 
 # What of a scenario has no peers, by phase and name; evidence (``again``) is of any kind, and repeated one by one.

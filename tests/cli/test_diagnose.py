@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from fabric.cli.diagnose import command
 from fabric.errors import ConfigError
-from tests.analysis.pairs.made import all_pairs, hosts
+from tests.judge.locate.pairs.made import all_pairs, hosts
 
 POD = Path(__file__).resolve().parents[2] / "inventory" / "pod-64.yaml"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fabric.analysis.own_fails import OwnFails
 from fabric.engine.host_health import HostHealth
 from fabric.engine.left_out import LeftOut
 from fabric.engine.readmit_files import FOLDER
 from fabric.errors import HostUnreachable
+from fabric.judge.verdict.gate import OwnFails
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import LoopbackSpec, Phase
 from fabric.plan.plan import PhasePlan

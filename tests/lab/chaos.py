@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from fabric import app
-from fabric.analysis.together import names
+from fabric.judge.locate.merged import names
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult

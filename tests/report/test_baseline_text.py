@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.analysis.record_fit import changes_between, limit_changes
+from fabric.judge.normal.limits import changes_between, limit_changes
 from fabric.model.recorded import Key, Recorded
 from fabric.model.verdict import Baseline, Limit
 from fabric.report.baseline_text import baseline_lines, change_lines, changes_document, diff_lines, recorded_lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.analysis.compare_rows import WHOLE
+from fabric.judge.compare.rows import WHOLE
 from fabric.model.comparison import Change, Compared
 from fabric.report.compare_fold import folded
 

@@ -1,8 +1,8 @@
 """A diagnosis as people read it."""
 
-from fabric.analysis.pairs.diagnose import diagnose
+from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.report.diagnosis_text import diagnosis_text
-from tests.analysis.pairs.made import GOOD_GBPS, all_pairs, hosts, row
+from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 
 def test_two_that_cannot_be_told_apart_are_said_together_with_the_tests_that_would():

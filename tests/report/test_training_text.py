@@ -10,7 +10,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from fabric.analysis.training import Job, Observed, training_impact
+from fabric.judge.training.training import Job, Observed, training_impact
 from fabric.model.training import TrainingImpact
 from fabric.report.console import show_verdict
 from fabric.report.html.page import page

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric import app
-from fabric.analysis.together import names
+from fabric.judge.locate.merged import names
 from fabric.model.outcome import Outcome
 from tests.scenario.chaos import Blow, Ran, asked_in, blows, run
 

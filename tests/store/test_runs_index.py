@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fabric.analysis.series import PEER_KINDS
+from fabric.judge.normal.series import PEER_KINDS
 from fabric.model.probe import Measurement
 from fabric.store import runs_index as runs_index_module
 from fabric.store.measurements import write_measurements

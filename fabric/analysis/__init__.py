@@ -1,1 +1,0 @@
-"""Judging, from files only: limits, suspects, the verdict."""

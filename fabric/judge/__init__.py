@@ -1,0 +1,1 @@
+"""Judging, from files only: what is normal, which part explains the rest, the verdict."""

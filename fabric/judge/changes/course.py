@@ -1,0 +1,173 @@
+"""
+The course of a phase in time: its probes as levels, each relative to the median of its own key before any change.
+
+A probe is one level for all of its duration: what happens within it is averaged, so nothing is known more finely than
+the spacing of the probes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from statistics import median
+
+from fabric.judge.normal.samples import Key, Sample, largest_only
+from fabric.model.change import Window
+
+BELOW = 0.95
+"""A level below this share of the median before it counts as a loss (a choice, wider than the noise)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """
+    One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds.
+
+    *value_gbps* is what it carried; None with *share*.
+    """
+
+    key: Key
+    started_s: float
+    ended_s: float
+    share: float | None
+    value_gbps: float | None = None
+
+    def reaches(self, fraction: float) -> bool:
+        """Whether it carried at least this share."""
+        return self.share is not None and self.share >= fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """
+    The levels of one phase, by time of ending; *before* counts those that ended before the first change.
+
+    *reference* names what the levels are relative to: "before it", or the phases used instead; empty: nothing was.
+    *spacing_s* is the median time from one end to the next of the same key; None with one sample a key.
+    """
+
+    levels: tuple[Level, ...]
+    before: int
+    reference: str
+    spacing_s: float | None
+
+    def during(self, windows: Sequence[Window]) -> list[Level]:
+        """Those of which some part was within a window."""
+        return [
+            level
+            for level in self.levels
+            if any(level.ended_s > window.began_s and level.started_s < _end(window) for window in windows)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """
+    How one window showed, seconds; *detect_s* None: no sample was below.
+
+    *recover_s* is when every key that had lost was seen back, at the end of the sample that showed it, after the
+    window's end; None: it was not. It was certainly not back *not_before_s* after the end. *after* counts the samples
+    that ended later than the window.
+    """
+
+    detect_s: float | None
+    recover_s: float | None
+    not_before_s: float
+    after: int
+
+
+def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Sequence[Sample], named: str) -> Course:
+    """
+    The course of *phase*, whose first change came into force at *first_s*.
+
+    When nothing was measured before that, levels are relative to the samples *instead* (other phases, *named*).
+    """
+    own = [sample for sample in largest_only(samples) if sample.phase == phase and sample.result is not None]
+    early = [sample for sample in own if sample.result is not None and sample.result.ended_s <= first_s]
+    medians = _medians(early)
+    reference, before = "before it", len(early)
+    if not medians:
+        medians, before = _medians(largest_only(instead)), 0
+        reference = named if medians else ""
+    levels = [level for sample in own if (level := _level(sample, medians.get(sample.key))) is not None]
+    levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
+    return Course(tuple(levels), before, reference if levels else "", _spacing(levels))
+
+
+def back(course: Course, window: Window, until_s: float, fraction: float) -> Back:
+    """What became of one window, from its beginning until *until_s* (the next one's, or infinity)."""
+    ended_s = _end(window)
+    by_key: dict[Key, list[Level]] = {}
+    for level in course.levels:
+        if level.ended_s > window.began_s and level.started_s < until_s:
+            by_key.setdefault(level.key, []).append(level)
+    told = [_key_back(levels, ended_s, fraction) for levels in by_key.values()]
+    after = sum(level.started_s >= ended_s for levels in by_key.values() for level in levels)
+    lost = [one.lost_s for one in told if one.lost_s is not None]
+    # Keys that lost nothing (pairs elsewhere in the network) say nothing of how long the others took.
+    telling = [one for one in told if one.affected] or told
+    seen = [one.seen_s for one in telling if one.seen_s is not None]
+    return Back(
+        detect_s=min(lost) - window.began_s if lost else None,
+        recover_s=max(seen) if seen and len(seen) == len(telling) else None,
+        not_before_s=max((one.not_before_s for one in telling), default=0.0),
+        after=after,
+    )
+
+
+@dataclass(slots=True)
+class _KeyBack:
+    """One key around one window: end of its first loss, and from the window's end when it was back, and was not."""
+
+    affected: bool = False
+    lost_s: float | None = None
+    seen_s: float | None = None
+    not_before_s: float = 0.0
+
+
+def _key_back(levels: Sequence[Level], ended_s: float, fraction: float) -> _KeyBack:
+    """Until the first sample that shows it back: what comes later has other causes."""
+    found = _KeyBack()
+    for level in levels:
+        if found.lost_s is None and not level.reaches(BELOW):
+            found.affected, found.lost_s = True, level.ended_s
+        if level.started_s >= ended_s and level.reaches(fraction):
+            found.seen_s = level.ended_s - ended_s
+            break
+        if not level.reaches(fraction):
+            found.affected = True
+            still_bad_s = level.ended_s if level.share is None else level.started_s
+            found.not_before_s = max(found.not_before_s, still_bad_s - ended_s)
+    return found
+
+
+def _end(window: Window) -> float:
+    return inf if window.ended_s is None else window.ended_s
+
+
+def _medians(samples: Iterable[Sample]) -> dict[Key, float]:
+    found: dict[Key, list[float]] = {}
+    for sample in samples:
+        if sample.value_gbps is not None and sample.value_gbps > 0.0:
+            found.setdefault(sample.key, []).append(sample.value_gbps)
+    return {key: median(values) for key, values in found.items()}
+
+
+def _level(sample: Sample, reference_gbps: float | None) -> Level | None:
+    """None for what is no sample of the network: never run, an error of ours, or nothing to compare with."""
+    result = sample.result
+    if result is None or reference_gbps is None or (sample.value_gbps is None and not sample.gave_up):
+        return None
+    share = None if sample.gave_up or sample.value_gbps is None else sample.value_gbps / reference_gbps
+    value_gbps = None if share is None else sample.value_gbps
+    return Level(sample.key, result.started_s, result.ended_s, share, value_gbps)
+
+
+def _spacing(levels: Sequence[Level]) -> float | None:
+    ends: dict[Key, list[float]] = {}
+    for level in levels:
+        ends.setdefault(level.key, []).append(level.ended_s)
+    steps = [after - before for times in ends.values() for before, after in pairwise(times)]
+    return median(steps) if steps else None

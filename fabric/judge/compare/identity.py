@@ -1,0 +1,215 @@
+"""
+What was changed in a host between two runs, by the serial numbers of its parts, and whether it was the right part.
+
+A part whose serial number cannot be read on both sides is compared by its GUID or UUID; where that is not there either
+nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from fabric.judge.locate.gpus import GPUS
+from fabric.model.identity import HostIdentity, PartIdentity
+from fabric.model.verdict import Suspect
+
+MODULE = ":port"
+"""Behind the name of an RNIC: the cable or transceiver in its port, as suspects are named, too."""
+
+
+class Repair(Enum):
+    """What the serial numbers say of a repair; UNKNOWN: they were not read then or now, or the part has none."""
+
+    RIGHT_PART = "the named part was replaced"
+    WRONG_PART = "the wrong part was replaced"
+    NOTHING = "nothing was replaced"
+    UNKNOWN = "what was replaced is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """
+    One part that is not as it was; *before* or *after* is None where it was or is not there.
+
+    *replaced*: it is another one; else only its firmware is. *peers_firmware* is what most parts of its kind on the
+    other hosts run, None where none was read.
+    """
+
+    host: str
+    part: str
+    before: PartIdentity | None
+    after: PartIdentity | None
+    replaced: bool
+    peers_firmware: str | None = None
+
+    def __str__(self) -> str:
+        old, new = self.before, self.after
+        if old is None or new is None:
+            one = new if old is None else old
+            what = "new" if old is None else "gone"
+            return f"{self.host}/{self.part}: {what}: SN {_text(one.serial if one else None)}"
+        words = []
+        if self.replaced:
+            which = ("SN", old.serial, new.serial) if old.serial and new.serial else ("id", old.unique, new.unique)
+            words.append(f"replaced: {which[0]} {_text(which[1])} -> {_text(which[2])}")
+        if old.firmware != new.firmware:
+            words.append(f"firmware {_text(old.firmware)} -> {_text(new.firmware)}")
+        elif self.replaced:
+            words.append(f"firmware {_text(new.firmware)}")
+        if self.odd_firmware:
+            words.append(f"peers have {self.peers_firmware}")
+        return f"{self.host}/{self.part}: {', '.join(words)}"
+
+    @property
+    def odd_firmware(self) -> bool:
+        """It runs another firmware than most of its peers."""
+        return None not in (self.peers_firmware, self.after and self.after.firmware) and (
+            self.after is not None and self.after.firmware != self.peers_firmware
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What the serial numbers say: *what* in one word, *lines* in full, *changes* part by part."""
+
+    what: Repair
+    lines: tuple[str, ...]
+    changes: tuple[PartChange, ...] = ()
+
+
+def repaired(
+    before: Mapping[str, HostIdentity] | None,
+    after: Mapping[str, HostIdentity] | None,
+    hosts: Sequence[str],
+    suspects: Iterable[Suspect],
+) -> Repaired:
+    """What became of *hosts* since they were suspected; *before* and *after* are None where nothing was read."""
+    missing = _not_read(before, after, hosts)
+    if before is None or after is None or missing:
+        return Repaired(Repair.UNKNOWN, (f"{Repair.UNKNOWN.value}: {missing}",))
+    found = [change for host in hosts for change in changes(before[host], after[host], after)]
+    lines = [str(change) for change in found]
+    lines += [f"{host}: not read: {text}" for host in hosts for text in after[host].unread]
+    swapped = {f"{change.host}/{change.part}" for change in found if change.replaced}
+    known = [f"{host}/{one.part}" for host in hosts for one in (*before[host].parts, *after[host].parts)]
+    named = {
+        suspect.component: _any_gpu(parts_of(suspect, hosts), known)
+        for suspect in suspects
+        if set(suspect.hosts) & set(hosts)
+    }
+    what, said = _judged(named, swapped, before, after)
+    return Repaired(what, (said, *lines), tuple(found))
+
+
+def changes(
+    before: HostIdentity, after: HostIdentity, everybody: Mapping[str, HostIdentity]
+) -> list[PartChange]:  # fmt: skip
+    """Every part of one host that is not as it was, in the order of its parts."""
+    old, new = before.by_part, after.by_part
+    usual = _usual_firmware(everybody, after.host)
+    found = []
+    for name in dict.fromkeys((*old, *new)):
+        one, other = old.get(name), new.get(name)
+        if one is not None and other is not None and not (_differs(one, other) or one.firmware != other.firmware):
+            continue
+        if (one is None and before.unread) or (other is None and after.unread):
+            continue  # it may well be there: it could not be read
+        kind = (other or one or PartIdentity(name, "")).kind
+        found.append(PartChange(after.host, name, one, other, _differs(one, other), usual.get(kind)))
+    return found
+
+
+def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
+    """The parts, of those with a serial number, whose replacement would have been the right one."""
+    found: set[str] = set()
+    for component in (suspect.component, *suspect.ambiguous_with):
+        host, _, part = component.partition("/")
+        if host not in hosts or not part:
+            continue
+        device, path, end = part.partition("->")
+        name, _, what = device.partition(":")
+        found.add(f"{host}/{name}")
+        if path and not end.startswith("numa"):
+            found.add(f"{host}/{end}")
+        if what == "port" or suspect.kind in ("host", "link"):
+            found.add(f"{host}/{name}{MODULE}")
+    return frozenset(found)
+
+
+def _any_gpu(parts: frozenset[str], known: Iterable[str]) -> frozenset[str]:
+    """Where one of a host's GPUs was missing and nobody knew which: each GPU that it had or has."""
+    lacking = tuple(name.removesuffix(GPUS) for name in parts if name.endswith(f"/{GPUS}"))
+    return parts.union(name for name in known if lacking and name.startswith(tuple(f"{one}gpu" for one in lacking)))
+
+
+def _judged(
+    named: Mapping[str, frozenset[str]],
+    swapped: set[str],
+    before: Mapping[str, HostIdentity],
+    after: Mapping[str, HostIdentity],
+) -> tuple[Repair, str]:
+    known = {f"{host}/{one.part}" for seen in (before, after) for host, found in seen.items() for one in found.parts}
+    with_serial = {name: parts & known for name, parts in named.items() if parts & known}
+    others = f"; replaced was {', '.join(sorted(swapped))}" if swapped else ""
+    if not swapped:
+        seen = [found[host] for found in (before, after) for host in before if host in found]
+        which = " that was read" if any(one.unread for one in seen) else ""
+        return Repair.NOTHING, f"{Repair.NOTHING.value}: every serial number{which} is as it was"
+    if not with_serial:
+        text = f"{Repair.UNKNOWN.value}: no serial number is read of {', '.join(named) or 'what was named'}{others}"
+        return Repair.UNKNOWN, text
+    left = {name: parts for name, parts in with_serial.items() if not parts & swapped}
+    if not left:
+        right = sorted(swapped & frozenset().union(*with_serial.values()))
+        return Repair.RIGHT_PART, f"{Repair.RIGHT_PART.value}: {', '.join(right)}"
+    texts = [f"{name} is still SN {_serials(parts, after)}" for name, parts in left.items()]
+    return Repair.WRONG_PART, f"{Repair.WRONG_PART.value}: {'; '.join(texts)}{others}"
+
+
+def _serials(parts: Iterable[str], after: Mapping[str, HostIdentity]) -> str:
+    found = []
+    for name in sorted(parts):
+        host, _, part = name.partition("/")
+        one = after[host].by_part.get(part)
+        found.append(_text((one.serial or one.unique) if one else None))
+    return ", ".join(found)
+
+
+def _not_read(
+    before: Mapping[str, HostIdentity] | None, after: Mapping[str, HostIdentity] | None, hosts: Sequence[str]
+) -> str:
+    """Why nothing can be said; empty when something can."""
+    for found, when in ((before, "when it failed"), (after, "now")):
+        if found is None:
+            return f"serial numbers were not read {when} (identity: true in the scenario)"
+        for host in hosts:
+            if host not in found or not found[host].parts:
+                reasons = found[host].unread[:1] if host in found else ()
+                return f"serial numbers of {host} were not read {when}{''.join(f': {text}' for text in reasons)}"
+    return ""
+
+
+def _differs(one: PartIdentity | None, other: PartIdentity | None) -> bool:
+    """Whether they are two parts; one that says nothing of itself is not said to be another."""
+    if one is None or other is None:
+        return True
+    if one.serial and other.serial:
+        return one.serial != other.serial
+    return bool(one.unique and other.unique and one.unique != other.unique)
+
+
+def _usual_firmware(everybody: Mapping[str, HostIdentity], but: str) -> dict[str, str]:
+    """By kind of part, on all hosts but one."""
+    counted: dict[str, Counter[str]] = {}
+    for host in everybody.values():
+        for part in host.parts if host.host != but else ():
+            if part.firmware:
+                counted.setdefault(part.kind, Counter())[part.firmware] += 1
+    return {kind: counts.most_common(1)[0][0] for kind, counts in counted.items()}
+
+
+def _text(value: str | None) -> str:
+    return value or "?"

@@ -1,0 +1,231 @@
+"""
+The follow-up ``dips``: an RNIC that dipped without an explanation is measured again right after the round, many times.
+
+A part that dips in one of fifty probes dips once in the rounds of a burn-in, and once is what chance does, too. So it
+gets pair tests of its own, as long as those of the plan (a shorter test may see a dip less often), with partners that
+are well: under its leaf, where nothing else is between them, or beyond it where too few are there. It goes on after
+later rounds until enough is measured. What is bounded: the time after the rounds, the tests of a part, and the parts.
+Time that earlier rounds did not need is kept, so that who dips in the last round is settled, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fabric.judge.course.dips.in_round import RoundDips, dips_in_round
+from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partners, unanswered_by
+from fabric.judge.course.dips.tests import tests as tests_of
+from fabric.model.follow_up import AGAIN, Limits
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.topology import Topology
+from fabric.model.units import duration_text
+from fabric.plan.plan import PhasePlan, Plan
+from fabric.probes.perftest_pair import SETUP_S
+
+SHARE = 0.03
+"""Of the planned time of all rounds so far so much may be spent on it (a choice: a few minutes of a round of hours)."""
+
+FIRST_TESTS = 120
+"""So often a part is measured again for each probe in which it dipped (a choice: one that dips in 1 of 50 probes shows
+it with 91 %; of one that does not it is known with 95 % that it dips in fewer than 1 of 40)."""
+
+MOST_TESTS = 240
+"""And so often at most where it dipped again, but not often enough to be sure (a choice)."""
+
+ENOUGH_DIPS = 4
+"""With so many of them nothing more is asked of a part (a choice: among healthy ones that dip in 1 of 1,000 probes the
+chance of four in 240 is 1 in 8,000)."""
+
+BATCH = 10
+"""Tests of a part that are begun together (a choice): between batches the time is looked at."""
+
+MOST_PARTS = 64
+"""Parts that are measured again after one round (a choice: both ends of sixteen pairs, or two hosts four times)."""
+
+MOST_IN_ALL = 20_000
+"""Tests in all rounds of a phase (a choice: what 2,048 hosts measure in less than one round)."""
+
+MOST_UNANSWERED = 2
+"""With so many tests of a part in a round that measured nothing it gets no more there (a choice)."""
+
+_Repeated = tuple[str, object]
+"""A phase as it is written, and its combination of a matrix: what all its rounds have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of an RNIC that dipped: in how many planned probes, how often it was tested since, with dips."""
+
+    dips: int = 0
+    tests: int = 0
+    again: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """How many tests it is still to get."""
+        if self.again >= ENOUGH_DIPS:
+            return 0
+        most = MOST_TESTS if self.again else min(MOST_TESTS, FIRST_TESTS * self.dips)
+        return max(0, most - self.tests)
+
+    @property
+    def cleared(self) -> bool:
+        """All its tests were well: it may be a partner of others again."""
+        return not self.again and not self.wanted
+
+
+class DippedAgain:
+    """Of phases that fill a time with rounds of pair tests; remembers what earlier rounds said."""
+
+    name = "dips"
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._known: dict[_Repeated, dict[str, Standing]] = {}
+        self._spent: Counter[_Repeated] = Counter()
+        self._kept_s: dict[_Repeated, float] = {}
+        self._seen: tuple[str, int, RoundDips] | None = None
+
+    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+        """As many tests of a part as fit into its share of the rounds so far; None where that is none."""
+        count = self._tests(phase_plan)
+        if not count:
+            return None
+        rounds = -(-count // BATCH)
+        return Limits(rounds, MOST_PARTS * count, self._share_s(phase_plan))
+
+    def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
+        """A round is over, in this session of the run or in one before it: the next rounds know of it."""
+        if _followed(phase_plan) is not None:
+            repeated = _repeated(phase_plan.phase)
+            self._known[repeated] = self._now(phase_plan, results, added)[0]
+            self._spent[repeated] += counted(added).total()
+            self._kept_s[repeated] = max(0.0, self._share_s(phase_plan) - _took_s(results, added))
+
+    def back(self, host: str) -> None:
+        """A host was repaired and let in again: what its parts did before says nothing of them."""
+        for repeated, known in self._known.items():
+            self._known[repeated] = {part: one for part, one in known.items() if part.partition("/")[0] != host}
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """The next tests of each part that dipped in this round or an earlier one, and is not settled."""
+        standings, dips = self._now(phase_plan, results, added)
+        done, most = counted(added), self._tests(phase_plan)
+        left = MOST_IN_ALL - self._spent[_repeated(phase_plan.phase)] - done.total()
+        unanswered, silent = unanswered_by(added, {result.probe_id: result for result in results})
+        most_urgent = sorted(
+            (
+                part
+                for part, one in standings.items()
+                if one.wanted and part in dips.able and unanswered[part] < MOST_UNANSWERED
+            ),
+            key=lambda p: _urgency(p, standings),
+        )
+        new = [part for part in most_urgent if part not in done][: max(0, MOST_PARTS - len(done))]
+        now = {*new, *done}
+        counts = {part: min(BATCH, standings[part].wanted, most - done[part]) for part in most_urgent if part in now}
+        wanted = {part: count for part, count in counts.items() if count > 0}
+        spec = _spec(phase_plan.phase)
+        if not wanted or spec is None or left <= 0:
+            return ()
+        well = dips.well - silent - {part for part, one in standings.items() if not one.cleared}
+        made = tests_of(spec, phase_plan.phase.name, wanted, done=done, well=well, topology=self._topology)
+        return made[:left]
+
+    def _share_s(self, phase_plan: PhasePlan) -> float:
+        """What may be spent after this round: its own share, and what earlier ones left."""
+        return self._kept_s.get(_repeated(phase_plan.phase), 0.0) + SHARE * phase_plan.schedule.makespan_s
+
+    def _tests(self, phase_plan: PhasePlan) -> int:
+        """How many tests of one part fit after this round, one after the other; 0 where nothing is measured again."""
+        spec = _followed(phase_plan)
+        return 0 if spec is None else min(MOST_TESTS, int(self._share_s(phase_plan) / (spec.duration_s + SETUP_S)))
+
+    def _now(
+        self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
+    ) -> tuple[dict[str, Standing], RoundDips]:
+        """What is known with this round."""
+        known = self._known.get(_repeated(phase_plan.phase), {})
+        by_id = {result.probe_id: result for result in results}
+        dips = self._dips(phase_plan, by_id, added, known)
+        standings = dict(known)
+        for part, count in dips.parts.items():
+            old = standings.get(part, Standing())
+            standings[part] = replace(old, dips=old.dips + count)
+        for part, (tests, again) in answers_of(added, by_id, self._topology).items():
+            old = standings.get(part, Standing())
+            standings[part] = replace(old, tests=old.tests + tests, again=old.again + again)
+        for part in doubtful_partners(added, by_id, self._topology):
+            old = standings.get(part, Standing())
+            standings[part] = replace(old, dips=old.dips + 1)
+        return standings, dips
+
+    def _dips(
+        self,
+        phase_plan: PhasePlan,
+        by_id: Mapping[str, ProbeResult],
+        added: Sequence[Probe],
+        known: Mapping[str, Standing],
+    ) -> RoundDips:
+        """Looked for once a round: its planned probes have ended when it is asked for."""
+        planned = [slot.probe for slots in phase_plan.schedule.components for slot in slots]
+        planned += [probe for probe in added if AGAIN not in probe.params]
+        measured = sum(probe.probe_id in by_id for probe in planned)
+        name = phase_plan.phase.name
+        if self._seen is None or self._seen[:2] != (name, measured):
+            before = {part: one.dips for part, one in known.items()}
+            sure = [part for part, one in known.items() if one.again >= ENOUGH_DIPS]
+            found = dips_in_round(planned, by_id, self._topology, before=before, known_bad=sure)
+            self._seen = name, measured, found
+        return self._seen[2]
+
+
+def dips_lines(plan: Plan) -> tuple[str, ...]:
+    """One line for each repeated phase of a plan after whose rounds parts may be measured again."""
+    written: dict[_Repeated, str] = {}
+    whole_s: defaultdict[_Repeated, float] = defaultdict(float)
+    once_s: dict[_Repeated, float] = {}
+    for one in plan.phases:
+        spec = _followed(one)
+        if spec is not None:
+            repeated = _repeated(one.phase)
+            written[repeated], once_s[repeated] = one.phase.written, spec.duration_s + SETUP_S
+            whole_s[repeated] += SHARE * one.schedule.makespan_s
+    return tuple(
+        f"{name}: a part that dips without another explanation is measured again after the round: up to "
+        f"{min(MOST_TESTS, int(whole_s[repeated] / once_s[repeated]))} pair tests each, {SHARE:.0%} of the time of the "
+        f"rounds so far ({duration_text(whole_s[repeated])} in all) at most"
+        for repeated, name in written.items()
+        if whole_s[repeated] >= once_s[repeated]
+    )
+
+
+def _followed(phase_plan: PhasePlan) -> PairwiseSpec | None:
+    """The pair tests whose like is measured again; None where nothing is."""
+    phase = phase_plan.phase
+    return None if phase.fills is None or phase_plan.changes or phase.localise is not None else _spec(phase)
+
+
+def _took_s(results: Sequence[ProbeResult], added: Sequence[Probe]) -> float:
+    """From the beginning of the first further test of a round to the end of the last."""
+    further = {probe.probe_id for probe in added if AGAIN in probe.params}
+    own = [result for result in results if result.probe_id in further]
+    return max((one.ended_s for one in own), default=0.0) - min((one.started_s for one in own), default=0.0)
+
+
+def _spec(phase: Phase) -> PairwiseSpec | None:
+    """The pair tests whose like is measured again: the first of the phase that are not of a few hosts only."""
+    return next((spec for spec in phase.probes if isinstance(spec, PairwiseSpec) and not spec.only), None)
+
+
+def _repeated(phase: Phase) -> _Repeated:
+    return phase.written, phase.where
+
+
+def _urgency(part: str, standings: Mapping[str, Standing]) -> tuple[int, int, int, str]:
+    """Who dipped again comes first, then who dipped most, then who was begun with."""
+    one = standings[part]
+    return -one.again, -one.dips, -one.tests, part

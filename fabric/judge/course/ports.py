@@ -1,0 +1,93 @@
+"""Ports under one leaf that went down together: the leaf, and not each cable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fabric.judge.course.gather import Finding
+from fabric.judge.course.shared import LEAST_HOSTS, MOST_OF
+from fabric.judge.ports.steps import Step, steps_of
+from fabric.model.counters import JUDGED
+from fabric.model.names import fold
+from fabric.model.sampling import Samples
+from fabric.model.topology import Topology
+
+DOWN = "link_downed"
+
+
+def down_together(samples: Samples, topology: Topology) -> list[Finding]:
+    """
+    Leaves of which more than ``MOST_OF`` of the ports went down at once, while other ports of their hosts stayed up.
+
+    A port is explained by that when all that its error counters say fell into the same time.
+    """
+    by_port: dict[str, list[Step]] = {}
+    watched: dict[str, list[str]] = {}
+    for reading, course in samples.courses.items():
+        name = f"{reading.host}/{reading.part}"
+        if reading.name in JUDGED:
+            by_port.setdefault(name, []).extend(steps_of(reading.name, course, (), samples.every_s)[0])
+        if reading.name == DOWN:
+            leaf = _leaf(reading.host, reading.part, topology)
+            watched.setdefault(leaf, []).append(name)
+    down = {name: [step for step in steps if step.name == DOWN] for name, steps in by_port.items()}
+    if not any(down.values()):
+        return []
+    found = []
+    for leaf, ports in watched.items():
+        if leaf:
+            found += _of_leaf(leaf, sorted(ports), down, by_port, samples.every_s)
+    return found
+
+
+def _leaf(host: str, device: str, topology: Topology) -> str:
+    """The leaf of an RNIC; empty where none is known."""
+    found = topology.hosts.get(host)
+    rnic = found.platform.rnic_by_device.get(device) if found is not None else None
+    return found.leaves[rnic.rail] if found is not None and rnic is not None and rnic.rail < len(found.leaves) else ""
+
+
+def _of_leaf(
+    leaf: str, ports: Sequence[str], down: Mapping[str, Sequence[Step]], steps: Mapping[str, Sequence[Step]],
+    every_s: float,
+) -> list[Finding]:  # fmt: skip
+    """At most one: the time at which most of its ports went down."""
+    went = [(step, name) for name in ports for step in down[name]]
+    at_once = max(((_at_once(step, went), step) for step, _ in went), key=lambda pair: len(pair[0]), default=None)
+    if at_once is None:
+        return []
+    together, first = at_once
+    hosts = tuple(sorted({name.partition("/")[0] for name in together}))
+    if len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(ports):
+        return []
+    others = [name for name in down if name.partition("/")[0] in hosts and name not in ports]
+    also = sum(any(_near(step, first) for step in down[name]) for name in others)
+    if also > MOST_OF * len(others):
+        return []  # the hosts themselves: they lost power, or were started again
+    hour = first.at_s / 3600.0
+    devices = ", ".join(sorted({name.partition("/")[2] for name in together}))
+    return [
+        Finding(
+            component=leaf,
+            kind="went_down",
+            text=f"{len(together)} of its {len(ports)} ports went down within {2 * every_s / 60.0:.0f} min, "
+            f"by {hour:.1f} h of the run ({devices} of {fold(hosts)})",
+            chance=0.0,
+            weight=float(len(together)),
+            probes=(),
+            hosts=hosts,
+            failures=len(together),
+            part="leaf",
+            ports=tuple(f"{name}:port" for name in sorted(together) if all(_near(step, first) for step in steps[name])),
+        )
+    ]
+
+
+def _at_once(first: Step, went: Iterable[tuple[Step, str]]) -> set[str]:
+    """The ports that may have gone down in the same moment."""
+    return {name for step, name in went if _near(step, first)}
+
+
+def _near(one: Step, other: Step) -> bool:
+    """Whether the two may have been one event: between the same two samples, or in neighbouring ones."""
+    return one.touches(other.from_s, other.at_s)

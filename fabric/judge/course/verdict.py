@@ -1,0 +1,254 @@
+"""A verdict with what was found over time: more suspects, and fewer whose bad probes it explains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fabric.judge.course.dips.again import CLEARED, OPEN, TOO_MANY
+from fabric.judge.course.gather import Finding
+from fabric.judge.course.together import NEXT as NEXT_OF_SHARED
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
+
+ALPHA = 1e-3
+"""The chance that a healthy fleet has anybody named by one rule in one run (a choice)."""
+
+_FEW = "few_dips"
+NOTES = frozenset({_FEW, OPEN, CLEARED, TOO_MANY})
+"""The kinds of findings that are told and accuse nobody."""
+
+_FURTHER = {_FEW: ": more often than its peers, and too few to tell from chance; more rounds do"}
+_MOST_NOTES = 3
+_ACCUSED = (Outcome.FAIL, Outcome.ERROR)
+_MOST_PROBES = 20  # as ``model.verdict.Suspect``
+_MOST_LINES = 8
+_MORE = re.compile(r"and (\d+) more ports, in verdict.json")  # as ``windows.py`` says it
+_NEXT = {
+    "drift": "clean or change the cable and the module: it gets worse by itself",
+    "step": "look up what happened there at that time, then reseat the cable and measure again",
+    "heat": "look after its cooling (fan, airflow, heat sink of the module), then measure again under load",
+    "low": "clean or change the cable and the module; if that does not help, look at its host",
+    "dips": "change the cable and the module, then measure it again as often as here",
+    "came_back": "change the cable and the module: what fails and comes back fails again",
+    "uplinks": "read the counters of all uplinks of the leaf and of the spines behind them; do not touch the RNICs",
+}
+NEXT_IN_HOST = {
+    "nvlink": "no cable has a part in it: check nvidia-smi nvlink -s and -e, the fabric manager, and the GPUs' clocks "
+    "and Xid errors (nvidia-smi -q, dmesg); replace GPU or baseboard if errors rise",
+    "gpus": "its RNICs are well one by one, so leave the cables: check the GPUs' clocks, PCIe width and speed "
+    "(nvidia-smi -q) and Xid errors (dmesg); if that does not help, look at its host",
+}
+"""By the place in the host (``place.py``)."""
+
+
+def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """
+    The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already.
+
+    Who was suspected for probes that these explain is a suspect no more. Nor does one speak that came back, where each
+    of its failures was shared with a host that is suspected already: that one need not come back.
+    """
+    verdict = _with_notes(verdict, findings)
+    findings = [one for one in findings if one.kind not in NOTES and not _is_of_partners(one, verdict.suspects)]
+    if not findings:
+        return verdict
+    verdict = _without_ports(_without_explained(verdict, findings), findings)
+    suspects = list(verdict.suspects)
+    place = {suspect.component: number for number, suspect in enumerate(suspects)}
+    components = {one.component: one for one in verdict.components}
+    lines: list[str] = []
+    for finding in findings:
+        evidence = f"over time: {finding.text}"
+        components[finding.component] = ComponentVerdict(finding.component, Outcome.FAIL, finding.text)
+        if finding.place == "nvlink":  # the host was looked at, and a part of it was found
+            for host in finding.hosts:
+                components[host] = ComponentVerdict(host, Outcome.FAIL, f"because of {finding.component}")
+        if len(lines) < _MOST_LINES:
+            lines.append(f"FAIL: {finding.component}: {finding.text}")
+        known = _known(finding.component, place, suspects)
+        if known is not None:
+            old = suspects[known]
+            suspects[known] = replace(old, evidence=(*old.evidence, evidence), outcome=Outcome.FAIL)
+            continue
+        place[finding.component] = len(suspects)
+        suspects.append(_suspect(finding, evidence))
+    if len(findings) > _MOST_LINES:
+        lines.append(f"and {len(findings) - _MOST_LINES} more, in verdict.json")
+    return replace(
+        verdict,
+        outcome=Outcome.worst([verdict.outcome, Outcome.FAIL]),
+        reasons=(*lines, *verdict.reasons),
+        suspects=tuple(suspects),
+        components=tuple(components.values()),
+    )
+
+
+def _with_notes(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """With a line for each part that is not suspected, and dipped now and then or is cleared; no outcome changes."""
+    accused = {host for one in verdict.suspects for host in (one.component, one.component.partition("/")[0])}
+    told = [one for one in findings if one.kind in NOTES and one.component.partition("/")[0] not in accused]
+    lines = []
+    for kind in (OPEN, _FEW, CLEARED, TOO_MANY):
+        alike = [one for one in told if one.kind == kind]
+        lines += [f"note: {one.component}: {one.text}{_FURTHER.get(kind, '')}" for one in alike[:_MOST_NOTES]]
+        if len(alike) > _MOST_NOTES:
+            lines.append(f"note: and {len(alike) - _MOST_NOTES} more such {'rounds' if kind == TOO_MANY else 'parts'}")
+    return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
+
+
+def _is_of_partners(finding: Finding, suspects: Sequence[Suspect]) -> bool:
+    """Whether it failed only together with hosts that are suspected, or parts of which are."""
+    if finding.kind != "came_back":
+        return False
+    accused = {one.component.partition("/")[0].partition(":")[0] for one in suspects if one.outcome in _ACCUSED}
+    others = accused.difference(finding.hosts)
+    return all(not others.isdisjoint(finding.explains.get(name, ())) for name in finding.probes)
+
+
+def _known(component: str, place: Mapping[str, int], suspects: Sequence[Suspect]) -> int | None:
+    """Where it is suspected already: itself, or its port, when that is not only for what it counted."""
+    port = place.get(f"{component}:port")
+    if component in place or port is None:
+        return place.get(component)
+    return port if any(not line.startswith("counters: ") for line in suspects[port].evidence) else None
+
+
+def _suspect(finding: Finding, evidence: str) -> Suspect:
+    host, _, part = finding.component.partition("/")
+    return Suspect(
+        component=finding.component,
+        kind=_kind(finding, part),
+        outcome=Outcome.FAIL,
+        confidence=_confidence(finding),
+        evidence=(evidence,),
+        ambiguous_with=finding.rivals,
+        next_step=_next(finding),
+        hosts=finding.hosts or (() if finding.kind == "uplinks" else (host,)),
+        probes=finding.probes[:_MOST_PROBES],
+    )
+
+
+def _next(finding: Finding) -> str:
+    if finding.part:
+        return NEXT_OF_SHARED[finding.part]
+    return NEXT_IN_HOST.get(finding.place, _NEXT.get(finding.kind, ""))
+
+
+def _kind(finding: Finding, part: str) -> str:
+    if finding.part:
+        return finding.part
+    if finding.kind == "uplinks":
+        return "uplinks"
+    if finding.place == "nvlink":
+        return "nvlink"
+    return "link" if part else "host"
+
+
+def _confidence(finding: Finding) -> float:
+    """
+    What is found by its course is found with a chance below ``ALPHA``.
+
+    What failed and came back is no matter of statistics: as for any suspect (k + 1) / (n + 2), where only the k probes
+    that failed could show it, because what comes and goes is not there in the others.
+    """
+    k = finding.failures
+    sure = (k + 1) / (k + 2) if finding.kind in ("came_back", "went_down") else 1.0 - ALPHA
+    return min(0.99, round(sure / (1 + len(finding.rivals)), 2))
+
+
+def _without_explained(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    explains = {name: hosts for one in findings for name, hosts in one.explains.items()}
+    named = {one.component for one in findings}
+    bad = {host for one in findings for host in one.hosts}
+    probes = {one.probe_id: one for one in verdict.probes}
+    gone = {
+        suspect.component
+        for suspect in verdict.suspects
+        if suspect.outcome is Outcome.FAIL
+        and not _is_named(suspect.component, named)
+        and (_is_path_of(suspect, bad) or _is_explained(suspect, probes, explains, bad))
+    }
+    if not gone:
+        return verdict
+    cleared = (
+        gone | {name.partition("/")[0] for name in gone} | {name.rpartition(":")[0] for name in gone if ":" in name}
+    )
+    left = [suspect for suspect in verdict.suspects if suspect.component not in gone]
+    cleared -= {part for one in left for part in (one.component, *one.hosts)}
+    return replace(
+        verdict,
+        suspects=tuple(left),
+        components=tuple(
+            replace(one, outcome=Outcome.PASS, reason="")
+            if one.component in cleared and one.outcome is Outcome.FAIL
+            else one
+            for one in verdict.components
+        ),
+    )
+
+
+def _is_named(component: str, named: set[str]) -> bool:
+    """Whether it is one of these or a part of one; what the port of a cable counted stands for itself."""
+    parents = {component.rpartition(":")[0], component.partition("/")[0]}
+    return component.endswith(":port") or component in named or not parents.isdisjoint(named)
+
+
+def _is_path_of(suspect: Suspect, bad: set[str]) -> bool:
+    """Said to be good at both ends and slow between them: not so when an end is bad for some of the time."""
+    return suspect.kind == "path" and not bad.isdisjoint(suspect.hosts)
+
+
+def _is_explained(
+    suspect: Suspect,
+    probes: Mapping[str, ProbeVerdict],
+    explains: Mapping[str, tuple[str, ...]],
+    bad: set[str],
+) -> bool:
+    """
+    Whether every bad probe of it was slow because of a part that is named.
+
+    A suspect that is no part of one host (a leaf) stays when all hosts of its probes are named: it may be what they
+    have in common. A probe that measured nothing is not explained by a part that is slow.
+    """
+    if not suspect.probes or any(name not in explains for name in suspect.probes):
+        return False
+    if any(probes[name].value_gbps is None for name in suspect.probes if name in probes):
+        return False
+    return len(suspect.hosts) == 1 or any(host not in bad for name in suspect.probes for host in explains[name])
+
+
+def _without_ports(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Without suspects for what a port counted when all of its leaf went down: they are well, it is not."""
+    leaves = {port: one.component for one in findings for port in one.ports}
+    outcomes = {one.component: one.outcome for one in verdict.components}
+    gone = {
+        one.component: leaves[one.component]
+        for one in verdict.suspects
+        if one.component in leaves and all(line.startswith("counters: ") for line in one.evidence)
+    }
+    if not gone:
+        return verdict
+    shown = [line for line in verdict.reasons if not any(f": {port}: " in line for port in gone)]
+    hidden = len(gone) - (len(verdict.reasons) - len(shown))
+    return replace(
+        verdict,
+        suspects=tuple(one for one in verdict.suspects if one.component not in gone),
+        components=tuple(
+            replace(one, outcome=Outcome.PASS, reason=f"because of {gone[one.component]}: {one.reason}")
+            if one.component in gone and outcomes[one.component] is Outcome.FAIL
+            else one
+            for one in verdict.components
+        ),
+        reasons=tuple(text for line in shown for text in _fewer(line, hidden)),
+    )
+
+
+def _fewer(line: str, hidden: int) -> list[str]:
+    """A line that counts ports which are not shown, without those that are named no more."""
+    found = _MORE.fullmatch(line)
+    if found is None:
+        return [line]
+    left = int(found[1]) - hidden
+    return [f"and {left} more ports, in verdict.json"] if left > 0 else []

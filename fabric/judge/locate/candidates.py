@@ -1,0 +1,229 @@
+"""Which components a probe passes through: if the component were bad, the probe would show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from fabric.judge.locate.gpus import GPUS
+from fabric.model.names import fold
+from fabric.model.probe import Probe
+from fabric.model.topology import Platform, Topology
+from fabric.model.verdict import ProbeVerdict
+
+NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce", "pairwise", "link_burn"})
+"""Probes whose bytes leave the host, and so can tell of leaves that other hosts share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Something that can be bad, as it is named in a verdict; *kind* as in ``model.verdict.Suspect``."""
+
+    name: str
+    kind: str
+    text: str  # what it is, in words
+
+
+def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], bool]:
+    """Whether a probe is one of these hosts, or was sent over the network by their neighbours under the same leaves."""
+    leaves = {topology.hosts[host].leaves for host in hosts} - {()}
+    neighbours = {host.name for host in topology.hosts.values() if host.leaves in leaves}
+
+    def about(probe: Probe) -> bool:
+        if not hosts.isdisjoint(probe.hosts):
+            return True
+        return probe.kind in NETWORK_KINDS and not neighbours.isdisjoint(probe.hosts)
+
+    return about
+
+
+def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
+    """Every component whose fault this probe would show."""
+    if probe.kind == "loopback":
+        yield from _loopback(probe, topology)
+    elif probe.kind == "rnic_to_rnic":
+        yield from _rnic_to_rnic(probe, topology)
+    elif probe.kind == "all_to_all":
+        yield from _all_to_all(probe, topology)
+    elif probe.kind == "tor_all_reduce":
+        yield from _tor_all_reduce(probe, topology)
+    elif probe.kind in ("group_all_reduce", "concurrent_rings"):
+        yield from _group(probe)
+    elif probe.kind in ("pairwise", "link_burn"):
+        yield from _pairwise(probe, topology)
+
+
+def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology) -> Iterator[Component]:
+    """
+    What a probe says of its RNICs being there at all: the one that the tool named, or all when none was named.
+
+    Of several hosts that measured together, the one that did not answer, or whose answer cannot be read.
+
+    A port may be down because of itself, its leaf, or the whole host; a device that is absent is no leaf's fault.
+    """
+    if verdict.named is not None and verdict.named.condition == "silent":
+        yield Component(verdict.named.component, "host", "the host does not answer")
+        return
+    if verdict.named is not None and verdict.named.condition == "garbled":
+        yield Component(verdict.named.component, "host", "what the host's tools print cannot be read")
+        return
+    if verdict.named is not None and verdict.named.component == f"{probe.hosts[0]}/{GPUS}":
+        count = len(topology.hosts[probe.hosts[0]].platform.gpus)
+        text = f"not all of the {count} GPUs are there; which is gone is not told: CUDA numbers the others anew"
+        yield Component(verdict.named.component, "gpu", text)
+        return
+    if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise", "link_burn"):
+        return
+    named = verdict.named
+    for host, device in (_ends(named.component),) if named else _rnics(probe):
+        down = named is None or named.condition == "down"
+        if down:
+            yield Component(f"{host}/{device}:port", "link", f"the port, cable or switch port of {device} is down")
+            rail = topology.hosts[host].platform.rnic_by_device[device].rail
+            for leaf in topology.hosts[host].leaves[rail : rail + 1]:
+                yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+        if not down or named is None:
+            yield Component(f"{host}/{device}", "rnic", f"there is no RNIC {device} on the host")
+        yield Component(host, "host", "every RNIC of the host")
+
+
+def _ends(component: str) -> tuple[str, str]:
+    host, _, device = component.partition("/")
+    return host, device
+
+
+def _rnics(probe: Probe) -> tuple[tuple[str, str], ...]:
+    """Host and device of every RNIC that a probe names."""
+    ends = zip(("rnic", "peer_rnic"), (probe.hosts[0], probe.hosts[-1]), strict=True)
+    return tuple(dict.fromkeys((host, str(probe.params[key])) for key, host in ends if key in probe.params))
+
+
+def host_side(host: str, device: str, topology: Topology) -> Iterator[Component]:
+    """What a pair test sees of one host: from its memory to its cable."""
+    platform = topology.hosts[host].platform
+    rnic = platform.rnic_by_device[device]
+    yield Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
+    yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
+    yield Component(f"{host}/{device}->numa{rnic.numa}", "path", f"the PCIe path from {device} to numa{rnic.numa}")
+    yield Component(f"{host}/{device}->numa{rnic.numa}-side", "path", f"the PCIe path from {device} to numa{rnic.numa}")
+    yield Component(f"{host}/numa{rnic.numa}", "numa", f"memory node numa{rnic.numa}")
+    if rnic.pcie_switch is not None:
+        yield from _switch(host, rnic.pcie_switch, uplink=True)
+    yield Component(host, "host", "the whole host")
+
+
+def _pairwise(probe: Probe, topology: Topology) -> Iterator[Component]:
+    leaves: dict[str, None] = {}
+    for host, device in sorted(_rnics(probe)):
+        yield from host_side(host, device, topology)
+        rail = topology.hosts[host].platform.rnic_by_device[device].rail
+        leaves.update(dict.fromkeys(topology.hosts[host].leaves[rail : rail + 1]))
+    for leaf in leaves:
+        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+    a, b = probe.hosts[0], probe.hosts[-1]
+    yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
+
+
+def _loopback(probe: Probe, topology: Topology) -> Iterator[Component]:
+    host = probe.hosts[0]
+    platform = topology.hosts[host].platform
+    rnic = platform.rnic_by_device[str(probe.params["rnic"])]
+    endpoint = str(probe.params["endpoint"])
+    gpu = platform.gpu_by_name.get(endpoint)
+    yield Component(f"{host}/{rnic.device}", "rnic", f"RNIC {rnic.device} or its PCIe link")
+    path = f"{host}/{rnic.device}->{endpoint}"
+    yield Component(path, "path", f"the PCIe path from {rnic.device} to {endpoint}")
+    yield Component(host, "host", "the whole host")
+    if gpu is None:
+        yield Component(f"{host}/{endpoint}", "numa", f"memory node {endpoint}")
+        node = endpoint.removeprefix("numa")
+    else:
+        yield Component(f"{host}/{endpoint}", "gpu", f"GPU {endpoint}")
+        yield Component(f"{host}/{endpoint}:pcie", "gpu_pcie", f"the PCIe side of {endpoint}")
+        node = str(gpu.numa)
+        group = f"{host}/{rnic.device}->numa{node}-gpus"
+        yield Component(group, "path", f"the PCIe path from {rnic.device} to the GPUs of numa{node}")
+    side = f"{host}/{rnic.device}->numa{node}-side"
+    yield Component(side, "path", f"the PCIe path from {rnic.device} to everything on numa{node}")
+    if node != str(rnic.numa):
+        yield Component(f"{host}/cpu-interconnect", "cpu_interconnect", "the link between the CPU sockets")
+    ends = dict.fromkeys((rnic.pcie_switch, gpu.pcie_switch if gpu else None))
+    stays_below = gpu is not None and len(ends) == 1
+    for name in ends:
+        if name is not None:
+            yield from _switch(host, name, uplink=not stays_below)
+
+
+def _rnic_to_rnic(probe: Probe, topology: Topology) -> Iterator[Component]:
+    host = probe.hosts[0]
+    platform = topology.hosts[host].platform
+    source, target = str(probe.params["rnic"]), str(probe.params["peer_rnic"])
+    for device in (source, target):
+        yield Component(f"{host}/{device}", "rnic", f"RNIC {device} or its PCIe link")
+        # In a loopback the bytes never leave the RNIC; here they cross the cable to the leaf.
+        yield Component(f"{host}/{device}:port", "link", f"the port, cable or leaf port of {device}")
+    ends = [platform.rnic_by_device[device] for device in (source, target)]
+    leaves = topology.hosts[host].leaves
+    for leaf in dict.fromkeys(leaves[rnic.rail] for rnic in ends if rnic.rail < len(leaves)):
+        yield Component(leaf, "leaf", f"the leaf switch {leaf}")
+    for switch in dict.fromkeys(rnic.pcie_switch for rnic in ends):
+        if switch is not None:
+            yield from _switch(host, switch, uplink=True)
+    for rnic in ends:
+        own = f"{host}/{rnic.device}->numa{rnic.numa}"
+        yield Component(own, "path", f"the PCIe path from {rnic.device} to numa{rnic.numa}")
+    for node in dict.fromkeys(rnic.numa for rnic in ends):
+        yield Component(f"{host}/numa{node}", "numa", f"memory node numa{node}")
+    yield Component(f"{host}/{source}->{target}", "path", f"the way from {source} to {target} over their leaves")
+    yield Component(host, "host", "the whole host")
+
+
+def _all_to_all(probe: Probe, topology: Topology) -> Iterator[Component]:
+    host = probe.hosts[0]
+    gpus = probe.params["gpus"]
+    for index in gpus if isinstance(gpus, tuple) else ():
+        yield Component(f"{host}/gpu{index}", "gpu", f"GPU gpu{index}")
+        yield Component(f"{host}/gpu{index}:nvlink", "nvlink", f"the NVLink side of gpu{index}")
+    yield Component(f"{host}/nvlink", "nvlink", f"NVLink of the host ({_gpus(topology.hosts[host].platform)} GPUs)")
+    yield Component(host, "host", "the whole host")
+    label = str(probe.params["series"])
+    yield Component(f"{host}/nvlink:{label}", "nvlink", f"NVLink among GPUs {fold(map(str, _indexes(gpus)))}")
+
+
+def _tor_all_reduce(probe: Probe, topology: Topology) -> Iterator[Component]:
+    for host in probe.hosts:
+        yield Component(
+            f"{host}:network", "host", f"{host} as its neighbours see it: its RNICs, cables, leaf ports, or all of it"
+        )
+    leaves = topology.hosts[probe.hosts[0]].leaves
+    yield Component(fold(leaves), "leaf", f"the leaf switches {fold(leaves)}")
+    a, b = probe.hosts
+    yield Component(f"{a}+{b}", "pair", f"{a} or {b}, or what is between them")
+
+
+def _group(probe: Probe) -> Iterator[Component]:
+    """Two hosts are told apart by what others say of them; of more, only that it is among them."""
+    first, *others = probe.hosts
+    if len(others) > 1:
+        text = f"some of {fold(probe.hosts)}, or what is between them"
+        yield Component(f"{first}+{len(others)}-more", "group", text)
+        return
+    for host in probe.hosts:
+        text = f"{host} as others see it: its RNICs, cables, leaf ports, or all of it"
+        yield Component(f"{host}:network", "host", text)
+    yield Component("+".join(probe.hosts), "pair", f"{' or '.join(probe.hosts)}, or what is between them")
+
+
+def _switch(host: str, name: str, *, uplink: bool) -> Iterator[Component]:
+    yield Component(f"{host}/{name}", "pcie_switch", f"PCIe switch {name}")
+    if uplink:
+        yield Component(f"{host}/{name}:uplink", "pcie_switch", f"the uplink of PCIe switch {name}")
+
+
+def _gpus(platform: Platform) -> int:
+    return len(platform.gpus)
+
+
+def _indexes(gpus: object) -> Iterable[int]:
+    return gpus if isinstance(gpus, tuple) else ()

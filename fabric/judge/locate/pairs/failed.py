@@ -1,0 +1,226 @@
+"""
+Pair tests that failed: whose fault they are, from what the tools say and from who else could be measured.
+
+Not to be measured is no bandwidth, so failed tests are no samples of the decoder. A host is named when the tool itself
+says that a part of it is bad, or when no test with it gave a result, while two partners of it at least were measured
+with others. It is FAIL only by the tool's own words (port down, retries exceeded, wrong results). Where a connection
+could not be made, or a tool gave up for reasons of its own, it is INCONCLUSIVE: nothing was measured, and whether the
+network or the test's own set-up is to blame is not known. Never ERROR: here nothing is measured by us.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabric.judge.locate.pairs.planes import rail_name
+from fabric.model.diagnosis import PairTest
+from fabric.model.outcome import Outcome
+from fabric.model.topology import Topology
+from fabric.model.verdict import Suspect
+from fabric.tools.pair_rows import PairFailure, PairRow
+
+LEAST_PARTNERS = 2
+"""So many partners must have been measured with others: with one alone it may be that one, or what is between them."""
+
+_HALF = 0.5  # confidence where the host or the set-up of its tests is to blame, and nothing tells which (a choice)
+_SURE = 0.99  # where the tool names the part; as elsewhere never more
+_TEXTS_MOST, _NAMES_MOST, _PATHS_MOST = 4, 6, 20
+_NEXT = "what the tool names first; then loopback on this host and its port counters"
+_NEXT_UNSURE = "see that the test can be run there at all (login, driver, device), then measure the host again"
+_NEXT_PATH = "measure the two again, and each with another partner; read the counters of the switches between them"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """
+    What failed tests say: *suspects*, each with its line in *said* (by component), and *judged* beside them.
+
+    *hosts* are all that a test failed with, *next_tests* those to be made again.
+    """
+
+    suspects: tuple[Suspect, ...] = ()
+    said: tuple[tuple[str, str], ...] = ()
+    judged: tuple[tuple[Outcome, str], ...] = ()
+    next_tests: tuple[PairTest, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None) -> Failed:
+    """Judge *failures* beside *rows*, what was measured; one that was measured later all the same is settled."""
+    open_ = _unsettled(failures, rows, topology)
+    if not open_:
+        return Failed()
+    met = _met(rows, topology)
+    hosts = tuple(dict.fromkeys(host for one in open_ for host in (one.a, one.b)))
+    suspects: list[Suspect] = []
+    said: list[tuple[str, str]] = []
+    explained: set[int] = set()
+    tests: list[PairTest] = []
+    for host in hosts:
+        for rail, mine in _by_rail(host, open_, topology).items():
+            found = _host(host, rail, mine, met)
+            if found is None:
+                continue
+            suspect, text, partner = found
+            suspects.append(suspect)
+            said.append((suspect.component, text))
+            explained |= {id(one) for one in mine}
+            if suspect.outcome is not Outcome.FAIL and partner is not None:
+                tests.append(PairTest(host, partner, why=f"tells about {host}: no test with it gave a result"))
+    rest = [one for one in open_ if id(one) not in explained]
+    for suspect, text in _paths([one for one in rest if one.fabric]):
+        suspects.append(suspect)
+        said.append((suspect.component, text))
+    again = [one for one in rest if not one.fabric]
+    tests += [PairTest(one.a, one.b, why="was not measured") for one in again]
+    judged = [*_not_measured(again), *_never(hosts, {host for host, _ in met}, suspects)]
+    return Failed(tuple(suspects), tuple(said), tuple(judged), _once(tests), hosts)
+
+
+def _unsettled(
+    failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None
+) -> list[PairFailure]:
+    """Failures that count: the same test measured all the same settles one, unless the tool blames the fabric."""
+    measured: dict[tuple[str, str], list[PairRow]] = {}
+    for row in rows:
+        measured.setdefault((row.a, row.b), []).append(row)
+        if not row.directed:
+            measured.setdefault((row.b, row.a), []).append(row)
+
+    def same(failure: PairFailure, row: PairRow) -> bool:
+        rails = {_rail(one.rail, failure.a, topology) for one in (failure, row)} - {None}
+        return failure.kind in ("", row.kind) and (failure.rail is None or len(rails) < 2)
+
+    return [
+        one
+        for one in failures
+        if one.fabric or not any(same(one, row) for row in measured.get((one.a, one.b), ()))
+    ]  # fmt: skip
+
+
+_Met = dict[tuple[str, str | None], set[str]]
+"""By host and rail, and by host and None for all its rails: whom it was measured with."""
+
+
+def _met(rows: Sequence[PairRow], topology: Topology | None) -> _Met:
+    found: _Met = {}
+    for row in rows:
+        for host, other in ((row.a, row.b), (row.b, row.a)):
+            found.setdefault((host, None), set()).add(other)
+            if row.rail is not None:
+                found.setdefault((host, row.rail), set()).add(other)
+                found.setdefault((host, _rail(row.rail, host, topology)), set()).add(other)
+    return found
+
+
+def _rail(rail: str | None, host: str, topology: Topology | None) -> str | None:
+    return rail_name(rail, (host,), topology)
+
+
+def _by_rail(
+    host: str, failures: Sequence[PairFailure], topology: Topology | None
+) -> dict[str | None, list[PairFailure]]:
+    """The failures with a host by rail; all together where one does not say its rail."""
+    mine = [one for one in failures if host in (one.a, one.b)]
+    if any(one.rail is None for one in mine):
+        return {None: mine}
+    found: dict[str | None, list[PairFailure]] = {}
+    for one in mine:
+        found.setdefault(_rail(one.rail, host, topology), []).append(one)
+    return found
+
+
+def _host(
+    host: str, rail: str | None, mine: Sequence[PairFailure], met: _Met
+) -> tuple[Suspect, str, str | None] | None:
+    """A host side that failed tests speak against, what is said of it, and a partner to test it with."""
+    named = [one for one in mine if one.at == host]
+    partners = sorted({one.b if one.a == host else one.a for one in mine})
+    well = [other for other in partners if met.get((other, rail), set()) - {host}]
+    alone = not met.get((host, rail)) and len(well) >= LEAST_PARTNERS
+    if not named and not alone:
+        return None
+    bad = bool(named) or any(one.fabric for one in mine)
+    part = f"{host}/{rail}" if rail is not None and met.get((host, None)) else host
+    words = next((one.text for one in named or mine if one.fabric), mine[0].text)
+    if alone:
+        text = f"none of the {len(mine)} pair tests with it gave a result"
+        text = f"{text}, while {len(well)} of its partners measured others"
+    else:
+        text = f"{len(mine)} pair tests with it failed"
+    verdict = f"{part} is bad" if bad else f"{part} may be bad, or its tests were not set up"
+    suspect = Suspect(
+        component=part,
+        kind="rnic" if part != host else "host",
+        outcome=Outcome.FAIL if bad else Outcome.INCONCLUSIVE,
+        # Named by the tool; else Laplace, as none of n tests gave a result.
+        confidence=_SURE if named else round(min((len(mine) + 1) / (len(mine) + 2), _SURE), 2) if bad else _HALF,
+        evidence=(f"{text}: with {_some(partners)}", *_texts(mine)),
+        next_step=_NEXT if bad else _NEXT_UNSURE,
+        hosts=(host,),
+    )
+    return suspect, f"{verdict}: {text} ({words})", well[0] if well else None
+
+
+def _texts(failures: Sequence[PairFailure]) -> list[str]:
+    """What the tools said, the most frequent first, each with one pair."""
+    count = Counter(one.text for one in failures)
+    first = {one.text: one for one in reversed(failures)}
+    return [
+        f"{number} x {text} ({first[text].a} to {first[text].b})" for text, number in count.most_common(_TEXTS_MOST)
+    ]
+
+
+def _paths(failures: Sequence[PairFailure]) -> list[tuple[Suspect, str]]:
+    """Pairs whose tool blames the fabric, and nothing says which of the two, or what between them."""
+    pairs: dict[tuple[str, str], list[PairFailure]] = {}
+    for one in failures:
+        pairs.setdefault((min(one.a, one.b), max(one.a, one.b)), []).append(one)
+    found = []
+    for (a, b), mine in list(pairs.items())[:_PATHS_MOST]:
+        name = f"{a}--{b}"
+        suspect = Suspect(
+            component=name,
+            kind="path",
+            outcome=Outcome.FAIL,
+            confidence=round((len(mine) + 1) / (len(mine) + 2), 2),
+            evidence=(f"{len(mine)} pair tests between these two failed", *_texts(mine)),
+            next_step=_NEXT_PATH,
+            hosts=(a, b),
+        )
+        found.append((suspect, f"{name}: detected, not localised further: {mine[0].text}"))
+    return found
+
+
+def _not_measured(failures: Sequence[PairFailure]) -> list[tuple[Outcome, str]]:
+    if not failures:
+        return []
+    named = _some([f"{one.a} to {one.b} ({one.text})" for one in failures])
+    return [(Outcome.INCONCLUSIVE, f"{len(failures)} pair tests failed and were not measured: {named}")]
+
+
+def _never(hosts: Sequence[str], measured: set[str], suspects: Sequence[Suspect]) -> list[tuple[Outcome, str]]:
+    """Hosts without any result that are no suspects: nobody cleared them."""
+    named = {host for suspect in suspects for host in suspect.hosts}
+    never = [host for host in hosts if host not in measured and host not in named]
+    if not never:
+        return []
+    return [(Outcome.INCONCLUSIVE, f"not cleared, no test with them gave a result: {_some(never)}")]
+
+
+def _once(tests: Sequence[PairTest]) -> tuple[PairTest, ...]:
+    """Each host in one test only: the tests are one round."""
+    used: set[str] = set()
+    kept = []
+    for test in tests:
+        if used.isdisjoint((test.a, test.b)):
+            kept.append(test)
+            used |= {test.a, test.b}
+    return tuple(kept)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_MOST
+    return ", ".join(names[:_NAMES_MOST]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,323 @@
+"""Blamed components of one plane as suspects, with evidence in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import exp, floor, log, log10
+
+import numpy as np
+
+from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
+from fabric.judge.locate.pairs.decode import Blamed, certain_from
+from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
+from fabric.model.outcome import Outcome
+from fabric.model.verdict import ProbeVerdict, Suspect
+
+_TEXT = {
+    "host": "the host's side: PCIe path, RNIC, cable or leaf port; loopback and port counters tell them apart",
+    "host_tx": "what the host sends is slow, what it receives is not: look at its transmit side",
+    "host_rx": "what the host receives is slow, what it sends is not: look at its receive side, PCIe and memory first",
+    "link": "one uplink of the leaf",
+    "link_up": "one uplink of the leaf, in one direction: from the leaf to the spine",
+    "link_down": "one uplink of the leaf, in one direction: from the spine to the leaf",
+    "leaf": "the leaf switch: every host under it shows it, to every other",
+    "spine": "the spine switch: every pair that crosses it is slow",
+    "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
+}
+
+_NEXT = {
+    "host": "loopback on this host, then port counters (mlxlink -d ... -c: BER, width, FEC); swap the cable first",
+    "host_tx": "compare transmit counters with the leaf port's receive errors; swap the cable first",
+    "host_rx": "check receive counters (out_of_buffer, PCIe width), then the leaf port's transmit side",
+    "link": "read both ports of the uplink (BER, width); swap the cable first",
+    "link_up": "read what the spine's port receives (BER, symbol errors) and what the leaf's sends; "
+    "swap the cable first",
+    "link_down": "read what the leaf's port receives (BER, symbol errors) and what the spine's sends; "
+    "swap the cable first",
+    "leaf": "look at the leaf switch first: all hosts on it show the same",
+    "spine": "look at the spine switch and its line card first",
+    "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
+    "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
+}
+
+FAR = 5.0
+"""Sigmas: chance alone makes one sample in three million so slow."""
+
+CHANCE = 0.05
+"""That dips alone make a pair of a healthy file look always slow may be as likely (a choice, as for shared parts)."""
+
+_PATHS_MOST = 20
+_TELLS = 3.0  # sigmas between two losses that one sample tells apart
+_ODDS_LEAST, _ODDS_MOST = 1.5, 1e6  # what odds are said as a number (choices)
+
+
+def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
+    """Every blamed component, then pairs that stay slow although both ends are good. *where* names the plane."""
+    found = [_suspect(blamed, fitted, where) for blamed in fitted.decoded.blamed]
+    return found + _paths(fitted, where)
+
+
+def unexplained(fitted: Fitted) -> Bools:
+    """Samples that are far too slow and that no blamed component explains."""
+    evidence = fitted.evidence
+    far = max(FAR * evidence.noise, evidence.least_loss)
+    odd: Bools = evidence.ratio < 1 - fitted.decoded.explained - far
+    return odd
+
+
+def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
+    components, samples, evidence = fitted.components, fitted.samples, fitted.evidence
+    kind = components.kinds[blamed.component]
+    of_it = evidence.samples_of(blamed.component)
+    slow, left = _slow_of_it(blamed, blamed.component, fitted)
+    level = _level(blamed, fitted)
+    host = int(components.hosts[blamed.component])
+    partners = len(set(samples.a[of_it].tolist()) | set(samples.b[of_it].tolist())) - (host != UNKNOWN)
+    said = [
+        _TEXT[kind],
+        f"{slow} of {left} samples through it are slow{where}, with {partners} different hosts: {level}",
+        *_left_out(len(of_it) - left),
+        *_by_direction(blamed, fitted),
+        f"slowest: {_named(fitted, int(of_it[0]))}",
+        likelier(blamed.margin),
+    ]
+    if host != UNKNOWN and samples.rail is not None:
+        kind = "rnic"
+    elif kind in LINKS:
+        kind = "link"
+    return Suspect(
+        component=components.names[blamed.component],
+        kind="host" if kind.startswith("host") else kind,
+        outcome=Outcome.FAIL if blamed.gain >= certain_from(blamed.loss, evidence) else Outcome.INCONCLUSIVE,
+        confidence=round(blamed.confidence, 2),
+        evidence=tuple(said),
+        ambiguous_with=tuple(components.names[c] for c in blamed.rivals),
+        next_step=_NEXT[components.kinds[blamed.component]],
+        hosts=(samples.hosts[host],) if host != UNKNOWN else (),
+    )
+
+
+def _level(blamed: Blamed, fitted: Fitted) -> str:
+    """What samples through a part reach, of what good ones do: each class of links against its own level."""
+    samples, evidence = fitted.samples, fitted.evidence
+    of_it = evidence.samples_of(blamed.component)
+    if not evidence.ratio[of_it].all():
+        return f"about {1 - blamed.loss:.0%} of what others reach"
+    mine = fitted.of_class[of_it]
+    numbers = [number for number in range(len(fitted.classes)) if (mine == number).any()]
+    if len(numbers) == 1:
+        expected = float(np.median(samples.gbps[of_it] / evidence.ratio[of_it]))
+        said = f"about {expected * (1 - blamed.loss):,.0f} of {expected:,.0f} Gb/s (-{blamed.loss:.1%})"
+    else:
+        tells = _tells(blamed, blamed.component, fitted)
+        levels = []
+        for number in numbers:
+            some = of_it[(mine == number) & tells]
+            some = some if len(some) else of_it[mine == number]
+            gbps, loss = float(np.median(samples.gbps[some])), 1 - float(np.median(evidence.ratio[some]))
+            expected = fitted.references[number].gbps
+            levels.append(f"{gbps:,.0f} of {expected:,.0f} Gb/s ({-loss:+.1%}) {fitted.classes[number].name}")
+        said = f"about {', '.join(levels)}"
+    return said + _no_group(blamed, fitted)
+
+
+def _no_group(blamed: Blamed, fitted: Fitted) -> str:
+    """That a host is compared with the slower class throughout, where groups were seen and it is of none."""
+    groups = [group for kind in fitted.classes for group in kind.groups]
+    host = int(fitted.components.hosts[blamed.component])
+    if host == UNKNOWN or not groups or any(fitted.samples.hosts[host] in group for group in groups):
+        return ""
+    return ", or more: its group is not known, so all its pairs are compared with those between groups"
+
+
+def _by_direction(blamed: Blamed, fitted: Fitted) -> list[str]:
+    """How many samples were slow in each direction of a part, where the directions can be told apart."""
+    components, samples, evidence = fitted.components, fitted.samples, fitted.evidence
+    mine = np.flatnonzero(components.part == components.part[blamed.component]).tolist()
+    said = []
+    for one in mine:
+        kind = components.kinds[one]
+        if kind not in DIRECTIONS:
+            continue
+        name = components.names[one]
+        if kind in LINKS:
+            leaf, spine = samples.leaves[components.leaf[one]], samples.spines[components.spine[one]]
+            name = f"{leaf}->{spine}" if kind == "link_up" else f"{spine}->{leaf}"
+        slow, left = _slow_of_it(blamed, one, fitted)
+        if left:
+            said.append(f"{name} {slow} of {left} slow")
+        else:
+            said.append(f"{name} {'hidden by other suspects' if len(evidence.samples_of(one)) else 'not measured'}")
+    return [f"by direction: {', '.join(said)}"] if said else []
+
+
+def _slow_of_it(blamed: Blamed, component: int, fitted: Fitted) -> tuple[int, int]:
+    """
+    How many samples through a component are slow as *blamed* makes them, and of how many.
+
+    Samples that other suspects hold down as far, or nearly, tell nothing of it and do not count (unless there are no
+    others). Of the rest a sample is slow when it is nearer to the loss of *blamed* than to what the others explain.
+    """
+    evidence = fitted.evidence
+    of_it = evidence.samples_of(component)
+    others, tells = _by_others(blamed, fitted)[of_it], _tells(blamed, component, fitted)
+    slow = tells & (evidence.ratio[of_it] < 1 - (blamed.loss + others) / 2)
+    return int(slow.sum()), int(tells.sum())
+
+
+def _by_others(blamed: Blamed, fitted: Fitted) -> Floats:
+    """The loss of each sample that other suspects explain."""
+    components = fitted.components
+    mine = components.part[blamed.component]
+    losses = {one.component: one.loss for one in fitted.decoded.blamed if components.part[one.component] != mine}
+    return fitted.evidence.explained(losses)
+
+
+def _tells(blamed: Blamed, component: int, fitted: Fitted) -> Bools:
+    """Which of the samples through a component tell of *blamed*, for no other suspect holds them down as far."""
+    others = _by_others(blamed, fitted)[fitted.evidence.samples_of(component)]
+    tells: Bools = (others == 0) | (blamed.loss - others > _TELLS * fitted.evidence.noise)
+    return tells if tells.any() else blamed.loss > others
+
+
+def _left_out(count: int) -> list[str]:
+    return [f"{count} more samples through it are as slow because of other suspects"] if count else []
+
+
+def likelier(margin: float) -> str:
+    """How far a part leads, in *margin* nats (the natural logarithm of the odds, priors included), as odds."""
+    odds = exp(min(max(margin, 0.0), log(_ODDS_MOST)))
+    if odds < _ODDS_LEAST:
+        said = "hardly likelier than the next explanation"
+    elif odds >= 0.99 * _ODDS_MOST:
+        said = f"more than {_ODDS_MOST:,.0f} times likelier than the next explanation"
+    else:
+        digits = max(floor(log10(odds)) - 1, 0)
+        said = f"about {round(odds / 10**digits) * 10**digits:,} times likelier than the next explanation"
+    return f"{said} (margin {margin:.1f} nats)"
+
+
+def _named(fitted: Fitted, sample: int) -> str:
+    samples = fitted.samples
+    arrow = "->" if samples.directed else "-"
+    a, b = samples.hosts[samples.a[sample]], samples.hosts[samples.b[sample]]
+    return f"{a}{arrow}{b} {samples.gbps[sample]:,.1f} Gb/s"
+
+
+def of_paths(fitted: Fitted) -> Bools:
+    """Samples of pairs that are suspects of their own: of no other trouble, and not slow once."""
+    pair, always = _always_slow(fitted)
+    found: Bools = np.isin(pair, always)
+    return found
+
+
+def pair_numbers(fitted: Fitted) -> Ints:
+    """The pair of each sample as a number, whichever way it was measured."""
+    samples = fitted.samples
+    pair: Ints = np.minimum(samples.a, samples.b) * len(samples.hosts) + np.maximum(samples.a, samples.b)
+    return pair
+
+
+def by_dips(low: Bools, pair: Ints, count: int) -> float:
+    """
+    How many pairs of *count* samples or more dips alone would hold down each time, if they fall where they will.
+
+    *low* are the slow samples that nothing explains, *pair* the pair of each sample. The share of dips is that of the
+    pairs that were good once, and one more for what was not seen. Far below 1: chance does not explain such a pair.
+    """
+    _, inverse = np.unique(pair, return_inverse=True)
+    samples, slow = np.bincount(inverse), np.bincount(inverse, low)
+    well = slow < samples
+    share = (float(slow[well].sum()) + 1) / (float(samples[well].sum()) + 1)
+    return float((samples >= count).sum() * share**count)
+
+
+def _always_slow(fitted: Fitted) -> tuple[Ints, Ints]:
+    """The pair of each sample, and those of which every sample, two at least, is slow and unexplained."""
+    pair = pair_numbers(fitted)
+    odd = unexplained(fitted)
+    names, inverse = np.unique(pair, return_inverse=True)
+    slow, count = np.bincount(inverse, odd), np.bincount(inverse)
+    return pair, names[(slow == count) & (count >= 2)][:_PATHS_MOST]
+
+
+def _paths(fitted: Fitted, where: str) -> list[Suspect]:
+    """Pairs that are always slow: a cell of the matrix, not a row."""
+    samples = fitted.samples
+    key, always = _always_slow(fitted)
+    odd = unexplained(fitted)
+    found = []
+    for pair in always.tolist():
+        a, b = (samples.hosts[end] for end in divmod(pair, len(samples.hosts)))
+        mine = key == pair
+        count = int(mine.sum())
+        ratio = float(np.median(fitted.evidence.ratio[mine]))
+        chance = by_dips(odd, key, count)
+        found.append(
+            Suspect(
+                component=f"{a}--{b}",
+                kind="path",
+                outcome=Outcome.FAIL if chance <= CHANCE else Outcome.INCONCLUSIVE,
+                # Laplace: k of k samples slow; with others both ends are good.
+                confidence=round((count + 1) / (count + 2), 2),
+                evidence=(
+                    "what is between these two alone: with others both are good",
+                    f"{count} of {count} samples are slow{where}, median {ratio:.0%}",
+                    *maybe_dips(chance),
+                ),
+                next_step=_NEXT["path"],
+                hosts=(a, b),
+            )
+        )
+    return found
+
+
+def maybe_dips(chance: float) -> list[str]:
+    """That a pair may be held down by dips alone, in words, where so many pairs (*chance*) would be."""
+    if chance <= CHANCE:
+        return []
+    return [f"or dips: as many as there are here make {chance:.2g} such pairs by chance; measure it again"]
+
+
+LEAST_OTHERS = 2
+"""Fewer other samples of an end do not say that it is well (a choice)."""
+
+
+def near_limit(
+    fitted: Fitted, probe_ids: Sequence[str], verdicts: Mapping[str, ProbeVerdict]
+) -> dict[str, ProbeVerdict]:
+    """
+    By id the verdicts, INCONCLUSIVE now, of pairs that missed their limit once, by less than five sigmas.
+
+    *probe_ids* are those of the samples, in their order.
+    """
+    samples, pairs = fitted.samples, pair_numbers(fitted)
+    told = (fitted.decoded.explained > 0) | unexplained(fitted)
+    found: dict[str, ProbeVerdict] = {}
+    for i, name in enumerate(probe_ids):
+        verdict = verdicts[name]
+        limit = verdict.limit_gbps
+        if verdict.outcome is not Outcome.FAIL or limit is None or verdict.against or told[i]:
+            continue
+        value = float(samples.gbps[i])
+        times = pairs == pairs[i]
+        if value * (1 + FAR * fitted.evidence.noise) < limit or np.count_nonzero(samples.gbps[times] < limit) > 1:
+            continue
+        if all(_reaches(fitted, int(end), i, limit) for end in (samples.a[i], samples.b[i])):
+            count = int(np.count_nonzero(times))
+            which = "one sample" if count == 1 else f"one of {count} samples"
+            reason = f"{value:.1f} Gb/s, {value / limit - 1:+.1%} against the {limit:g} required, in {which}: "
+            noise = f"{fitted.evidence.noise:.1%}"
+            reason += f"within the noise of {noise}, and both ends reach it with others; measure this pair again"
+            found[name] = replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    return found
+
+
+def _reaches(fitted: Fitted, host: int, but: int, limit_gbps: float) -> bool:
+    """Whether a host reaches the limit with most of its other partners."""
+    samples = fitted.samples
+    mine = (samples.a == host) | (samples.b == host)
+    mine[but] = False
+    return int(mine.sum()) >= LEAST_OTHERS and float(np.median(samples.gbps[mine])) >= limit_gbps

@@ -1,0 +1,183 @@
+"""A phase that localises: after its planned rounds of pairs, further ones until every suspect is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fabric.judge.locate.pairs.schedule import (
+    FIRST_ROUNDS,
+    Measured,
+    RunPlane,
+    lids_of,
+    measured_in,
+    next_round,
+    run_planes,
+)
+from fabric.judge.locate.pairs.targeted import verifying
+from fabric.model.diagnosis import PairTest
+from fabric.model.follow_up import Limits
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import LocaliseSettings, PairwiseSpec
+from fabric.model.topology import Topology
+from fabric.plan.plan import PhasePlan
+from fabric.probes import pairwise, routes
+from fabric.probes.pair_planes import NO_LEAF, Plane, planes_of
+
+ASKERS_MOST = 3
+"""Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""
+
+ROUTE_ROUNDS = 2 * ASKERS_MOST
+"""Before the first further round: who is where, then the tables of the leaves."""
+
+
+def route_probes(phase: str, measured: Measured, topology: Topology, *, first: str | None, sudo: bool) -> list[Probe]:
+    """
+    Who is where, for each plane; once that is known, the table of each leaf of which the LID is known.
+
+    What could not be read is asked for on another host: *first* before all others, then one of each leaf. None: all is
+    read, or nobody is left to ask.
+    """
+    asked: list[Probe] = []
+    for plane in _planes(measured, topology):
+        askers = _askers(plane, first, topology)
+        links = [(probe.hosts[0], good) for probe, good in _asked(measured, plane, 0)]
+        if not any(good for _, good in links):
+            asker = _next(askers, [host for host, _ in links])
+            if asker is not None:
+                asked.append(routes.links_probe(plane, phase=phase, asker=asker, topology=topology, sudo=sudo))
+            continue
+        lids = lids_of(measured, plane.name)
+        ends = [lid for name, lid in lids.items() if "/" in name]
+        # Who could say who is where is asked first for the tables too.
+        askers = sorted(askers, key=lambda host: (host, True) not in links)
+        for leaf in (leaf for leaf in plane.leaves if leaf in lids):
+            tables = _asked(measured, plane, lids[leaf])
+            asker = _next(askers, [probe.hosts[0] for probe, _ in tables])
+            if asker is not None and not any(good for _, good in tables):
+                asked.append(
+                    routes.table_probe(
+                        plane, leaf, lids[leaf], ends, phase=phase, asker=asker, topology=topology, sudo=sudo
+                    )
+                )
+    return asked
+
+
+def _planes(measured: Measured, topology: Topology) -> list[Plane]:
+    """Planes of InfiniBand hosts under two leaves or more, each with the hosts that measured something on its rail."""
+    rails: dict[int, set[str]] = {}
+    for probe, result in measured:
+        if probe.kind == pairwise.KIND and result.outcome is None:
+            rails.setdefault(int(str(probe.params["rail"])), set()).update(probe.hosts)
+    infiniband = [name for name, host in topology.hosts.items() if host.platform.link_layer == "infiniband"]
+    found = [
+        plane
+        for rail, hosts in sorted(rails.items())
+        for plane in planes_of([name for name in infiniband if name in hosts], topology)
+        if plane.rail == rail
+    ]
+    return [plane for plane in found if len(plane.leaves) >= 2 and NO_LEAF not in plane.leaves]
+
+
+def _asked(measured: Measured, plane: Plane, lid: int) -> list[tuple[Probe, bool]]:
+    """What was asked of a plane for one LID (0: who is where), and whether it was read."""
+    return [
+        (probe, result.outcome is Outcome.PASS)
+        for probe, result in measured
+        if probe.kind == routes.KIND and probe.params["plane"] == plane.name and probe.params["lid"] == lid
+    ]
+
+
+def _askers(plane: Plane, first: str | None, topology: Topology) -> list[str]:
+    """The one that the inventory names, if it has an RNIC on this rail, then hosts of one leaf after the other."""
+    there = (
+        first is not None
+        and first in topology.hosts
+        and any(r.rail == plane.rail for r in topology.hosts[first].platform.rnics)
+    )
+    named = [first] if first is not None and there else []
+    return list(dict.fromkeys([*named, *(hosts[0] for hosts in plane.leaves.values()), *plane.hosts]))
+
+
+def _next(askers: Sequence[str], tried: Sequence[str]) -> str | None:
+    if len(tried) >= ASKERS_MOST:
+        return None
+    return next((host for host in askers if host not in tried), None)
+
+
+PROBES_MOST = 100_000
+"""In all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRounds:
+    """
+    Asks the scheduler of pair tests for the next round of every plane.
+
+    Tables of switches are read on *asker* if it was measured, else on others that were; as root with *sudo*.
+    """
+
+    topology: Topology
+    asker: str | None = None
+    sudo: bool = False
+
+    @property
+    def name(self) -> str:
+        """As it stands in the run's history."""
+        return "localise"
+
+    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+        """As the phase says; None where it does not localise."""
+        settings = phase_plan.phase.localise
+        if settings is None:
+            return None
+        return Limits(settings.rounds + ROUTE_ROUNDS, PROBES_MOST, settings.budget_s)
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """First what the routes are, where they are static; then a round for each plane that is not settled."""
+        phase, settings = phase_plan.phase, phase_plan.phase.localise
+        if settings is None:
+            return ()
+        planned = [slot.probe for component in phase_plan.schedule.components for slot in component]
+        measured = measured_in(phase.name, [*planned, *added], {result.probe_id: result for result in results})
+        if settings.paths == "static":
+            asked = route_probes(phase.name, measured, self.topology, first=self.asker, sudo=self.sudo)
+            if asked:
+                return asked
+        specs = {spec.name: spec for spec in phase.probes if isinstance(spec, PairwiseSpec)}
+        return [
+            probe
+            for found in run_planes(phase.name, measured, self.topology)
+            for probe in self._round(found, specs[found.name], settings)
+        ]
+
+    def _round(self, found: RunPlane, spec: PairwiseSpec, settings: LocaliseSettings) -> list[Probe]:
+        leaf = {host: leaf for leaf, hosts in found.plane.leaves.items() for host in hosts}
+        number = found.state.rounds
+        made: list[Probe] = []
+        for test in _tests(found, settings):
+            # Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and
+            # of those after them the first host is to send.
+            reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
+            made += pairwise.probes_of(
+                spec, test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
+            )
+        return made
+
+
+def _tests(found: RunPlane, settings: LocaliseSettings) -> Sequence[PairTest]:
+    """
+    The next round of a plane; at the end those that are blamed once more. The last round is kept for that.
+
+    What that round brought up, or left open, is gone after while rounds are left.
+    """
+    if not found.state.results or found.state.rounds >= settings.rounds:
+        return ()
+    # The scenario says how many rounds there are at most.
+    state = replace(found.state, most_rounds=settings.rounds - (0 if found.verified else 1), further_rounds=0)
+    tests = next_round(state)
+    if tests or found.verified:
+        return tests
+    fitted = state.fitted()
+    return verifying(fitted, state.routes) if fitted.decoded.blamed else ()

@@ -1,0 +1,362 @@
+"""What the pair tests of a run say of it: suspects, the probes that they explain, and what stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from fabric.judge.locate.candidates import host_side
+from fabric.judge.locate.pairs.components import LINKS
+from fabric.judge.locate.pairs.diagnose import LEAST_HOSTS, doubts, merged, rails_of, where_text
+from fabric.judge.locate.pairs.findings import near_limit, suspects_of
+from fabric.judge.locate.pairs.fitted import Fitted, against_usual
+from fabric.judge.locate.pairs.rails import Whole, below_as_a_whole, only_leaf, whole_suspects
+from fabric.judge.locate.pairs.reference import ALL
+from fabric.judge.locate.pairs.schedule import RunPlane, measured_in, run_planes
+from fabric.judge.locate.pairs.settle import not_crossed, to_settle
+from fabric.judge.locate.pairs.targeted import targeted
+from fabric.judge.locate.pairs.uplinks import dead, look_at, not_up, unused
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes import pairwise
+
+_MOST = 8  # classes in a line
+
+
+def classes_said(planes: Iterable[tuple[str, Fitted]]) -> tuple[str, ...]:
+    """
+    The classes with what a good pair of them reaches (Gb/s, the median over rails) and their samples.
+
+    Each plane comes with its name, which says the line rate where a rail has several. Nothing where all is one class.
+    """
+    found: dict[str, list[tuple[float, int]]] = {}
+    for name, fitted in planes:
+        counts = np.bincount(fitted.of_class, minlength=len(fitted.classes)).tolist()
+        for one, reference, count in zip(fitted.classes, fitted.references, counts, strict=True):
+            label = name if one == ALL else f"{name}, {one.name}"
+            found.setdefault(label, []).append((reference.gbps, count))
+    if len(found) < 2:
+        return ()
+    said = [
+        f"{label} {median(gbps for gbps, _ in levels):,.1f} Gb/s ({sum(count for _, count in levels)} samples)"
+        for label, levels in found.items()
+    ]
+    more = f"; and {len(said) - _MOST} more" if len(said) > _MOST else ""
+    return (f"{len(said)} classes, each compared with itself alone: {'; '.join(said[:_MOST])}{more}",)
+
+
+_LEAST_PEERS = 4  # loopbacks of one link class that say what is normal; a choice
+
+
+class Inside:
+    """Suspects of probes within hosts, and how fast each RNIC's loopbacks were beside those of its peers."""
+
+    def __init__(
+        self,
+        suspects: Sequence[Suspect],
+        probes: Sequence[Probe],
+        results: Mapping[str, ProbeResult],
+        topology: Topology,
+    ) -> None:
+        self._named = frozenset(suspect.component for suspect in suspects)
+        self._topology = topology
+        self._ratios = _loopback_ratios(probes, results, topology)
+
+    def explains(self, suspect: Suspect) -> bool:
+        """Whether a part of this very host's side was found bad inside the host."""
+        if suspect.kind == "host" and len(suspect.hosts) == 1:
+            host = suspect.hosts[0]
+            return any(name == host or name.startswith((f"{host}/", f"{host}:")) for name in self._named)
+        end = _end(suspect)
+        return end is not None and any(part.name in self._named for part in host_side(*end, self._topology))
+
+    def refined(self, suspect: Suspect, loss: float) -> Suspect:
+        """
+        A host's side whose loopback is as fast as others': what is left is the port, the cable or the leaf port.
+
+        *loss* is what pairs lose on it, 0 where that is not known: a loopback tells only if it would show half of it.
+        """
+        end = _end(suspect)
+        ratio = None if end is None else self._ratios.get(end)
+        if end is None or ratio is None or loss <= 0.0 or ratio < 1 - loss / 2:
+            return suspect
+        host, device = end
+        return replace(
+            suspect,
+            component=f"{host}/{device}:port",
+            kind="link",
+            evidence=(
+                f"the port, cable or leaf port of {device}: inside the host its loopback reaches {ratio:.0%} of others",
+                *suspect.evidence[1:],
+            ),
+            next_step="read both ports of the cable (mlxlink -d ... -c: BER, width, FEC); swap the cable first",
+        )
+
+
+def _end(suspect: Suspect) -> tuple[str, str] | None:
+    """Host and device of a suspect that is one host's side on one rail."""
+    host, slash, device = suspect.component.removesuffix(":tx").removesuffix(":rx").partition("/")
+    return (host, device) if slash and suspect.kind == "rnic" else None
+
+
+def _loopback_ratios(
+    probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology
+) -> dict[tuple[str, str], float]:
+    """By host and RNIC: the median of its loopbacks, each over the median of its link class on hosts of its make."""
+    by_class: dict[tuple[object, ...], list[tuple[tuple[str, str], float]]] = {}
+    for probe in probes:
+        result = results.get(probe.probe_id)
+        if probe.kind != "loopback" or result is None or result.outcome is not None or not result.measurements:
+            continue
+        host = probe.hosts[0]
+        platform = topology.hosts[host].platform.name
+        key = (platform, probe.params["link_class"], probe.params["size_bytes"])
+        end = (host, str(probe.params["rnic"]))
+        by_class.setdefault(key, []).append((end, result.measurements[0].value))
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for measured in by_class.values():
+        normal = median(value for _, value in measured)
+        if len(measured) >= _LEAST_PEERS and normal > 0:
+            for end, value in measured:
+                ratios.setdefault(end, []).append(value / normal)
+    return {end: median(found) for end, found in ratios.items()}
+
+
+_MOST_PROBES, _NAMES_MOST = 20, 6
+_BLIND = (
+    "which uplinks and spine a pair crossed is not known (adaptive routing or ECMP, or the tables were not read): "
+    "they are not in the model, only all uplinks of a leaf together"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFindings:
+    """
+    *suspects* are FAIL, or INCONCLUSIVE where a cable is not up and no pair shows it. *verdicts* replace those of
+    probes that they explain, or that were measured too little. *open* is what else was found, with what it does to the
+    outcome of the run; *notes* do nothing to it.
+    """
+
+    suspects: tuple[Suspect, ...]
+    verdicts: Mapping[str, ProbeVerdict]
+    open: tuple[tuple[Outcome, str], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is open and the notes, as reasons of a verdict."""
+        said = (f"{outcome.name}: pairs: {text}" for outcome, text in self.open)
+        return (*said, *(f"note: pairs: {note}" for note in self.notes))
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """One plane with what its samples say; *kind* as it is called in evidence."""
+
+    run: RunPlane
+    kind: str
+    fitted: Fitted
+
+
+def pair_findings(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    verdicts: Mapping[str, ProbeVerdict],
+    *,
+    topology: Topology,
+    inside: Sequence[Suspect],
+) -> PairFindings:
+    """
+    Decode every plane of every phase with pair tests.
+
+    *inside* are the suspects of probes that stay within a host: a part of a host that they name explains what pairs
+    say of this host's side.
+    """
+    phases = dict.fromkeys(probe.phase for probe in probes if probe.kind == pairwise.KIND)
+    planes = [one for phase in phases for one in _decoded(phase, probes, results, topology)]
+    if not planes:
+        return PairFindings((), {}, (), ())
+    enough = [one for one in planes if len(one.fitted.samples.hosts) >= LEAST_HOSTS]
+    wheres = {id(one): where_text(one.kind, one.fitted.samples) for one in enough}
+    found = [suspect for one in enough for suspect in suspects_of(one.fitted, wheres[id(one)])]
+    ids = _slow_probes(enough)
+    losses = _losses(enough)
+    within = Inside(inside, probes, results, topology)
+    suspects = [
+        _placed(within.refined(suspect, losses.get(suspect.component, 0.0)), enough, ids.get(suspect.component, ()))
+        for suspect in _with_whole_hosts(found, enough, ids)
+        if suspect.outcome is Outcome.FAIL and not within.explains(suspect)
+    ]
+    wholes = [_whole(one, wheres[id(one)], verdicts, topology) for one in enough]
+    below = [whole for whole in wholes if whole is not None]
+    better = [one.fitted.samples.hosts for one, whole in zip(enough, wholes, strict=True) if whole is None]
+    suspects += whole_suspects(below, better)
+    unsure = [s for s in merged(found, {}) if s.outcome is not Outcome.FAIL and not within.explains(s)]
+    open_ = [(Outcome.INCONCLUSIVE, f"{s.component} may be bad: more samples are needed") for s in unsure]
+    for one in enough:
+        open_ += doubts(one.fitted, wheres[id(one)], _floor(one), planes=len(enough))
+        open_ += _not_crossed(one, wheres[id(one)])
+    seen = [measured_in(phase, probes, results) for phase in phases]
+    down = sorted({text for one in seen for text in not_up(one, topology)})
+    open_ += [(Outcome.INCONCLUSIVE, text) for text in down]
+    suspects += {suspect.component: suspect for one in seen for suspect in dead(one, topology)}.values()
+    blind = any(one.fitted.samples.crosses.any() and not one.fitted.samples.spines for one in enough)
+    return PairFindings(
+        suspects=tuple(suspects),
+        verdicts={
+            name: verdict
+            for one, whole in zip(enough, wholes, strict=True)
+            if whole is None
+            for name, verdict in near_limit(one.fitted, one.run.probe_ids, verdicts).items()
+        }
+        | {one.probe_id: one for whole in below for one in whole.slow}
+        | {name: verdict for one in enough for name, verdict in _explained(one, verdicts).items()},
+        open=tuple(dict.fromkeys(open_)),
+        notes=(
+            *classes_said((one.kind, one.fitted) for one in enough),
+            *([_BLIND, *look_at([one.run for one in enough], topology)] if blind else []),
+            *(() if down else unused([one.run for one in enough], topology)),
+        ),
+    )
+
+
+def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> Whole | None:
+    leaf = only_leaf(one.fitted.samples.hosts, one.run.plane.rail, topology)
+    return below_as_a_whole(one.fitted, where, one.run.probe_ids, verdicts, leaf)
+
+
+def _not_crossed(one: _Decoded, where: str) -> list[tuple[Outcome, str]]:
+    """Uplinks that are in use and that no good pair crossed, in one direction or both."""
+    components = one.fitted.components
+    missing = [c for c in not_crossed(one.fitted, one.run.state.routes) if components.kinds[c] in LINKS]
+    if not missing:
+        return []
+    names = list(dict.fromkeys(components.names[c] for c in missing))
+    more = f" and {len(names) - _NAMES_MOST} more" if len(names) > _NAMES_MOST else ""
+    text = f"{len(missing)} directions of uplinks are not cleared{where}, for no good pair crossed them: "
+    return [(Outcome.INCONCLUSIVE, f"{text}{', '.join(names[:_NAMES_MOST])}{more}; more rounds are needed")]
+
+
+def _floor(one: _Decoded) -> float:
+    return one.run.state.floor
+
+
+def _decoded(
+    phase: str, probes: Sequence[Probe], results: Mapping[str, ProbeResult], topology: Topology
+) -> list[_Decoded]:
+    planes = run_planes(phase, measured_in(phase, probes, results), topology)
+    rates = {(one.name, one.plane.rail): set[float]() for one in planes}
+    for one in planes:
+        rates[one.name, one.plane.rail].add(one.plane.line_rate_gbps)
+    return [
+        _Decoded(
+            one,
+            f"{one.name} {one.plane.line_rate_gbps:g}G" if len(rates[one.name, one.plane.rail]) > 1 else one.name,
+            fitted,
+        )
+        for one, fitted in _fitted([one for one in planes if one.state.results])
+    ]
+
+
+def _fitted(planes: Sequence[RunPlane]) -> list[tuple[RunPlane, Fitted]]:
+    """Each plane decoded; those of one kind of test and one line rate say of each other what is normal."""
+    alike: dict[tuple[str, float], list[RunPlane]] = {}
+    for one in planes:
+        alike.setdefault((one.name, one.plane.line_rate_gbps), []).append(one)
+    found = {
+        id(one): fitted
+        for group in alike.values()
+        for one, fitted in zip(
+            group, against_usual([one.state.fitted() for one in group], _least_floor(group)), strict=True
+        )
+    }
+    return [(one, found[id(one)]) for one in planes]
+
+
+def _least_floor(planes: Sequence[RunPlane]) -> float:
+    return min(one.state.floor for one in planes)
+
+
+def _with_whole_hosts(
+    found: Sequence[Suspect], planes: Sequence[_Decoded], ids: dict[str, tuple[str, ...]]
+) -> list[Suspect]:
+    """Suspects of all planes together; a host of which every rail is bad is given the probes of its rails."""
+    suspects = merged(found, rails_of([(one.kind, one.fitted) for one in planes]))
+    for suspect in suspects:
+        if suspect.component not in ids:
+            parts = [names for name, names in ids.items() if name.startswith(f"{suspect.component}/")]
+            ids[suspect.component] = tuple(name for names in parts for name in names)
+    return suspects
+
+
+def _losses(planes: Sequence[_Decoded]) -> dict[str, float]:
+    """By blamed component: the share of bandwidth that it costs."""
+    return {
+        one.fitted.components.names[blamed.component]: blamed.loss
+        for one in planes
+        for blamed in one.fitted.decoded.blamed
+    }
+
+
+def _slow_probes(planes: Sequence[_Decoded]) -> dict[str, tuple[str, ...]]:
+    """By blamed component: the ids of its slow probes, the worst first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in planes:
+        evidence = one.fitted.evidence
+        for blamed in one.fitted.decoded.blamed:
+            of_it = evidence.samples_of(blamed.component)
+            slow = [int(i) for i in of_it if evidence.ratio[i] < 1 - blamed.loss / 2]
+            name = one.fitted.components.names[blamed.component]
+            worst = sorted(slow, key=lambda i: float(one.fitted.evidence.ratio[i]))
+            found[name] = found.get(name, ()) + tuple(one.run.probe_ids[i] for i in worst)
+    return found
+
+
+def _placed(suspect: Suspect, planes: Sequence[_Decoded], ids: tuple[str, ...]) -> Suspect:
+    """With its probes, and where others explain as much, the test that would tell them apart."""
+    suspect = replace(suspect, probes=ids[:_MOST_PROBES])
+    if not suspect.ambiguous_with:
+        return suspect
+    names = {suspect.component, *suspect.ambiguous_with}
+    for one in planes:
+        blamed = {one.fitted.components.names[b.component] for b in one.fitted.decoded.blamed}
+        if not names & blamed or not to_settle(one.fitted):
+            continue
+        for test in targeted(one.fitted, one.run.state.routes):
+            over = f" over {test.via}" if test.via else ""
+            text = f"{suspect.next_step}; {test.a} with {test.b}{over} would tell them apart"
+            return replace(suspect, next_step=text)
+    return suspect
+
+
+def _explained(one: _Decoded, verdicts: Mapping[str, ProbeVerdict]) -> dict[str, ProbeVerdict]:
+    """Probes that are slow because of a part that is certainly bad: FAIL, against what the other pairs reach."""
+    fitted = one.fitted
+    sure = {blamed.component for blamed in fitted.decoded.blamed if blamed.gain >= 6.0}
+    if not sure:
+        return {}
+    found = {}
+    for i in np.flatnonzero(fitted.decoded.explained > 0).tolist():
+        if not sure.intersection(fitted.components.paths[i].tolist()):
+            continue
+        ratio = float(fitted.evidence.ratio[i])
+        if ratio >= 1 - float(fitted.decoded.explained[i]) / 2:
+            continue
+        name = one.run.probe_ids[i]
+        value = float(fitted.samples.gbps[i])
+        normal = value / ratio
+        reason = f"{value:.1f} Gb/s, {ratio - 1:+.1%} against the {normal:.1f} of other pairs"
+        before = verdicts[name]
+        found[name] = replace(
+            before,
+            outcome=Outcome.FAIL,
+            reason=before.reason if before.outcome is Outcome.FAIL else reason,
+            expected_gbps=normal,
+            against=before.against if before.outcome is Outcome.FAIL else "what other pairs reach",
+        )
+    return found

@@ -1,0 +1,120 @@
+"""Rows of pair results to planes: one kind of test on one rail, as arrays, with leaves and spines where known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import numpy as np
+
+from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
+from fabric.model.names import fold
+from fabric.model.topology import Host, Topology
+from fabric.tools.pair_rows import PairRow
+
+_NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
+
+
+def planes_of(rows: Sequence[PairRow], topology: Topology | None) -> list[tuple[str, PairSamples]]:
+    """
+    The kind of test and the samples of each plane, in order of appearance.
+
+    Of each kind only the largest message size counts: smaller ones are ruled by latency. Rails of different kinds, and
+    different kinds on a rail, are planes of their own, because a good pair reaches something else in each.
+    """
+    largest: dict[str, int] = {}
+    for row in rows:
+        largest[row.kind] = max(largest.get(row.kind, 0), row.size_bytes)
+    groups: dict[tuple[str, str | None], list[PairRow]] = {}
+    for row in rows:
+        if row.size_bytes == largest[row.kind]:
+            groups.setdefault((row.kind, row.rail), []).append(row)
+    return [(kind, _samples(group, rail, topology)) for (kind, rail), group in groups.items()]
+
+
+def unknown_names(rows: Sequence[PairRow], topology: Topology) -> list[tuple[int, str]]:
+    """What the inventory does not have: the line, and the nearest name."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in rows:
+        for host in (row.a, row.b):
+            if host not in topology.hosts and host not in found:
+                found[host] = (row.line, f"host {host!r} is not in the inventory{_near(host, topology.hosts)}")
+        if row.via is not None and row.via not in topology.switches and row.via not in found:
+            found[row.via] = (
+                row.line,
+                f"switch {row.via!r} is not in the inventory{_near(row.via, topology.switches)}",
+            )
+        key = f"{row.a} {row.rail}"
+        if row.rail is not None and row.a in topology.hosts and key not in found:
+            host_of = topology.hosts[row.a]
+            if host_of.leaves and _rail(host_of, row.rail) is None:
+                devices = ", ".join(rnic.device for rnic in host_of.platform.rnics)
+                found[key] = (row.line, f"expected a rail of {row.a} (0 to {len(host_of.leaves) - 1}, or {devices}), "
+                                        f"got {row.rail!r}")  # fmt: skip
+    return list(found.values())
+
+
+def _near(name: str, known: object) -> str:
+    near = get_close_matches(name, list(known) if isinstance(known, dict) else [], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _samples(rows: Sequence[PairRow], rail: str | None, topology: Topology | None) -> PairSamples:
+    hosts = tuple(sorted({row.a for row in rows} | {row.b for row in rows}, key=natural))
+    at = {host: number for number, host in enumerate(hosts)}
+    spines = tuple(sorted({row.via for row in rows if row.via is not None}, key=natural))
+    spine = {name: number for number, name in enumerate(spines)}
+    leaves, leaf = _leaves(hosts, rail, topology)
+    return PairSamples(
+        hosts=hosts,
+        a=np.array([at[row.a] for row in rows], dtype=np.int64),
+        b=np.array([at[row.b] for row in rows], dtype=np.int64),
+        gbps=np.array([row.gbps for row in rows]),
+        leaves=leaves,
+        leaf=leaf,
+        spines=spines,
+        via=np.array([UNKNOWN if row.via is None else spine[row.via] for row in rows], dtype=np.int64),
+        directed=all(row.directed for row in rows),
+        rail=rail_name(rail, hosts, topology),
+    )
+
+
+def _leaves(hosts: Sequence[str], rail: str | None, topology: Topology | None) -> tuple[tuple[str, ...], Ints]:
+    """The leaf of each host on a rail; of whole hosts, all its leaves as one."""
+    names = [_leaf(topology.hosts.get(host), rail) if topology else None for host in hosts]
+    leaves = tuple(dict.fromkeys(name for name in names if name is not None))
+    if len(leaves) < 2:  # one leaf under everything cannot be told from the fleet
+        return (), np.full(len(hosts), UNKNOWN, dtype=np.int64)
+    number = {name: position for position, name in enumerate(leaves)}
+    return leaves, np.array([UNKNOWN if name is None else number[name] for name in names], dtype=np.int64)
+
+
+def _leaf(host: Host | None, rail: str | None) -> str | None:
+    if host is None or not host.leaves:
+        return None
+    number = None if rail is None else _rail(host, rail)
+    return fold(dict.fromkeys(host.leaves)) if number is None else host.leaves[number]
+
+
+def _rail(host: Host, rail: str) -> int | None:
+    """The number of a rail that is written ``3``, ``rail3`` or as the device, None when the host has none such."""
+    known = host.platform.rnic_by_device.get(rail)
+    said = _NUMBERED.fullmatch(rail)
+    number = known.rail if known is not None else int(said[1]) if said else None
+    return number if number is not None and number < len(host.leaves) else None
+
+
+def rail_name(rail: str | None, hosts: Sequence[str], topology: Topology | None) -> str | None:
+    """What a rail is called: the device, where the inventory knows it; else as the file says, ``3`` as ``rail3``."""
+    if rail is None:
+        return None
+    host = topology.hosts.get(hosts[0]) if topology else None
+    number = _rail(host, rail) if host is not None else None
+    device = next((r.device for r in host.platform.rnics if r.rail == number), None) if host is not None else None
+    return device or (f"rail{rail}" if rail.isdigit() else rail)
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts gpu9 before gpu10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,178 @@
+"""What another test would say more about: suspects that are not certain, and parts that nothing has cleared yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, lgamma
+
+import numpy as np
+
+from fabric.judge.locate.pairs.decode import settled_from
+from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.samples import MOST_BELOW, UNKNOWN, Bools, Ints
+
+Routes = Mapping[tuple[str, str], str]
+"""By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
+
+_CLEARED = 2
+
+
+def to_settle(fitted: Fitted) -> list[int]:
+    """Components that another test would say more about: blamed but not certain, their rivals, and open ones."""
+    found = dict.fromkeys(uncertain(fitted))
+    found.update(dict.fromkeys(fitted.decoded.open))
+    found.update(dict.fromkeys(_unexplained_hosts(fitted)))
+    return list(found)
+
+
+def uncertain(fitted: Fitted) -> list[int]:
+    """Components that are blamed, and not certain yet, with their rivals."""
+    found: dict[int, None] = {}
+    for blamed in fitted.decoded.blamed:
+        if blamed.margin < settled_from(blamed.loss, fitted.evidence):
+            found[blamed.component] = None
+            found.update(dict.fromkeys(blamed.rivals))
+    return list(found)
+
+
+def _odd(fitted: Fitted) -> Bools:
+    """Slow samples that nothing explains."""
+    evidence, explained = fitted.evidence, fitted.decoded.explained
+    odd: Bools = (explained == 0) & (evidence.misfit(evidence.ratio, explained) >= 0.99 * MOST_BELOW)
+    return odd & (evidence.ratio < 1)
+
+
+def _unexplained_hosts(fitted: Fitted) -> list[int]:
+    """
+    Host sides that are not cleared: a dip, or a partner that is bad anyway, may hide a fault of theirs.
+
+    Those are hosts with a slow sample that nothing explains and fewer than two good ones, and hosts that were never
+    measured with anything good; under a bad leaf it is enough that the partner is good with others.
+    """
+    samples, components = fitted.samples, fitted.components
+    odd = _odd(fitted)
+    good = (fitted.decoded.explained == 0) & ~odd
+    ends = np.concatenate([samples.a[good], samples.b[good]])
+    count = np.bincount(ends, minlength=len(samples.hosts))
+    hosts = sorted(set(samples.a[odd].tolist()) | set(samples.b[odd].tolist()))
+    blamed = {int(components.part[blamed.component]) for blamed in fitted.decoded.blamed}
+    side = {int(h): c for c, h in enumerate(components.hosts) if components.kinds[c] == "host"}
+    bad_leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
+    with_good = set(samples.a[count[samples.b] > 0].tolist()) | set(samples.b[count[samples.a] > 0].tolist())
+    measured = sorted({*samples.a.tolist(), *samples.b.tolist()})
+    hidden = [
+        host
+        for host in measured
+        if count[host] == 0 and not (int(samples.leaf[host]) in bad_leaves and host in with_good)
+    ]
+    doubtful = [*(host for host in hosts if count[host] < _CLEARED), *hidden]
+    return [side[host] for host in dict.fromkeys(doubtful) if side[host] not in blamed]
+
+
+def not_crossed(fitted: Fitted, routes: Routes) -> list[int]:
+    """
+    Directions that no good sample has gone through, uplinks first: nothing cleared them, though nothing accuses them.
+
+    Of an uplink only those that *routes* lead over, to a host that is not bad; none beside a part that is bad, which
+    would hide them anyway. None at all where samples do not tell which end sent.
+    """
+    components, paths = fitted.components, fitted.components.paths
+    good = (fitted.decoded.explained == 0) & ~_odd(fitted)
+    through = paths[good].ravel()
+    count = np.bincount(through[through != UNKNOWN], minlength=len(components.names))
+    blamed = {blamed.component for blamed in fitted.decoded.blamed}
+    parts = {int(components.part[c]) for c in blamed}
+    leaves = {int(components.leaf[c]) for c in blamed if components.kinds[c] == "leaf"}
+    spines = {int(components.spine[c]) for c in blamed if components.kinds[c] == "spine"}
+    used = _used_links(fitted, routes, {int(components.hosts[c]) for c in blamed})
+    found: list[int] = []
+    for c in np.flatnonzero(count == 0).tolist():
+        kind, leaf, spine = components.kinds[c], int(components.leaf[c]), int(components.spine[c])
+        host = int(components.hosts[c])
+        if int(components.part[c]) in parts or leaf in leaves or (spine != UNKNOWN and spine in spines):
+            continue
+        a_side = kind in ("host_tx", "host_rx") and int(fitted.samples.leaf[host]) not in leaves
+        if a_side or (kind, leaf, spine) in used:
+            found.append(c)
+    return sorted(found, key=lambda c: components.kinds[c].startswith("host"))
+
+
+def _used_links(fitted: Fitted, routes: Routes, bad_hosts: set[int]) -> set[tuple[str, int, int]]:
+    """Kind, leaf and spine of every direction of an uplink over which a host of these samples is reached."""
+    samples = fitted.samples
+    leaf_of = {host: int(samples.leaf[n]) for n, host in enumerate(samples.hosts) if n not in bad_hosts}
+    leaves = {name: number for number, name in enumerate(samples.leaves)}
+    spines = {name: number for number, name in enumerate(samples.spines)}
+    found: set[tuple[str, int, int]] = set()
+    for (leaf, host), spine in routes.items():
+        if leaf in leaves and host in leaf_of and spine in spines and leaves[leaf] != leaf_of[host]:
+            found.add(("link_up", leaves[leaf], spines[spine]))
+            found.add(("link_down", leaf_of[host], spines[spine]))
+    return found
+
+
+LEVEL = 0.05
+"""The chance that any part of any plane is named where slow samples fall anywhere (a choice)."""
+
+_LEAST = 2  # slow samples that share a part
+_PARTS_MOST = 4
+_NEGLIGIBLE = 1e-12  # terms of the tail sink from there on
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """*name* of a part, the indexes of the slow *samples* through it, and how many pass *through* it in all."""
+
+    name: str
+    samples: Ints
+    through: int
+
+
+def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[Shared, ...]:
+    """
+    The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only.
+
+    *planes* is how many are looked at for one verdict, this one among them.
+    """
+    components, left = fitted.components, odd.copy()
+    looked_at = len(set(components.part.tolist())) * planes
+    through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
+    found: list[Shared] = []
+    while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
+        slow = _through(components.paths, left, len(components.names))
+        chances = {
+            c: _chance(len(odd), int(left.sum()), int(through[c]), int(slow[c]))
+            for c in np.flatnonzero((slow >= _LEAST) & (slow * len(odd) > 2 * through * left.sum())).tolist()
+        }
+        # Of equally unlikely ones the whole part before its directions, which come after it.
+        best = min(chances, key=lambda c: (chances[c], c), default=UNKNOWN)
+        if best == UNKNOWN or chances[best] * looked_at > LEVEL:
+            break
+        mine = left & (components.paths == best).any(axis=1)
+        found.append(Shared(components.names[best], np.flatnonzero(mine), int(through[best])))
+        left &= ~mine
+    return tuple(found)
+
+
+def _through(paths: Ints, which: Bools, components: int) -> Ints:
+    """How many of some samples pass through each component."""
+    crossed = paths[which].ravel()
+    found: Ints = np.bincount(crossed[crossed != UNKNOWN], minlength=components)
+    return found
+
+
+def _chance(samples: int, slow: int, through: int, both: int) -> float:
+    """That of *slow* among *samples*, *both* or more are among the *through* that pass a part, by chance."""
+    total = 0.0
+    for k in range(max(both, slow + through - samples), min(slow, through) + 1):
+        ways = _log_ways(through, k) + _log_ways(samples - through, slow - k) - _log_ways(samples, slow)
+        total += exp(ways)
+        if exp(ways) < _NEGLIGIBLE * total:
+            break
+    return min(total, 1.0)
+
+
+def _log_ways(of: int, chosen: int) -> float:
+    """Logarithm of the binomial coefficient."""
+    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

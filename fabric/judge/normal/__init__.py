@@ -1,0 +1,1 @@
+"""What is normal: keys, limits, peers, records; how many samples an answer takes."""

@@ -1,0 +1,97 @@
+"""The key of a measurement: what it must share with another to be compared with it."""
+
+from __future__ import annotations
+
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.recorded import Key
+from fabric.model.topology import Host, Topology
+
+SAME_LEAF, CROSS_LEAF = "same_leaf", "cross_leaf"
+
+COLLECTIVES = frozenset({"all_to_all", "tor_all_reduce", "group_all_reduce", "concurrent_rings"})
+"""Kinds that nccl-tests measures; the others are perftest's."""
+
+FLOOR = 0.03
+"""A loss smaller than this is not acted upon, however sure it is (a choice: the house rule for bandwidth)."""
+
+COLLECTIVE_FLOOR = 0.05
+"""The same for collectives, which vary more from run to run (a choice)."""
+
+
+def floor_of(kind: str) -> float:
+    """The smallest loss that matters for a kind of probe, as a share."""
+    return COLLECTIVE_FLOOR if kind in COLLECTIVES else FLOOR
+
+
+def key_of(probe: Probe, size_bytes: int | None, topology: Topology) -> Key:
+    """The key of one message size of a probe; *size_bytes* None where the probe has none."""
+    ranks, algorithm = probe.params.get("ranks"), probe.params.get("algorithm")
+    collective = probe.kind in COLLECTIVES
+    return Key(
+        kind=probe.kind,
+        tool="nccl-tests" if collective else "perftest",
+        link_class=link_class(probe, topology),
+        size_bytes=size_bytes,
+        ranks=ranks if isinstance(ranks, int) else None,
+        algorithm=str(algorithm) if algorithm is not None else None,
+        direction=None if collective else "one_way",
+        line_rate_gbps=line_rate_gbps(probe, topology),
+    )
+
+
+def link_class(probe: Probe, topology: Topology) -> str | None:
+    """As the probe says it; of RNICs and of hosts whether they share their leaves, None where that is not known."""
+    given = probe.params.get("link_class")
+    if given is not None:
+        return str(given)
+    hosts = [topology.hosts[name] for name in probe.hosts]
+    if "peer_rnic" in probe.params:
+        ends = [_leaf(hosts[position % len(hosts)], str(probe.params[end])) for position, end in enumerate(_ENDS)]
+        return None if None in ends else (SAME_LEAF if ends[0] == ends[1] else CROSS_LEAF)
+    if len(hosts) < 2 or not all(host.leaves for host in hosts):
+        return None
+    return SAME_LEAF if len({host.leaves for host in hosts}) == 1 else CROSS_LEAF
+
+
+def line_rate_gbps(probe: Probe, topology: Topology) -> float | None:
+    """The line rate of the slower of the RNICs that a probe names; None when it names none."""
+    rates = []
+    for position, end in enumerate(_ENDS):
+        rnics = topology.hosts[probe.hosts[position % len(probe.hosts)]].platform.rnic_by_device
+        if probe.params.get(end) in rnics:
+            rates.append(rnics[str(probe.params[end])].line_rate_gbps)
+    return min(rates) if rates else None
+
+
+_ENDS = ("rnic", "peer_rnic")
+
+
+def _leaf(host: Host, device: str) -> str | None:
+    rail = host.platform.rnic_by_device[device].rail
+    return host.leaves[rail] if rail < len(host.leaves) else None
+
+
+BANDWIDTH_UNIT = "Gb/s"
+
+GROWN = {
+    "link_error_recovery": "the link recovered from errors",
+    "link_downed": "the link went down",
+    "symbol_error": "symbol errors were counted",
+}
+"""Counters (as in sysfs, ``ports/N/counters``) whose growth under a probe is worth a word, and that word."""
+
+
+def bandwidths(result: ProbeResult) -> list[Measurement]:
+    """The measurements that limits are about."""
+    return [measured for measured in result.measurements if measured.unit == BANDWIDTH_UNIT]
+
+
+def grown(result: ProbeResult) -> list[str]:
+    """What the counters say, one line each: ``the link recovered from errors (+2)``; nothing when none grew."""
+    if len(result.measurements) == 1:
+        return []
+    return [
+        f"{GROWN[measured.metric]} (+{measured.value:g})"
+        for measured in result.measurements
+        if measured.metric in GROWN and measured.value > 0
+    ]

@@ -1,0 +1,298 @@
+"""Measured probes as series of repetitions, each with what it shares with its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import sqrt
+from statistics import fmean, median, stdev
+
+from fabric.judge.normal.keys import BANDWIDTH_UNIT, bandwidths, floor_of, line_rate_gbps, link_class
+from fabric.judge.normal.peers import Group, Peers, Slow, peers_of, slow_among
+from fabric.judge.normal.samples import name_of
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.model.verdict import ProbeVerdict
+
+UNSTABLE_CV = 0.05
+"""A coefficient of variation above this is a fault of its own (healthy links have 0.01 and less; a choice)."""
+
+LEAST_FOR_CV = 3
+"""Two numbers that differ tell little of a spread; three are the fewest that a scenario repeats for its sake."""
+
+BY_CHANCE = 1e-4
+"""Where the noise of a class is known, a spread is unstable only if so few healthy series have a larger one (a choice:
+at a CV of 3 % three samples in sixteen are further apart than 5 %)."""
+
+DIP_SIGMAS = 5.0
+"""A sample so many standard deviations below the median is a dip (house rule)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """
+    Of repeated samples: how many, least, median (Gb/s), coefficient of variation, and how many were dips.
+
+    *most_cv* is the coefficient of variation up to which they are steady.
+    """
+
+    n: int
+    least_gbps: float
+    median_gbps: float
+    cv: float
+    dips: int
+    most_cv: float = UNSTABLE_CV
+
+    @property
+    def unstable(self) -> bool:
+        """Too far apart to be one speed, or some far below the others."""
+        return self.n >= LEAST_FOR_CV and (self.cv > self.most_cv or self.dips > 0)
+
+    @property
+    def torn(self) -> bool:
+        """Too few to have a median, and too far apart to be one speed: their middle is nothing that was measured."""
+        return self.n < LEAST_FOR_CV and self.cv > self.most_cv
+
+    @property
+    def text(self) -> str:
+        """``median of 5, least 371.2 Gb/s, CV 0.021``."""
+        dips = f", {self.dips} dip{'s' if self.dips > 1 else ''}" if self.dips else ""
+        return f"median of {self.n}, least {self.least_gbps:.1f} Gb/s, CV {self.cv:.3f}{dips}"
+
+
+def steadiness(
+    values: Sequence[float], *, normal_spread: float, floor: float, noise: float | None = None
+) -> Steadiness:
+    """
+    Of at least two *values* in Gb/s; *noise* is that of one sample of their class, as a share, where it is known.
+
+    *normal_spread* is the coefficient of variation that is normal for the key, from peers or records: the samples
+    themselves cannot tell what a dip is, for it is one of them. *floor*: a smaller loss is no dip.
+    """
+    middle, mean = median(values), fmean(values)
+    deep = max(DIP_SIGMAS * normal_spread, floor)
+    return Steadiness(
+        n=len(values),
+        least_gbps=min(values),
+        median_gbps=middle,
+        cv=stdev(values) / mean if mean > 0.0 else 0.0,
+        dips=sum(value < middle * (1 - deep) for value in values) if len(values) >= LEAST_FOR_CV else 0,
+        most_cv=UNSTABLE_CV if noise is None or noise >= UNSTABLE_CV else _most_cv(len(values), noise),
+    )
+
+
+def _most_cv(count: int, noise: float) -> float:
+    """What chance leaves to healthy series of this noise: (n - 1) CV^2 / noise^2 is chi-squared with n - 1 degrees."""
+    return max(UNSTABLE_CV, noise * sqrt(_chi_squared(count - 1) / (count - 1)))
+
+
+@lru_cache(maxsize=64)
+def _chi_squared(degrees: int) -> float:
+    """Its upper quantile. Imported here: only where samples are many is it needed."""
+    from scipy.special import chdtri
+
+    return float(chdtri(degrees, BY_CHANCE))
+
+
+PEER_KINDS = frozenset({"loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce"})
+"""Kinds whose probes have what they use to themselves. Rings that run at once share the network: what one gains another
+loses, and a slow one among them may be bad luck of routing."""
+
+USUAL_CV = 0.01
+"""The spread of one sample where nothing better is known (healthy links have less; a choice)."""
+
+MEDIAN_EFFICIENCY = 1.2533
+"""Standard error of a median over that of a mean, normal numbers: sqrt(pi / 2)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PeerGroup:
+    """What peers share, *key*; one object a key, so that hundreds of thousands of them cost no comparing of keys."""
+
+    phase: str
+    kind: str
+    key: Hashable
+
+
+class Series:
+    """
+    The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none.
+
+    A series is equal to itself alone, and so it can be looked up by.
+    """
+
+    __slots__ = ("_steadiness", "group", "noise", "peers", "probe", "size_bytes", "values")
+
+    def __init__(self, probe: Probe, size_bytes: int | None, group: PeerGroup | None) -> None:
+        self.probe, self.size_bytes, self.group = probe, size_bytes, group
+        self.values: list[float] = []
+        self.peers: Peers | None = None  # of a repeated series: what is normal
+        self.noise: float | None = None  # of one sample of its class, where that is known, as a share
+        self._steadiness: Steadiness | None = None
+
+    @property
+    def value(self) -> float:
+        """The median of its repetitions, Gb/s."""
+        return median(self.values) if len(self.values) > 1 else self.values[0]
+
+    @property
+    def steadiness(self) -> Steadiness | None:
+        """How its repetitions lie; None for a single one. Worked out once, when all of them are there."""
+        if self._steadiness is None and len(self.values) > 1:
+            self._steadiness = self._spread()
+        return self._steadiness
+
+    def _spread(self) -> Steadiness:
+        floor = floor_of(self.probe.kind)
+        if self.noise is not None:
+            return steadiness(self.values, normal_spread=self.noise, floor=floor, noise=self.noise)
+        spread = USUAL_CV
+        if self.peers is not None:
+            # Peers are medians of as many repetitions: a single one spreads more.
+            spread = self.peers.spread_gbps / self.peers.median_gbps * sqrt(len(self.values)) / MEDIAN_EFFICIENCY
+        return steadiness(self.values, normal_spread=spread, floor=floor)
+
+
+def series_of(
+    listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology
+) -> tuple[list[Series], list[Series | None]]:
+    """Every series, and for each of *listed* the one it belongs to, None where it measured nothing."""
+    by_name: dict[Hashable, Series] = {}
+    belongs: list[Series | None] = []
+    groups = _Groups(topology)
+    for probe, result in listed:
+        number = _number(result)
+        if number is None:
+            belongs.append(None)
+            continue
+        name = (probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series"))
+        one = by_name.get(name)
+        if one is None:
+            one = by_name[name] = Series(probe, number[1], groups.of(probe, number[1]))
+        one.values.append(number[0])
+        belongs.append(one)
+    return list(by_name.values()), belongs
+
+
+def slow_series(series: Sequence[Series]) -> Slow:
+    """The series that are slower than their peers; a family is a phase, for the gate judges a phase as the end does."""
+    groups: dict[PeerGroup, dict[Hashable, float]] = {}
+    repeated: dict[PeerGroup, list[Series]] = {}
+    for one in series:
+        if one.group is not None:
+            groups.setdefault(one.group, {})[one] = one.value
+            if len(one.values) > 1:
+                repeated.setdefault(one.group, []).append(one)
+    for group, members in repeated.items():
+        peers = peers_of(list(groups[group].values()))
+        for one in members:
+            one.peers = peers
+    families: dict[str, list[Group]] = {}
+    for group, values in groups.items():
+        families.setdefault(group.phase, []).append(Group(values, floor_of(group.kind)))
+    found = [slow_among(family) for family in families.values()]
+    return Slow(
+        {one: peers for family in found for one, peers in family.sure.items()},
+        {one: peers for family in found for one, peers in family.low.items()},
+    )
+
+
+def _number(result: ProbeResult) -> tuple[float, int | None] | None:
+    """The number that stands for a result, and its size; None where no bandwidth was measured."""
+    if result.outcome is not None:
+        return None
+    if len(result.measurements) == 1:  # nearly all of them, and they need no looking for the largest size
+        measured = result.measurements[0]
+        return (measured.value, measured.size_bytes or None) if measured.unit == BANDWIDTH_UNIT else None
+    return representative(result) if bandwidths(result) else None
+
+
+def representative(result: ProbeResult) -> tuple[float, int | None]:
+    """
+    The one number that is compared with a limit, and its message size.
+
+    The largest size, because limits are given for large messages; of its out-of-place and in-place numbers the
+    lower. Never the average over sizes that nccl-tests prints.
+    """
+    if len(result.measurements) == 1:
+        return result.measurements[0].value, result.measurements[0].size_bytes or None
+    measured = bandwidths(result)
+    largest = max(m.size_bytes or 0 for m in measured)
+    value = min(m.value for m in measured if (m.size_bytes or 0) == largest)
+    return value, largest or None
+
+
+class _Groups:
+    """Which probes are peers: worked out once for each probe of a host layout, whose parameters all hosts share."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._known: dict[Hashable, PeerGroup] = {}
+        self._by_key: dict[Hashable, PeerGroup] = {}
+
+    def of(self, probe: Probe, size_bytes: int | None) -> PeerGroup | None:
+        """What a probe shares with its peers; None when it has none."""
+        if probe.kind not in PEER_KINDS:
+            return None
+        host = self._topology.hosts[probe.hosts[0]]
+        # The parameters live as long as their probes, so their identity is theirs alone meanwhile.
+        layout = (id(probe.params), probe.phase, host.leaves, len(probe.hosts), size_bytes)
+        known = self._known.get(layout) if len(probe.hosts) == 1 else None
+        if known is None:
+            known = self._known[layout] = self._group(probe, size_bytes, host.platform.name)
+        return known
+
+    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> PeerGroup:
+        topology, params = self._topology, probe.params
+        key = (
+            probe.phase,
+            probe.kind,
+            name_of(probe),
+            platform,
+            link_class(probe, topology),
+            line_rate_gbps(probe, topology),
+            size_bytes,
+            params.get("ranks"),
+            params.get("algorithm"),
+        )
+        return self._by_key.setdefault(key, PeerGroup(probe.phase, probe.kind, key))
+
+
+RETEST = "seen once: measure it again"
+CONFIRMED = "confirmed by others"
+
+
+def slower(
+    verdict: ProbeVerdict, one: Series, normal_gbps: float, against: str, *, outcome: Outcome = Outcome.MARGINAL,
+    how_sure: str = RETEST,
+) -> ProbeVerdict:  # fmt: skip
+    """MARGINAL until confirmed, and no better than it was without a limit."""
+    reason = f"{_below(one.value, normal_gbps, against)}; {how_sure}"
+    outcome = Outcome.worst((verdict.outcome, outcome))
+    found = replace(verdict, outcome=outcome, reason=reason, expected_gbps=normal_gbps, against=against)
+    return replace(found, reason=with_spread(found, one))
+
+
+def failed(verdict: ProbeVerdict, peers: Peers | None) -> ProbeVerdict:
+    """Confirmed by others; *peers* of one that was merely low, and had passed."""
+    if verdict.outcome is Outcome.FAIL:
+        return verdict
+    if verdict.against:
+        reason = verdict.reason.replace(f"; {RETEST}", f"; {CONFIRMED}")
+        return replace(verdict, outcome=Outcome.FAIL, reason=reason)
+    against = f"the median of {peers.n} peers" if peers else "what is normal"
+    reason = f"{_below(verdict.value_gbps or 0.0, verdict.expected_gbps or 0.0, against)}; {CONFIRMED}"
+    return replace(verdict, outcome=Outcome.FAIL, reason=reason, against=against)
+
+
+def with_spread(verdict: ProbeVerdict, one: Series) -> str:
+    """The reason, and of a repeated series that did not pass also how its samples lie; none where nothing judges it."""
+    if one.steadiness is None or verdict.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE):
+        return verdict.reason
+    return f"{verdict.reason} ({one.steadiness.text})"
+
+
+def _below(value_gbps: float, normal_gbps: float, against: str) -> str:
+    return f"{value_gbps:.1f} Gb/s, {value_gbps / normal_gbps - 1:+.1%} against {against}, {normal_gbps:.1f}"

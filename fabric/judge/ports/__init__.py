@@ -1,0 +1,1 @@
+"""What ports counted while a run worked."""

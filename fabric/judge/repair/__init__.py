@@ -1,0 +1,1 @@
+"""Repaired hosts: may they go back into service?"""

@@ -1,0 +1,1 @@
+"""What failures mean for a training job."""

@@ -1,0 +1,329 @@
+"""The verdict of a run: probes judged, suspects named, one outcome per component, one for the whole."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
+
+from fabric.judge.changes.altered import alterations, as_altered, said, unblamed
+from fabric.judge.changes.effects import windows_report
+from fabric.judge.changes.expectations import covered, judge_expectations
+from fabric.judge.course.partners import not_cleared_by_older
+from fabric.judge.course.since import since_some_round
+from fabric.judge.course.together import shared_since, suspect_of
+from fabric.judge.course.unseen import unseen_uplinks
+from fabric.judge.locate.gpus import with_bad_gpus
+from fabric.judge.locate.localise import suspects
+from fabric.judge.locate.merged import merged, names, without_mistakes
+from fabric.judge.verdict.probes import Judge
+from fabric.model.change import ChangeResult
+from fabric.model.names import fold
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Expectation, Phase
+from fabric.model.topology import Topology
+from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
+from fabric.probes import link_burn, pairwise
+
+if TYPE_CHECKING:
+    from fabric.judge.locate.pairs.in_verdict import PairFindings
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def common_reasons(reasons: Iterable[str], *, most: int = 4) -> list[str]:
+    """
+    The first of each sort with how many more there are, the most frequent sort first, at most *most* sorts.
+
+    What is beyond that is one line that says how many probes it stands for.
+    """
+    sorts: dict[str, list[str]] = {}
+    for reason in reasons:
+        sorts.setdefault(_NUMBER.sub("#", reason), []).append(reason)
+    frequent = sorted(sorts.values(), key=len, reverse=True)
+    rest = sum(len(members) for members in frequent[most:])
+    return [_said(members) for members in frequent[:most]] + ([f"and {rest} more, in verdict.json"] if rest else [])
+
+
+def _said(members: list[str]) -> str:
+    """Two of the very same words are said without a count, as there is nothing to look up."""
+    others = len(set(members)) - 1 if len(members) == 2 else len(members) - 1
+    return members[0] + (
+        f" … and {others} more probe{'' if others == 1 else 's'} for the same reason" if others else ""
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """Probes that were measured with one key and have no limit."""
+
+    probes: tuple[Probe, ...]
+    text: str
+
+
+def unjudged(probes: Iterable[Probe], verdicts: Mapping[str, ProbeVerdict]) -> list[Unjudged]:
+    """The measured ones among *probes* by phase, name and missing limit; a number alone needs no summary."""
+    groups: dict[tuple[str, object, str], list[Probe]] = {}
+    for probe in probes:
+        verdict = verdicts[probe.probe_id]
+        if verdict.value_gbps is not None and verdict.limit_gbps is None:
+            missing = verdict.reason.removeprefix(f"{verdict.value_gbps:.1f} Gb/s, ")
+            groups.setdefault((probe.phase, probe.params.get("name", probe.kind), missing), []).append(probe)
+    found = []
+    for (phase, name, missing), members in groups.items():
+        # Repetitions are judged by their median, which all of them carry: one number a series.
+        series = {(probe.hosts, probe.params.get("series")): verdicts[probe.probe_id].value_gbps for probe in members}
+        values = [value for value in series.values() if value is not None]
+        if len(values) > 1:
+            found.append(Unjudged(tuple(members), f"{phase}/{name}: {_spread(values)}; {missing}"))
+    return found
+
+
+def _spread(values: list[float]) -> str:
+    mean = fmean(values)
+    cv = f", CV {pstdev(values) / mean:.3f}" if mean > 0 else ""
+    return f"{len(values)} measured, mean {mean:.1f}, least {min(values):.1f}, most {max(values):.1f} Gb/s{cv}"
+
+
+NOT_REACHED = "not reached: the run ended before it"
+
+_BLAMING = (Outcome.FAIL, Outcome.ERROR)
+_GOOD = (Outcome.PASS, Outcome.MARGINAL)
+
+
+def conclude(
+    probes: Sequence[Probe],
+    results: Mapping[str, ProbeResult],
+    *,
+    topology: Topology,
+    judge: Judge,
+    notes: Sequence[str] = (),
+    phases: Sequence[Phase] = (),
+    expect: Sequence[Expectation] = (),
+    changes: Sequence[ChangeResult] = (),
+) -> Verdict:
+    """
+    Judge everything that was planned.
+
+    A planned probe without a result is INCONCLUSIVE: the run ended before it, and that is no pass. Each of *notes*
+    says what was asked for and could not be planned: that is SKIPPED, and no pass either. *expect* is judged over
+    *phases*; how the probes of altered phases count, ``altered.py`` says. A change that was not made as asked, or may
+    still be live, is an ERROR of the whole.
+    """
+    verdicts = without_mistakes(probes, _judged(probes, results, judge), topology)
+    verdicts = with_bad_gpus(probes, verdicts, topology)
+    altered = alterations(changes)
+    untold = unblamed(probes, verdicts, altered)
+    telling = [probe for probe in probes if probe.probe_id not in untold]
+    shared = shared_since(telling, verdicts, results, phases, topology)
+    explained = {name for one in shared for name in one.explains}
+    telling = [probe for probe in telling if probe.probe_id not in explained]
+    named, pairs = _suspects(telling, verdicts, results, topology)
+    verdicts |= pairs.verdicts if pairs else {}
+    named += [suspect_of(one) for one in shared]
+    named += since_some_round(telling, verdicts, results, phases, topology=topology, named=named)
+    named.sort(key=lambda suspect: -suspect.outcome.rank)
+    # Nothing good is said of a component by what was measured while the fabric was bad on purpose.
+    of_parts = verdicts | {name: ProbeVerdict(name, Outcome.INCONCLUSIVE, "") for name in untold}
+    components = _components(probes, of_parts, named)
+    verdicts = as_altered(probes, verdicts, results, altered, covered(expect, phases, probes))
+    expectations = judge_expectations(expect, phases, probes, results, changes)
+    outcomes = [verdict.outcome for verdict in verdicts.values()] + [found.outcome for found in expectations]
+    outcomes += [Outcome.SKIPPED for _ in notes] + [outcome for outcome, _ in (pairs.open if pairs else ())]
+    outcomes += [Outcome.ERROR for result in changes if result.state != "reverted"]
+    reasons = [
+        *_change_reasons(changes),
+        *_expectation_reasons(expectations),
+        *_reasons(probes, verdicts, untold),
+        *(pairs.lines if pairs else ()),
+        *(f"SKIPPED: {note}" for note in notes),
+        *unseen_uplinks(probes, results, phases, topology),
+    ]
+    return Verdict(
+        outcome=Outcome.worst(outcomes),
+        reasons=tuple(reasons),
+        suspects=tuple(named),
+        components=tuple(components),
+        probes=tuple(verdicts[probe.probe_id] for probe in probes),
+        expectations=expectations,
+        changes=tuple(changes),
+        effects=windows_report(phases, probes, results, changes),
+    )
+
+
+def _suspects(
+    probes: Sequence[Probe],
+    verdicts: Mapping[str, ProbeVerdict],
+    results: Mapping[str, ProbeResult],
+    topology: Topology,
+) -> tuple[list[Suspect], PairFindings | None]:
+    """
+    Who is to blame: first within hosts and by what tools say, then by pairs of hosts, decoded plane by plane.
+
+    Pairs that missed their limit and that nothing of this explains (few hosts, or all of them slow) are covered last.
+    """
+    if not any(probe.kind == pairwise.KIND for probe in probes):
+        bad = [suspects(probes, verdicts, topology=topology, outcome=outcome) for outcome in _BLAMING]
+        return [suspect for found in bad for suspect in merged(found)], None
+    from fabric.judge.locate.pairs.in_verdict import pair_findings  # numpy: only where there are pairs
+
+    measured = {
+        probe.probe_id
+        for probe in probes
+        if probe.kind == pairwise.KIND and probe.probe_id in results and results[probe.probe_id].outcome is None
+    }
+    others = [probe for probe in probes if probe.probe_id not in measured]
+    well = [p for p in probes if p.probe_id in measured and verdicts[p.probe_id].outcome in _GOOD]
+    inside = merged(suspects(others, verdicts, topology=topology, outcome=Outcome.FAIL, well=well))
+    pairs = pair_findings(probes, results, verdicts, topology=topology, inside=inside)
+    known = {host for suspect in inside for host in suspect.hosts}
+    left = [
+        probe
+        for probe in probes
+        if probe.probe_id in measured and probe.probe_id not in pairs.verdicts and known.isdisjoint(probe.hosts)
+    ]
+    named = [*inside, *not_cleared_by_older(pairs.suspects, probes, {**verdicts, **pairs.verdicts}, results)]
+    named += merged(suspects(left, verdicts, topology=topology, outcome=Outcome.FAIL))
+    named += merged(suspects(probes, verdicts, topology=topology, outcome=Outcome.ERROR))
+    return named, pairs
+
+
+def _judged(probes: Sequence[Probe], results: Mapping[str, ProbeResult], judge: Judge) -> dict[str, ProbeVerdict]:
+    """Each probe against its limit, by id."""
+    judged = judge.judge((probe, results[probe.probe_id]) for probe in probes if probe.probe_id in results)
+    verdicts = {verdict.probe_id: verdict for verdict in judged}
+    for probe in probes:
+        if probe.probe_id not in verdicts:
+            verdicts[probe.probe_id] = ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, NOT_REACHED)
+    return verdicts
+
+
+def _change_reasons(changes: Sequence[ChangeResult]) -> list[str]:
+    """What may still be live first of all, then what was not made as asked."""
+    still = [f"a change may still be live: {said(result)}" for result in changes if result.state == "open"]
+    others = [result for result in changes if result.state not in ("open", "reverted")]
+    return still + [f"{Outcome.ERROR.name}: change {said(result)}" for result in others]
+
+
+def _expectation_reasons(expectations: Sequence[ExpectationVerdict]) -> list[str]:
+    missed = sorted(
+        (found for found in expectations if found.outcome is not Outcome.PASS), key=lambda found: -found.outcome.rank
+    )
+    return [f"{found.outcome.name}: expected {found.text}: {_number(found)}{found.reason}" for found in missed]
+
+
+def _number(found: ExpectationVerdict) -> str:
+    """A ratio with its interval; a time is in the reason."""
+    if found.value is None or found.low is None or found.high is None:
+        return ""
+    return f"{found.value:.3g} (95 % interval {found.low:.3g} to {found.high:.3g}), "
+
+
+def failed_hosts(probes: Sequence[Probe], results: Mapping[str, ProbeResult], *, judge: Judge) -> dict[str, str]:
+    """
+    The gate between phases: hosts that did not pass, and why in a few words.
+
+    Who failed only together with hosts, and did well with others, is cleared: the neighbour of a bad host is not bad.
+    """
+    judged = list(zip(probes, judge.judge((probe, results[probe.probe_id]) for probe in probes), strict=True))
+    well = [probe for probe, verdict in judged if verdict.outcome in (Outcome.PASS, Outcome.MARGINAL)]
+    good = {(host, probe.kind, probe.hosts) for probe in well for host in probe.hosts if len(probe.hosts) > 1}
+    cleared = Counter((host, kind) for host, kind, _ in good)
+    bad: dict[str, Counter[tuple[str, str]]] = {}
+    for probe, verdict in judged:
+        if verdict.outcome not in (Outcome.PASS, Outcome.MARGINAL):
+            for host in probe.hosts:
+                by_others = cleared[host, probe.kind] - ((host, probe.kind, probe.hosts) in good)
+                if not by_others or results[probe.probe_id].error_host == host:
+                    bad.setdefault(host, Counter())[probe.kind, verdict.outcome.value] += 1
+    return {
+        host: ", ".join(f"{count} {kind} {outcome}" for (kind, outcome), count in sorted(counts.items()))
+        for host, counts in bad.items()
+    }
+
+
+def _reasons(probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], untold: AbstractSet[str]) -> list[str]:
+    """
+    One line per kind and outcome that is not a pass, with the hosts folded.
+
+    What no suspect speaks for is explained below it: nothing measured, near a limit or to be measured again, or probes
+    of which no suspect is made (*untold*).
+    """
+    groups: dict[tuple[int, str, Outcome], list[Probe]] = {}
+    for probe in probes:
+        outcome = verdicts[probe.probe_id].outcome
+        if outcome is not Outcome.PASS:
+            groups.setdefault((-outcome.rank, probe.kind, outcome), []).append(probe)
+    totals = Counter(probe.kind for probe in probes)
+    lines = []
+    for (_, kind, outcome), members in sorted(groups.items(), key=lambda item: item[0][:2]):
+        hosts = fold(dict.fromkeys(host for probe in members for host in probe.hosts))
+        lines.append(f"{outcome.name}: {len(members)} of {totals[kind]} {kind} on {hosts}")
+        if outcome in (Outcome.SKIPPED, Outcome.MARGINAL, Outcome.INCONCLUSIVE):
+            measured = unjudged(members, verdicts)
+            told = {id(probe) for group in measured for probe in group.probes}
+            others = (verdicts[probe.probe_id].reason for probe in members if id(probe) not in told)
+            lines += [f"  {text}" for text in (*(group.text for group in measured), *common_reasons(others))]
+        else:
+            alone = [verdicts[probe.probe_id].reason for probe in members if probe.probe_id in untold]
+            lines += [f"  {text}" for text in common_reasons(alone)]
+    return lines
+
+
+def _components(
+    probes: Sequence[Probe], verdicts: Mapping[str, ProbeVerdict], named: Sequence[Suspect]
+) -> list[ComponentVerdict]:
+    """
+    One verdict per host, RNIC, GPU and memory node that was planned, and per suspect.
+
+    A component that takes part in a bad probe which a suspect explains is not blamed itself; one of which nothing
+    was measured well is INCONCLUSIVE.
+    """
+    blamed = {name: suspect for suspect in named for name in names(suspect)}
+    tally: dict[str, dict[str, list[Outcome]]] = {}
+    for probe in probes:
+        outcome, phase = verdicts[probe.probe_id].outcome, probe.phase
+        for part in _parts(probe):
+            by_phase = tally.get(part)
+            if by_phase is None:
+                tally[part] = {phase: [outcome]}
+            elif phase not in by_phase:
+                by_phase[phase] = [outcome]
+            elif outcome not in by_phase[phase]:
+                by_phase[phase].append(outcome)
+    found = [ComponentVerdict(name, suspect.outcome, suspect.evidence[0]) for name, suspect in blamed.items()]
+    for part, by_phase in tally.items():
+        if part not in blamed:
+            found.append(_component(part, by_phase, blamed))
+    return found
+
+
+def _component(part: str, by_phase: Mapping[str, Sequence[Outcome]], blamed: Mapping[str, Suspect]) -> ComponentVerdict:
+    """The verdict of a part by what it took part in, different outcomes by phase."""
+    inside = (f"{part}/", f"{part}-", f"{part}:")
+    own = [suspect for name, suspect in blamed.items() if name.startswith(inside)]
+    if own:
+        worst = Outcome.worst(suspect.outcome for suspect in own)
+        return ComponentVerdict(part, worst, f"because of {', '.join(s.component for s in own)}")
+    left_out = [phase for phase, outcomes in by_phase.items() if list(outcomes) == [Outcome.SKIPPED]]
+    if left_out:
+        return ComponentVerdict(part, Outcome.SKIPPED, f"not measured in {', '.join(left_out)}")
+    good = [outcome for outcomes in by_phase.values() for outcome in outcomes if outcome in _GOOD]
+    if good:
+        return ComponentVerdict(part, Outcome.worst(good), "")
+    return ComponentVerdict(part, Outcome.INCONCLUSIVE, "nothing of it was measured well")
+
+
+def _parts(probe: Probe) -> tuple[str, ...]:
+    hosts, params = probe.hosts, probe.params
+    if probe.kind == "loopback":
+        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[0]}/{params['endpoint']}")
+    if probe.kind in ("rnic_to_rnic", pairwise.KIND, link_burn.KIND):
+        return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[-1]}/{params['peer_rnic']}")
+    return hosts

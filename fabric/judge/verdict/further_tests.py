@@ -1,0 +1,102 @@
+"""All that may be measured beyond the plan of a run, in the order in which it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fabric.judge.course.dips.follow_up import DippedAgain
+from fabric.judge.normal.samples import name_of
+from fabric.judge.verdict.probes import Judge
+from fabric.model.follow_up import Limits
+from fabric.model.inventory import Inventory
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES, REPEATED_KINDS
+from fabric.model.scenario import Scenario
+from fabric.plan.plan import PhasePlan
+
+if TYPE_CHECKING:
+    from fabric.judge.locate.pairs.further_rounds import FurtherRounds
+
+
+def localising(scenario: Scenario, inventory: Inventory) -> tuple[FurtherRounds, ...]:
+    """The follow-up of phases that localise; none where no phase does."""
+    if not any(phase.localise for phase in scenario.phases):
+        return ()
+    from fabric.judge.locate.pairs.further_rounds import FurtherRounds  # numpy: only where it is asked for
+
+    settings = inventory.changes
+    return (FurtherRounds(inventory.topology, settings.via, settings.sudo),)
+
+
+MOST_TIMES = 4.0
+"""In all at most so many times the planned duration of the phase is spent on further samples (a choice: at a CV of 3 %
+thirteen samples are needed on average, where three were planned)."""
+
+LEAST_BUDGET_S = 600.0
+"""And always so much (a choice): a phase of one probe may need ten times what was planned."""
+
+
+class MoreSamples:
+    """Of phases without changes: what is measured while the fabric is bad on purpose is not judged against peers."""
+
+    name = "samples"
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+        """As many rounds as samples may be added to one probe; a budget that follows the plan."""
+        repeated = sum(probe.kind in REPEATED_KINDS for probe in _planned(phase_plan))
+        if phase_plan.changes or not repeated:
+            return None
+        rounds = MOST_SAMPLES - LEAST_SAMPLES
+        budget_s = max(LEAST_BUDGET_S, MOST_TIMES * phase_plan.schedule.makespan_s)
+        return Limits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
+
+    def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
+        """One further repetition of each probe that is not settled."""
+        by_id = {result.probe_id: result for result in results}
+        series: dict[object, list[Probe]] = {}
+        for probe in (*_planned(phase_plan), *added):
+            if probe.kind in REPEATED_KINDS:
+                series.setdefault(_series(probe), []).append(probe)
+        whole = {name: members for name, members in series.items() if _all_measured(members, by_id)}
+        pairs = [(probe, by_id[probe.probe_id]) for members in whole.values() for probe in members]
+        return [_repetition(whole[_series(probe)]) for probe in self._judge.unsettled(pairs)]
+
+
+def sampling(judge: Judge) -> tuple[MoreSamples, ...]:
+    """The follow-up of a judge that takes as many samples as it needs; none of another."""
+    return (MoreSamples(judge),) if judge.sequential else ()
+
+
+def _planned(phase_plan: PhasePlan) -> Iterable[Probe]:
+    return (slot.probe for component in phase_plan.schedule.components for slot in component)
+
+
+def _series(probe: Probe) -> object:
+    return probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
+
+
+def _all_measured(members: Iterable[Probe], by_id: dict[str, ProbeResult]) -> bool:
+    return all(probe.probe_id in by_id and by_id[probe.probe_id].outcome is None for probe in members)
+
+
+def _repetition(members: Sequence[Probe]) -> Probe:
+    """The next one, named as the plan names repetitions: ``intra-host/gpu001/loopback.mlx5_0.numa1.r4``."""
+    first = members[0]
+    # What is repeated is named last in its id; of hosts that measure together its series says them too.
+    label = str(first.params["series"]).rpartition("/")[2]
+    head, found, _ = first.probe_id.rpartition(label)
+    if not found:
+        raise ValueError(f"{first.probe_id}: expected {label!r} in the id of a probe of that series")
+    return replace(first, probe_id=f"{head}{label}.r{len(members) + 1}")
+
+
+def follow_ups(
+    scenario: Scenario, inventory: Inventory, judge: Judge
+) -> tuple[MoreSamples | FurtherRounds | DippedAgain, ...]:
+    """New ones, for one run: what they learn of its rounds is its own."""
+    return (*sampling(judge), *localising(scenario, inventory), DippedAgain(inventory.topology))

@@ -1,0 +1,385 @@
+"""
+Each probe against what it must reach: the worst of three comparisons counts, and nothing to compare with is no pass.
+
+- its absolute limit, with a source: below it is FAIL, at once. Only this finds a rack that is slow as a whole. One that
+  asks for more than the line carries is for other hardware, and judges nothing (``model/line_reach.py``).
+- what good runs recorded for its key (``against_recorded.py``), where the baseline holds it.
+- its peers in this run (``peers.py``): at least eight measurements of the same key.
+
+Slower than records or peers, above the limit, is FAIL when it is confirmed (``confirm.py``), else MARGINAL: measure it
+again. Without limit and record a number is never PASS. Repetitions of one series are judged by their median; samples
+that lie far apart are MARGINAL at least, whatever the median. Of two there is no median: when they lie far apart and
+one meets the limit, the series is INCONCLUSIVE.
+
+Where samples are taken until one can tell (``judge: {samples: auto}``), records and peers are compared with by a
+sequential test (``by_samples.py``) and not by the rules for a single number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from fabric.judge.locate.candidates import Component, are_about, components_of
+from fabric.judge.locate.cover import candidates_for
+from fabric.judge.normal.keys import floor_of, grown, key_of
+from fabric.judge.normal.limits import Limits, key_text
+from fabric.judge.normal.peers import Peers, Slow
+from fabric.judge.normal.recorded import LEAST_SAMPLES, Compared, against_recorded
+from fabric.judge.normal.samples import name_of
+from fabric.judge.normal.sequential import Answer
+from fabric.judge.normal.series import Series, failed, representative, series_of, slow_series, slower, with_spread
+from fabric.judge.normal.standings import Against, Standings
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.recorded import Key, Recorded
+from fabric.model.repetition import AUTO, REPEATED_KINDS
+from fabric.model.scenario import JudgeSettings
+from fabric.model.topology import Topology
+from fabric.model.units import change_text
+from fabric.model.verdict import Baseline, ProbeVerdict
+
+
+def by_standing(verdict: ProbeVerdict, one: Series, found: Against) -> ProbeVerdict:
+    """
+    Against peers and record, for a series that met its limit or has none.
+
+    Slow in two tests is FAIL. Slow once is MARGINAL until others confirm it. What cannot be told with the samples that
+    there are is INCONCLUSIVE. As good as what was recorded passes also without a limit; peers alone never acquit.
+    """
+    standing = found.standing
+    if standing.answer is Answer.SLOW:
+        again = standing.n - standing.first
+        how_sure = f"slow in {standing.first} samples and again in {again}"
+        return slower(verdict, one, found.normal_gbps, found.text, outcome=Outcome.FAIL, how_sure=how_sure)
+    if standing.answer is Answer.SLOW_ONCE:
+        return slower(verdict, one, found.normal_gbps, found.text)
+    if standing.answer is Answer.OPEN:
+        loss = floor_of(one.probe.kind)
+        reason = (
+            f"{one.value:.1f} Gb/s: {standing.n} samples cannot tell {found.text}, {found.normal_gbps:.1f}, from a "
+            f"loss of {loss:.0%} ({standing.ratio - 1:+.1%}, at worst {standing.low - 1:+.1%}; "
+            f"a sample spreads by {found.noise:.1%})"
+        )
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    if found.by_record and verdict.limit_gbps is None:
+        return replace(verdict, outcome=Outcome.PASS, reason="")
+    return verdict
+
+
+def by_nearness(verdict: ProbeVerdict, one: Series, above: Answer) -> ProbeVerdict:
+    """A median above the limit that noise may have lifted over it is no clean PASS."""
+    if above is Answer.HEALTHY or verdict.outcome is not Outcome.PASS:
+        return verdict
+    reason = f"{one.value:.1f} Gb/s, not surely above the {verdict.limit_gbps or 0.0:g} required"
+    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
+
+
+LEAST_WITNESSES = 2
+"""Bad probes through one part that confirm each other (a choice: the fewest that are more than one)."""
+
+
+LIKELY = 0.5
+"""Share of the probes that tell of a part from which on what is low through it counts as slow (a choice: most)."""
+
+
+def confirmed(
+    probes: Sequence[Probe],
+    verdicts: Sequence[ProbeVerdict],
+    topology: Topology,
+    *,
+    slow: AbstractSet[str],
+    low: AbstractSet[str],
+    tested_again: AbstractSet[str] = frozenset(),
+) -> set[str]:
+    """
+    Those of *slow* and *low* (probe ids) that other bad probes confirm; *verdicts* are in the order of *probes*.
+
+    The repetitions of one probe confirm each other, but for those *tested_again*: there the later ones decide.
+    """
+    if not slow:
+        return set()
+    hosts = {host for probe in probes if probe.probe_id in slow for host in probe.hosts}
+    about = are_about(hosts, topology)
+    judged = [
+        (probe, verdict)
+        for probe, verdict in zip(probes, verdicts, strict=True)
+        if about(probe) and verdict.value_gbps is not None
+    ]
+
+    def components(probe: Probe, _: ProbeVerdict) -> Iterator[Component]:
+        return components_of(probe, topology)
+
+    series = {probe.probe_id: _series(probe) for probe, _ in judged}
+    bad = {verdict.probe_id for _, verdict in judged if verdict.outcome is Outcome.FAIL} | slow
+    likely = {
+        candidate.component
+        for candidate in candidates_for(judged, bad, components, enough=LIKELY)
+        if _confirm_each_other(candidate.bad, series, tested_again)
+    }
+    with_low = slow | {
+        probe.probe_id
+        for probe, verdict in judged
+        if probe.probe_id in low and not likely.isdisjoint(components(probe, verdict))
+    }
+    found: set[str] = set()
+    for candidate in candidates_for(judged, bad | with_low, components):
+        if _confirm_each_other(candidate.bad, series, tested_again):
+            # What is merely low cannot be its own witness, however often it was repeated.
+            found |= candidate.bad & (with_low if len({series[name] for name in candidate.bad}) > 1 else slow)
+    return found
+
+
+def _series(probe: Probe) -> Hashable:
+    return probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series")
+
+
+def _confirm_each_other(bad: AbstractSet[str], series: Mapping[str, Hashable], tested_again: AbstractSet[str]) -> bool:
+    """
+    Two different probes do, and the repetitions of one when all of them are slow.
+
+    Most of them would be no proof: they are why its median is low.
+    """
+    different = {series[name] for name in bad}
+    if len(different) >= LEAST_WITNESSES:
+        return True
+    if not tested_again.isdisjoint(bad):
+        return False
+    repetitions = sum(name in different for name in series.values())
+    return len(bad) >= LEAST_WITNESSES and len(bad) == repetitions
+
+
+class Judge:
+    """
+    Judges probes of one run.
+
+    *sequential*: each probe has as many samples as it takes to tell, and is judged by all of them.
+    """
+
+    def __init__(
+        self,
+        baselines: Mapping[str, Baseline],
+        *,
+        topology: Topology,
+        marginal: float,
+        override: str | None = None,
+        sequential: bool = False,
+    ) -> None:
+        self._baselines, self._topology, self._marginal = baselines, topology, marginal
+        self.sequential = sequential
+        self._limits = Limits(baselines, topology, override)
+        self._recorded: dict[str, Mapping[Key, Recorded]] = {
+            name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
+        }
+        self._has_records = any(self._recorded.values())
+
+    @staticmethod
+    def as_asked(settings: JudgeSettings, baselines: Mapping[str, Baseline], topology: Topology) -> Judge:
+        """The judge that a scenario asks for."""
+        return Judge(
+            baselines,
+            topology=topology,
+            marginal=settings.marginal,
+            override=settings.baseline,
+            sequential=settings.samples == AUTO,
+        )
+
+    def judge(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[ProbeVerdict]:
+        """One verdict a probe; *pairs* are a phase or a run, for they are each other's peers."""
+        listed = list(pairs)
+        series, belongs = series_of(listed, self._topology)
+        slow = slow_series(series)
+        standings = Standings(series if self.sequential else (), self._recorded_for)
+        slow = slow.without(standings.known)
+        judged = {
+            one: self._by_samples(one, standings)
+            if one in standings.known
+            else self._series(one, slow.sure.get(one), slow.low.get(one))
+            for one in series
+        }
+        verdicts = [
+            _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
+            for (probe, result), one in zip(listed, belongs, strict=True)
+        ]
+        if not any(verdict.against for verdict in judged.values()):
+            return verdicts
+        return self._confirmed(listed, verdicts, belongs, slow)
+
+    def unsettled(self, pairs: Iterable[tuple[Probe, ProbeResult]]) -> list[Probe]:
+        """The first probe of each series that another sample may settle; none when the judge is not sequential."""
+        if not self.sequential:
+            return []
+        series, _ = series_of(list(pairs), self._topology)
+        slow_series(series)  # which tells each series its peers
+        standings = Standings(series, self._recorded_for)
+        return [
+            one.probe
+            for one in standings.asked
+            if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
+        ]
+
+    def _series(self, one: Series, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
+        """One series of repetitions, of which there may be a single one; a slow one is not confirmed yet."""
+        verdict = self._absolute(one)
+        if verdict.outcome is Outcome.FAIL:
+            normal = slow or low
+            return _below_limit(verdict, one, normal.median_gbps if normal else None)
+        if slow is not None:
+            return slower(verdict, one, slow.median_gbps, f"the median of {slow.n} peers")
+        if self._has_records:
+            verdict = self._against_record(verdict, one)
+            if verdict.against:
+                return verdict
+        if len(one.values) > 1:
+            verdict = _unsteady(verdict, one)
+        return verdict if low is None else replace(verdict, expected_gbps=low.median_gbps)
+
+    def _by_samples(self, one: Series, standings: Standings) -> ProbeVerdict:
+        """One series of as many repetitions as it took to tell."""
+        verdict, found = self._absolute(one), standings.of(one)
+        if verdict.outcome is Outcome.FAIL:
+            return _below_limit(verdict, one, found.normal_gbps if found else None)
+        if found is None or not found.by_record:  # there is none, or none that is known well enough for a test
+            verdict = self._against_record(verdict, one)
+        if found is not None and not verdict.against:
+            verdict = by_standing(verdict, one, found)
+        if verdict.against:
+            return verdict
+        if verdict.limit_gbps is not None:
+            verdict = by_nearness(verdict, one, standings.above(one, verdict.limit_gbps))
+        return _unsteady(verdict, one)
+
+    def _against_record(self, verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
+        """What good runs measured, as an interval."""
+        recorded = self._recorded_for(one)
+        if recorded is None:
+            return verdict
+        found = against_recorded(one.values, recorded, margin=floor_of(one.probe.kind))
+        if found.outcome is Outcome.FAIL:
+            return slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
+        return _by_record(verdict, one, found)
+
+    def _absolute(self, one: Series) -> ProbeVerdict:
+        """Against the limit alone."""
+        probe, value = one.probe, one.value
+        least, unfit = self._limits.required(probe, one.size_bytes)
+        if least is None:
+            why = f": {unfit}" if unfit else ""
+            reason = f"{value:.1f} Gb/s, no baseline for {key_text(probe, one.size_bytes)}{why}"
+            return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, reason, value)
+        if value < least:
+            reason = f"{value:.1f} Gb/s, at least {least:g} required ({change_text(value / least)})"
+            return ProbeVerdict(probe.probe_id, Outcome.FAIL, reason, value, least)
+        if value < least * (1 + self._marginal):
+            reason = f"{value:.1f} Gb/s, just above the {least:g} required"
+            return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
+        return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
+
+    def _least_gbps(self, one: Series) -> float | None:
+        """The limit of a series, for its host; None where there is none that can judge it."""
+        return self._limits.required(one.probe, one.size_bytes)[0]
+
+    def _recorded_for(self, one: Series) -> Recorded | None:
+        known = self._recorded[self._limits.baseline_of(one.probe)]
+        return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
+
+    def _confirmed(
+        self,
+        listed: Sequence[tuple[Probe, ProbeResult]],
+        verdicts: Sequence[ProbeVerdict],
+        belongs: Sequence[Series | None],
+        found: Slow,
+    ) -> list[ProbeVerdict]:
+        """Those that are slower than what is normal become FAIL where others, or a repetition, say the same."""
+        slow: set[str] = set()
+        low: set[str] = set()
+        for (probe, result), verdict, one in zip(listed, verdicts, belongs, strict=True):
+            if not verdict.against and one not in found.low:
+                continue
+            # A repetition that was not slow itself is no witness.
+            if representative(result)[0] < (verdict.expected_gbps or 0.0) * (1 - floor_of(probe.kind)):
+                (slow if verdict.against else low).add(probe.probe_id)
+        probes = [probe for probe, _ in listed]
+        again = {probe.probe_id for probe in probes if probe.kind in REPEATED_KINDS} if self.sequential else frozenset()
+        sure = confirmed(probes, verdicts, self._topology, slow=slow, low=low, tested_again=again)
+        if not sure:
+            return list(verdicts)
+        # Repetitions of one series have one verdict, so one that is confirmed speaks for the others.
+        told = {one for probe, one in zip(probes, belongs, strict=True) if probe.probe_id in sure}
+        return [
+            failed(verdict, None if one is None else found.low.get(one)) if one in told else verdict
+            for verdict, one in zip(verdicts, belongs, strict=True)
+        ]
+
+
+def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
+    if result.outcome is not None:
+        return ProbeVerdict(probe.probe_id, result.outcome, result.reason, named=result.named, ran=result.attempt > 0)
+    return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
+
+
+def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> ProbeVerdict:
+    """The verdict of its series, with what its own counters say."""
+    mine = verdict if verdict.probe_id == probe.probe_id else replace(verdict, probe_id=probe.probe_id)
+    return mine if len(result.measurements) == 1 else _with_counters(mine, result)
+
+
+def _below_limit(verdict: ProbeVerdict, one: Series, normal_gbps: float | None) -> ProbeVerdict:
+    """FAIL with what is normal, where that is known; two samples that disagree do not say which of them is right."""
+    if _is_torn(one, verdict.limit_gbps) and one.steadiness is not None:
+        reason = (
+            f"unstable: {one.steadiness.text}, {max(one.values):.1f} meets the {verdict.limit_gbps or 0.0:g} required"
+        )
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"{reason}: too few to tell, measure it again")
+    return replace(verdict, expected_gbps=normal_gbps, reason=with_spread(verdict, one))
+
+
+def _is_torn(one: Series, least_gbps: float | None) -> bool:
+    """Two samples that lie far apart, one on either side of the limit."""
+    spread = one.steadiness
+    return (
+        spread is not None
+        and spread.torn
+        and least_gbps is not None
+        and min(one.values) < least_gbps <= max(one.values)
+    )
+
+
+def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerdict:
+    """
+    What a record that does not accuse makes of a verdict.
+
+    Where there is no limit it alone decides. Where there is one, too few samples to compare leave the limit's word as
+    it is; enough samples that cannot tell take the PASS away.
+    """
+    has_limit = verdict.limit_gbps is not None
+    if found.outcome is Outcome.PASS:
+        return verdict if has_limit else replace(verdict, outcome=Outcome.PASS, reason="")
+    reason = f"{one.value:.1f} Gb/s, {found.reason}"
+    if not has_limit:
+        return replace(verdict, reason=reason)
+    if len(one.values) < LEAST_SAMPLES or verdict.outcome is not Outcome.PASS:
+        return verdict
+    return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
+
+
+def _unsteady(verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
+    """A number without a limit stays INCONCLUSIVE, which is worse."""
+    spread = one.steadiness
+    if spread is None:
+        return verdict
+    if not spread.unstable or verdict.outcome is Outcome.INCONCLUSIVE:
+        return replace(verdict, reason=with_spread(verdict, one))
+    before = f"; {verdict.reason}" if verdict.reason else ""
+    return replace(verdict, outcome=Outcome.MARGINAL, reason=f"unstable: {spread.text}{before}")
+
+
+def _with_counters(verdict: ProbeVerdict, result: ProbeResult) -> ProbeVerdict:
+    """Bytes that arrived over a link that was not well are no clean PASS."""
+    said = grown(result)
+    if not said or verdict.outcome is not Outcome.PASS:
+        return verdict
+    return replace(
+        verdict, outcome=Outcome.MARGINAL, reason=f"{verdict.value_gbps or 0.0:.1f} Gb/s, but {', '.join(said)}"
+    )

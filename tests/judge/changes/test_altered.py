@@ -1,0 +1,158 @@
+"""A fault that we made is not the fabric's: no limit applies, nobody is blamed, and expectations decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from fabric.judge.verdict.conclude import conclude, failed_hosts
+from fabric.judge.verdict.probes import Judge
+from fabric.model.outcome import Outcome
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, PhaseRef
+from fabric.model.topology import Topology
+from fabric.model.verdict import Baseline, Limit, Verdict
+from tests.judge.changes.changed import RETRIES, Script
+
+KEPT = ExpectedRatio(PhaseRef("degraded"), PhaseRef("healthy"), at_least=0.5)
+GIVEN_UP = ExpectedEnd(PhaseRef("degraded"), completes=False)
+
+
+def concluded(script: Script, rack: Topology, *expect: Expectation, limits: Sequence[Limit] = ()) -> Verdict:
+    """The verdict of the whole."""
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", tuple(limits))}, topology=rack, marginal=0.01)
+    return conclude(
+        script.probes,
+        script.results,
+        topology=rack,
+        judge=judge,
+        phases=script.phases,
+        expect=expect,
+        changes=script.changes,
+    )
+
+
+def ber_run(degraded: Sequence[float | str | None], **change: object) -> Script:
+    """A healthy phase, then one with bit errors."""
+    script = Script()
+    script.phase("healthy", [100.0, 100.2, 99.8])
+    script.change(script.phase("degraded", degraded, starts_s=100.0), (90.0, 200.0), **change)  # type: ignore[arg-type]
+    return script
+
+
+def test_all_expectations_held_is_a_pass(rack: Topology) -> None:
+    """No limit in any baseline, half of the bandwidth gone on purpose: PASS, nobody suspected."""
+    verdict = concluded(ber_run([60.0, 60.5, 60.2]), rack, KEPT)
+    assert verdict.outcome is Outcome.PASS
+    assert (verdict.suspects, verdict.reasons) == ((), ())
+    assert {probe.reason for probe in verdict.probes if "Gb/s" not in probe.reason} == {"judged by what is expected"}
+
+
+def test_a_missed_expectation_fails_the_whole(rack: Topology) -> None:
+    """The expectation's own outcome counts, and is said first; still nobody is suspected."""
+    verdict = concluded(ber_run([30.0, 30.5, 30.2]), rack, KEPT)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.reasons[0].startswith("FAIL: expected degraded / healthy at least 0.5: 0.302 (95 % interval")
+    assert verdict.suspects == ()
+
+
+def test_an_altered_phase_that_nobody_expects_anything_of_is_inconclusive(rack: Topology) -> None:
+    """With limits for the healthy one."""
+    limits = [Limit("group_all_reduce", 90.0, "own")]
+    verdict = concluded(ber_run([60.0, RETRIES, 61.0]), rack, limits=limits)
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert [probe.outcome for probe in verdict.probes] == [Outcome.PASS] * 3 + [Outcome.INCONCLUSIVE] * 3
+    assert any("altered on purpose, and nothing says what to expect" in reason for reason in verdict.reasons)
+    assert verdict.suspects == ()
+
+
+def test_limits_still_count_where_nothing_was_altered(rack: Topology) -> None:
+    """A healthy phase below its limit fails and is blamed, although an expectation covers it."""
+    limits = [Limit("group_all_reduce", 150.0, "own")]
+    verdict = concluded(ber_run([60.0, 60.5, 60.2]), rack, KEPT, limits=limits)
+    assert verdict.outcome is Outcome.FAIL
+    assert len(verdict.suspects) == 1
+    assert all(probe_id.startswith("healthy") for probe_id in verdict.suspects[0].probes)
+
+
+def test_a_toggle_leaves_limits_in_force(rack: Topology) -> None:
+    """Adaptive routing on is no fault: what is too slow then is too slow."""
+    limits = [Limit("group_all_reduce", 150.0, "own")]
+    script = ber_run([60.0, 60.5, 60.2], kind="adaptive_routing", is_fault=False)
+    verdict = concluded(script, rack, KEPT, limits=limits)
+    assert verdict.outcome is Outcome.FAIL
+    assert any(probe_id.startswith("degraded") for probe_id in verdict.suspects[0].probes)
+
+
+def test_given_up_on_purpose_is_a_pass(rack: Topology) -> None:
+    """What was to be given up, and was."""
+    verdict = concluded(ber_run([RETRIES, RETRIES]), rack, GIVEN_UP, KEPT_HEALTHY)
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.suspects == ()
+    assert verdict.probes[-1].reason == "given up under the change, judged by what is expected"
+
+
+KEPT_HEALTHY = ExpectedEnd(PhaseRef("healthy"), completes=True)
+
+
+def test_what_the_transport_does_not_explain_stays_bad(rack: Topology) -> None:
+    """Wrong results are no effect of a lost packet; the reason is given, since no suspect speaks for it."""
+    verdict = concluded(ber_run([60.0, "gpu001: wrong results in 8G"]), rack, ExpectedEnd(PhaseRef("degraded"), True))
+    assert verdict.probes[-1].outcome is Outcome.FAIL
+    assert verdict.suspects == ()
+    assert "  gpu001: wrong results in 8G" in verdict.reasons
+
+
+@pytest.mark.parametrize("state", ["refused", "failed", "lost"])
+@pytest.mark.parametrize("is_fault", [True, False])
+def test_not_as_asked_is_an_error(rack: Topology, state: str, is_fault: bool) -> None:
+    """Whatever was measured in that phase is not what was asked for."""
+    verdict = concluded(ber_run([60.0, 60.5], state=state, is_fault=is_fault), rack, KEPT)
+    assert verdict.outcome is Outcome.ERROR
+    assert {probe.outcome for probe in verdict.probes[3:]} == {Outcome.ERROR}
+    assert f"not measured as asked: degraded-1/ber.leaf1--spine0 {state}: because" in verdict.probes[-1].reason
+    assert verdict.suspects == ()
+    assert verdict.expectations[0].outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_refused_toggle_hides_no_real_fault(rack: Topology) -> None:
+    """What a tool itself calls bad while nothing was altered is the fabric's, and blamed."""
+    verdict = concluded(ber_run([RETRIES, RETRIES], state="refused", is_fault=False), rack, KEPT)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.suspects
+
+
+def test_open_comes_first(rack: Topology) -> None:
+    """Nothing is more urgent than a change that may still be live; and it is no pass."""
+    script = ber_run([60.0, 60.5], state="refused")
+    script.change(script.phases[1], (90.0, None), state="open")
+    verdict = concluded(script, rack, KEPT)
+    assert verdict.reasons[0] == "a change may still be live: degraded-1/ber.leaf1--spine1 open: because"
+    assert verdict.reasons[1] == "ERROR: change degraded-1/ber.leaf1--spine0 refused: because"
+    assert verdict.outcome is Outcome.ERROR
+
+
+def test_open_is_no_pass_however_good_the_rest_is(rack: Topology) -> None:
+    """Every probe is within its limit, and still the run is an ERROR."""
+    script = ber_run([100.0, 100.1], kind="adaptive_routing", is_fault=False, state="open")
+    limits = [Limit("group_all_reduce", 90.0, "own")]
+    verdict = concluded(script, rack, limits=limits)
+    assert {probe.outcome for probe in verdict.probes} == {Outcome.PASS}
+    assert verdict.outcome is Outcome.ERROR
+
+
+def test_components_are_not_praised_for_what_was_altered(rack: Topology) -> None:
+    """A host that was measured only while the fabric was bad on purpose is INCONCLUSIVE."""
+    script = Script()
+    script.change(script.phase("degraded", [60.0, 60.5]), (0.0, 20.0))
+    verdict = concluded(script, rack, ExpectedEnd(PhaseRef("degraded"), True))
+    assert verdict.outcome is Outcome.PASS
+    assert {found.outcome for found in verdict.components} == {Outcome.INCONCLUSIVE}
+
+
+def test_the_gate_is_as_it_was(rack: Topology) -> None:
+    """Hosts of a phase that did not pass stay out of the next."""
+    script = ber_run([60.0])
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", ())}, topology=rack, marginal=0.01)
+    healthy = [probe for probe in script.probes if probe.phase == "healthy-1"]
+    assert failed_hosts(healthy, script.results, judge=judge)["gpu001"] == "3 group_all_reduce inconclusive"

@@ -1,0 +1,190 @@
+"""What the course of each part over a long run says, and that healthy parts are left alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from fabric.judge.course.gather import Finding
+from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.verdict import Verdict
+from tests.conftest import rack_topology
+
+HOSTS = 16
+RACK = rack_topology(HOSTS, parts=2)
+NAMES = tuple(RACK.hosts)
+ROUNDS = 96
+HALF_HOUR_S = 1800.0
+NOTHING = Samples(300.0, {})
+Share = Callable[[str, int], float | None]
+"""What a part leaves in a round; None: the transport gives up."""
+
+
+def measured(seed: int, share: Share, rounds: int = ROUNDS) -> list[Finding]:
+    """Pairs with other partners each round, 1 % noise, both ends limiting; what is found over time."""
+    return over_time(*_run(seed, share, rounds), RACK, NOTHING)
+
+
+def _run(seed: int, share: Share, rounds: int) -> tuple[list[Probe], dict[str, ProbeResult], list[Phase]]:
+    random = Random(seed)
+    probes, results = [], {}
+    phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(rounds)]
+    for number, phase in enumerate(phases):
+        for device in ("mlx5_0", "mlx5_1"):
+            order = random.sample(NAMES, HOSTS)
+            for a, b in zip(order[::2], order[1::2], strict=True):
+                params = {"rnic": device, "peer_rnic": device, "name": "pairwise", "link_class": "same_leaf"}
+                probe = Probe(f"{phase.name}/{a}+{b}/{device}", "pairwise", phase.name, (a, b), (), 10.0, params)
+                left = [share(f"{end}/{device}", number) for end in (a, b)]
+                probes.append(probe)
+                results[probe.probe_id] = _result(probe.probe_id, number, left, random.gauss(1.0, 0.01))
+    return probes, results, phases
+
+
+def _result(name: str, number: int, left: list[float | None], noise: float) -> ProbeResult:
+    began_s = number * HALF_HOUR_S
+    if None in left:
+        reason = "Completion with error: status 12: transport retry counter exceeded"
+        return ProbeResult(name, 1, (), Outcome.FAIL, reason, began_s, began_s + 10.0)
+    value = 390.0 * min(one for one in left if one is not None) * noise
+    return ProbeResult(
+        name, 1, (Measurement(name, "bandwidth", value, "Gb/s", 65536),), None, "", began_s, began_s + 10.0
+    )
+
+
+def well(part: str, number: int) -> float:
+    """A healthy part."""
+    return 1.0
+
+
+def bad(name: str, course: Callable[[int], float | None]) -> Share:
+    """One part with a course, all others healthy."""
+    return lambda part, number: course(number) if part == name else 1.0
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(20, 100, 20))])
+def test_a_clean_fleet_names_nobody(first: int) -> None:
+    assert [measured(seed, well, rounds=32) for seed in range(first, first + 20)] == [[]] * 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "course"),
+    [
+        ("drift", lambda number: 1.0 - 0.15 * number / ROUNDS),
+        ("step", lambda number: 1.0 if number < 40 else 0.9),
+        ("dips", lambda number: 0.5 if number % 16 == 3 else 1.0),
+        ("came_back", lambda number: None if number in (20, 21) else 1.0),
+    ],
+)
+def test_a_fault_is_named_as_what_it_is_and_nobody_else(kind: str, course: Callable[[int], float | None]) -> None:
+    found = measured(1, bad("gpu003/mlx5_1", course))
+    assert [(one.component, one.kind) for one in found] == [("gpu003/mlx5_1", kind)]
+
+
+def test_a_loss_that_nobody_would_act_upon_is_none() -> None:
+    assert measured(2, bad("gpu003/mlx5_1", lambda number: 0.99 if number > 40 else 1.0)) == []
+
+
+def test_partners_of_slow_parts_are_not_blamed() -> None:
+    hosts = ("gpu001/", "gpu002/", "gpu003/")
+    found = measured(9, lambda part, number: 0.85 if part.startswith(hosts) and number > 40 else 1.0)
+    assert {one.component.partition("/")[0] for one in found} == {"gpu001", "gpu002", "gpu003"}
+
+
+def test_healthy_hosts_are_not_blamed_when_most_pairs_have_a_slow_end() -> None:
+    slow = tuple(f"{name}/" for name in NAMES[-6:])  # six of 16: 62 % of all pairs
+    found = measured(10, lambda part, number: 0.85 if part.startswith(slow) and number > 40 else 1.0)
+    assert {one.component.partition("/")[0] for one in found} <= {*NAMES[-6:], "rack r1"}
+    assert found
+
+
+def test_one_that_fades_is_seen_beside_many_slow_ones() -> None:
+    slow = tuple(f"{name}/" for name in NAMES[-5:])
+
+    def share(part: str, number: int) -> float:
+        if part.startswith(slow):
+            return 0.85 if number > 40 else 1.0
+        return 1.0 - 0.15 * number / ROUNDS if part == "gpu003/mlx5_1" else 1.0
+
+    assert ("gpu003/mlx5_1", "drift") in {(one.component, one.kind) for one in measured(11, share)}
+
+
+def test_one_dip_is_no_proof() -> None:
+    assert measured(3, bad("gpu003/mlx5_1", lambda number: 0.5 if number == 7 else 1.0)) == []
+
+
+def test_what_a_whole_round_has_in_common_names_nobody() -> None:
+    assert measured(4, lambda part, number: 0.7 if number % 5 == 0 else 1.0) == []
+
+
+def test_slow_parts_do_not_hide_one_that_dips() -> None:
+    def share(part: str, number: int) -> float:
+        if part.startswith(("gpu001/", "gpu002/")):
+            return 0.85
+        return 0.5 if part == "gpu009/mlx5_0" and number % 16 == 3 else 1.0
+
+    assert "gpu009/mlx5_0" in {one.component for one in measured(5, share)}
+
+
+def test_what_cannot_bear_warmth_is_named_with_its_temperatures() -> None:
+    def celsius(number: int) -> float:
+        return 45.0 + (number * 7 % 12)
+
+    probes, results, phases = _run(6, bad("gpu003/mlx5_1", lambda n: 1.0 - 0.02 * (celsius(n) - 45.0)), ROUNDS)
+    at_s = [number * HALF_HOUR_S for number in range(ROUNDS)]
+    course = Course(at_s, [celsius(number) for number in range(ROUNDS)], at_s[-1])
+    samples = Samples(300.0, {Reading("gpu003", "mlx5_1", "module_c"): course})
+    (found,) = over_time(probes, results, phases, RACK, samples)
+    assert (found.component, found.kind) == ("gpu003/mlx5_1", "heat")
+    assert "C (rank correlation -" in found.text
+
+
+def test_most_rnics_of_a_host_alike_are_the_host() -> None:
+    topology = rack_topology(HOSTS, parts=2)
+    probes, results, phases = _run(
+        7, lambda part, number: 0.8 if part.startswith("gpu003/") and number > 50 else 1.0, ROUNDS
+    )
+    found = over_time(probes, results, phases, topology, NOTHING)
+    assert {one.component.partition("/")[0] for one in found} == {"gpu003"}
+
+
+def test_a_phase_of_few_rounds_has_no_course() -> None:
+    assert measured(8, bad("gpu003/mlx5_1", lambda number: 0.5 if number > 3 else 1.0), rounds=7) == []
+
+
+def test_a_verdict_takes_a_finding_as_a_suspect_that_fails() -> None:
+    finding = Finding("gpu003/mlx5_1", "dips", "dips to half", 1e-9, 1.0, ("p",))
+    verdict = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [finding])
+    assert verdict.outcome is Outcome.FAIL
+    assert [(one.component, one.kind, one.evidence) for one in verdict.suspects] == [
+        ("gpu003/mlx5_1", "link", ("over time: dips to half",))
+    ]
+
+
+@pytest.mark.parametrize("rounds", [18, 22, 26])
+def test_a_loss_that_comes_and_stays_is_a_step_however_few_rounds_show_it(rounds: int) -> None:
+    """Too few for a test of the trend: but that all low ones are the last ones has one chance in 40,000."""
+    (found,) = measured(1, bad("gpu003/mlx5_1", lambda number: 0.85 if number >= rounds // 2 else 1.0), rounds=rounds)
+    assert (found.component, found.kind) == ("gpu003/mlx5_1", "step")
+    assert "of its bandwidth at once" in found.text
+
+
+def test_two_that_dipped_only_together_are_either() -> None:
+    """Nothing tells them apart: both dipped in the same probes, and in no other."""
+    name = "gpu003/mlx5_1"
+    probes, _, _ = _run(1, well, ROUNDS)
+    ends = [{f"{host}/{one.params['rnic']}" for host in one.hosts} for one in probes]
+    met = Counter(other for pair in ends if name in pair for other in pair - {name})
+    other = max(met, key=lambda one: met[one])
+    rounds = [place // HOSTS for place, pair in enumerate(ends) if pair == {name, other}]
+    assert len(rounds) > 2
+    (found,) = measured(1, bad(name, lambda number: 0.5 if number in rounds else 1.0))
+    assert found.kind == "dips"
+    assert {found.component, *found.rivals} == {name, other}

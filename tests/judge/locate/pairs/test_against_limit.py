@@ -1,0 +1,108 @@
+"""A single pair below the limit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.model.outcome import Outcome
+from tests.judge.locate.pairs.made import all_pairs, hosts, row
+
+LIMIT = 384.0
+
+
+def one_slow(gbps, *, again=()):
+    rows = all_pairs(hosts(16), cv=0.003)
+    changed = [row(x.a, x.b, gbps) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in rows]
+    return changed + [row("gpu003", "gpu007", more) for more in again]
+
+
+@pytest.mark.parametrize("gbps", [0.0, 250.0, 370.0])
+def test_one_sample_below_the_limit_fails_at_once_and_names_the_pair_alone(gbps):
+    found = diagnose(one_slow(gbps), limit_gbps=LIMIT)
+    assert (found.outcome, [s.component for s in found.suspects]) == (Outcome.FAIL, ["gpu003--gpu007"])
+    assert not any("transient" in reason for reason in found.reasons)
+    assert [{test.a, test.b} for test in found.next_tests] == [{"gpu003", "gpu007"}]
+
+
+def test_one_slow_sample_above_the_limit_is_marginal():
+    assert diagnose(one_slow(370.0), limit_gbps=300.0).outcome is Outcome.MARGINAL
+
+
+def test_a_pair_that_was_good_when_measured_again_is_marginal():
+    assert diagnose(one_slow(250.0, again=(391.0,)), limit_gbps=LIMIT).outcome is Outcome.MARGINAL
+
+
+def test_a_pair_that_is_below_in_most_of_its_samples_fails():
+    found = diagnose(one_slow(250.0, again=(391.0, 260.0)), limit_gbps=LIMIT)
+    assert found.outcome is Outcome.FAIL
+    assert "median 260.0 of 3 samples" in found.suspects[0].evidence[0]
+
+
+def test_the_pairs_of_a_host_that_is_bad_are_not_listed_again():
+    found = diagnose(all_pairs(hosts(16), {"gpu003": 0.4}), limit_gbps=LIMIT)
+    assert [s.component for s in found.suspects] == ["gpu003"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_about_a_level_above_the_limit_fails_nobody(seed):
+    found = diagnose(all_pairs(hosts(16), cv=0.01, seed=seed), limit_gbps=380.0)
+    assert found.outcome is Outcome.PASS
+
+
+def test_of_three_hosts_a_pair_below_the_limit_fails_too():
+    rows = [row("a", "b", 390.0), row("a", "c", 390.0), row("b", "c", 600.0)]
+    found = diagnose(rows, limit_gbps=500.0)
+    assert found.outcome is Outcome.FAIL
+    assert {s.component for s in found.suspects} == {"a--b", "a--c"}
+
+
+@pytest.mark.parametrize("host", ["gpu001", "gpu008", "gpu016"])
+def test_the_pairs_of_a_host_that_is_below_the_limit_are_not_listed_again(host):
+    found = diagnose(all_pairs(hosts(16), {host: 0.018}, cv=0.0005), limit_gbps=390.0)
+    assert [s.component for s in found.suspects] == [host]
+
+
+def both_ways(low, *, gbps=250.0):
+    """24 hosts both ways; *low* are (sender, receiver) whose sample is below the limit."""
+    rows = all_pairs(hosts(24), cv=0.003, both_ways=True)
+    return [replace(x, gbps=gbps) if (x.a, x.b) in low else x for x in rows]
+
+
+def test_a_direction_that_was_low_once_is_marginal_while_the_other_is_good_and_is_measured_again():
+    dips = {("gpu003", "gpu007"), ("gpu011", "gpu002"), ("gpu020", "gpu015")}
+    found = diagnose(both_ways(dips), limit_gbps=LIMIT)
+    assert (found.outcome, found.suspects) == (Outcome.MARGINAL, ())
+    assert any("3 samples are below the limit of 384 Gb/s once" in reason for reason in found.reasons)
+    assert any("measure again: gpu003->gpu007 250.0" in reason for reason in found.reasons)
+    assert {(test.a, test.b) for test in found.next_tests} == dips
+
+
+def test_dips_below_the_limit_in_a_file_of_thousands_do_not_fail_it():
+    rows = all_pairs(hosts(64), cv=0.003, both_ways=True)
+    dips = set(np.random.default_rng(3).choice(len(rows), 20, replace=False).tolist())
+    changed = [replace(x, gbps=0.7 * x.gbps) if n in dips else x for n, x in enumerate(rows)]
+    found = diagnose(changed, limit_gbps=LIMIT)
+    assert (found.outcome, found.suspects) == (Outcome.MARGINAL, ())
+    assert any(f"{len(dips)} samples are below the limit" in reason for reason in found.reasons)
+
+
+def test_a_pair_that_is_low_both_ways_fails():
+    found = diagnose(both_ways({("gpu003", "gpu007"), ("gpu007", "gpu003")}), limit_gbps=LIMIT)
+    assert found.outcome is Outcome.FAIL
+    assert "gpu003--gpu007" in {s.component for s in found.suspects}
+
+
+def test_a_direction_that_is_low_every_time_fails_although_the_other_is_good():
+    rows = both_ways({("gpu003", "gpu007")})
+    again = [x for x in rows if (x.a, x.b) == ("gpu003", "gpu007")]
+    found = diagnose(rows + again, limit_gbps=LIMIT)
+    assert (found.outcome, [s.component for s in found.suspects]) == (Outcome.FAIL, ["gpu003--gpu007"])
+
+
+def test_a_sample_that_is_below_the_limit_by_noise_is_not_said():
+    """The limit is within noise of what good pairs reach: then a sample below it is no dip."""
+    rows = [replace(x, gbps=379.5) if (x.a, x.b) == ("gpu003", "gpu007") else x for x in both_ways(())]
+    found = diagnose(rows, limit_gbps=380.0, floor=0.1)
+    assert found.outcome is Outcome.PASS

@@ -1,0 +1,264 @@
+"""What pair results say, from rows to the verdict."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabric.judge.locate.pairs.diagnose import diagnose
+from fabric.model.outcome import Outcome
+from fabric.tools.pair_rows import PairRow
+from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
+
+
+def named(found):
+    return [suspect.component for suspect in found.suspects]
+
+
+def test_a_slow_host_is_named_and_nobody_else():
+    found = diagnose(all_pairs(hosts(8), {"gpu003": 0.1}))
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu003"])
+    assert found.suspects[0].confidence > 0.95
+    assert found.suspects[0].ambiguous_with == ()
+
+
+def test_a_clean_fleet_passes():
+    found = diagnose(all_pairs(hosts(16)))
+    assert (found.outcome, found.suspects, found.next_tests) == (Outcome.PASS, (), ())
+
+
+def test_a_host_that_only_sends_slowly_is_told_from_one_that_is_slow_both_ways():
+    found = diagnose(all_pairs(hosts(8), {"gpu003:tx": 0.2, "gpu006": 0.2, "gpu007:rx": 0.3}, both_ways=True))
+    assert sorted(named(found)) == ["gpu003:tx", "gpu006", "gpu007:rx"]
+
+
+def test_one_lucky_fast_pair_does_not_make_all_others_bad():
+    rows = all_pairs(hosts(8))
+    rows[5] = row(rows[5].a, rows[5].b, 1.3 * GOOD_GBPS)
+    assert diagnose(rows).outcome is Outcome.PASS
+
+
+def test_two_hosts_that_only_met_each_other_are_never_both_blamed():
+    rows = [each for each in all_pairs(hosts(8)) if {each.a, each.b}.isdisjoint({"gpu007", "gpu008"})]
+    rows += [row("gpu007", "gpu008", 0.5 * GOOD_GBPS)] * 3
+    found = diagnose(rows)
+    assert found.outcome is Outcome.FAIL
+    assert len(found.suspects) == 1
+    assert {found.suspects[0].component, *found.suspects[0].ambiguous_with} >= {"gpu007", "gpu008"}
+    assert found.suspects[0].confidence <= 0.5
+    tested = {host for test in found.next_tests for host in (test.a, test.b)}
+    assert tested >= {"gpu007", "gpu008"}
+    assert not any({test.a, test.b} == {"gpu007", "gpu008"} for test in found.next_tests)
+
+
+def test_a_path_that_is_slow_between_two_good_hosts_is_no_host():
+    rows = all_pairs(hosts(8), both_ways=True)
+    slow = [row(each.a, each.b, 0.6 * each.gbps) if {each.a, each.b} == {"gpu002", "gpu005"} else each for each in rows]
+    found = diagnose(slow)
+    assert [(suspect.component, suspect.kind) for suspect in found.suspects] == [("gpu002--gpu005", "path")]
+    assert "detected, not localised" in found.reasons[0]
+
+
+def test_a_single_slow_sample_blames_nobody_and_is_tested_again():
+    rows = all_pairs(hosts(12))
+    rows[7] = row(rows[7].a, rows[7].b, 0.7 * GOOD_GBPS)
+    found = diagnose(rows)
+    assert (found.outcome, found.suspects) == (Outcome.MARGINAL, ())
+    assert [{test.a, test.b} for test in found.next_tests] == [{rows[7].a, rows[7].b}]
+
+
+def test_two_link_classes_are_no_bad_hosts():
+    names = hosts(16)
+    unit = {name: number // 4 for number, name in enumerate(names)}
+    found = diagnose(all_pairs(names, level=lambda a, b: 1.0 if unit[a] == unit[b] else 0.8))
+    assert (found.outcome, found.suspects) == (Outcome.PASS, ())
+    assert [(one.name, round(one.gbps / GOOD_GBPS, 1)) for one in found.classes] == [
+        ("within a group", 1.0),
+        ("between groups", 0.8),
+    ]
+    assert [set(group) for group in found.classes[0].groups] == [set(names[at : at + 4]) for at in range(0, 16, 4)]
+
+
+def test_a_bad_host_is_found_inside_link_classes():
+    names = hosts(16)
+    unit = {name: number // 4 for number, name in enumerate(names)}
+    found = diagnose(all_pairs(names, {"gpu006": 0.4}, level=lambda a, b: 1.0 if unit[a] == unit[b] else 0.8))
+    assert "gpu006" in named(found)
+    assert len(found.suspects) == 1
+
+
+def test_all_rails_of_a_host_bad_is_the_host():
+    rows = []
+    for rail in range(4):
+        bad = {"gpu003": 0.1, **({"gpu005": 0.2} if rail == 2 else {})}
+        rows += all_pairs(hosts(8), bad, rail=str(rail), seed=rail)
+    found = diagnose(rows)
+    assert [(s.component, s.kind) for s in found.suspects] == [("gpu003", "host"), ("gpu005/rail2", "rnic")]
+
+
+def test_what_is_uniformly_slow_fails_against_the_limit_and_passes_without():
+    rows = all_pairs(hosts(16), level=lambda a, b: 0.8)
+    assert diagnose(rows).outcome is Outcome.PASS
+    found = diagnose(rows, limit_gbps=0.96 * 400)
+    assert found.outcome is Outcome.FAIL
+    assert found.suspects[0].kind == "group"
+    assert set(found.suspects[0].hosts) == set(hosts(16))
+
+
+def test_a_host_within_the_floor_of_its_peers_but_below_the_limit_fails():
+    found = diagnose(all_pairs(hosts(16), {"gpu004": 0.015}, cv=0.002), limit_gbps=389.0)
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu004"])
+
+
+def test_two_hosts_below_the_limit_are_a_pair():
+    found = diagnose([row("a", "b", 300.0)] * 5, limit_gbps=384.0)
+    assert (found.outcome, found.suspects[0].component, found.suspects[0].kind) == (Outcome.FAIL, "a+b", "pair")
+
+
+@pytest.mark.parametrize("rows", [[], [row("a", "b", 390.0)], [row("a", "b", 0.0), row("c", "d", 0.0)]])
+def test_nothing_to_compare_with_is_inconclusive(rows):
+    assert diagnose(rows).outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_too_noisy_samples_never_pass(seed):
+    names = hosts(32)
+    rows = [each for each in all_pairs(names, cv=0.08, seed=seed) if abs(int(each.a[3:]) - int(each.b[3:])) == 1]
+    assert diagnose(rows).outcome not in (Outcome.PASS, Outcome.MARGINAL)
+
+
+def test_slow_samples_that_no_part_explains_are_detected_not_localised():
+    rows = all_pairs(hosts(16))
+    random = np.random.default_rng(3)
+    for position in random.choice(len(rows), 14, replace=False):
+        rows[position] = row(rows[position].a, rows[position].b, 0.6 * GOOD_GBPS)
+    found = diagnose(rows)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert any("detected, not localised" in reason for reason in found.reasons)
+
+
+def test_many_bad_hosts_do_not_become_what_is_normal():
+    bad = {name: 0.2 for name in hosts(32)[:12]}
+    assert sorted(named(diagnose(all_pairs(hosts(32), bad)))) == sorted(bad)
+
+
+def test_only_the_largest_size_of_a_test_counts():
+    rows = all_pairs(hosts(8))
+    small = [type(each)(each.a, each.b, 3.0, 1, size_bytes=8) for each in all_pairs(hosts(3))]
+    large = [type(each)(each.a, each.b, each.gbps, 1, size_bytes=1 << 23) for each in rows]
+    found = diagnose([*small, *large])
+    assert found.outcome is Outcome.PASS
+    assert sum(one.samples for one in found.classes) == len(large)
+
+
+def test_a_slow_spine_is_named_where_only_the_file_says_what_was_crossed():
+    """Without an inventory: a column ``via`` is enough for spines, and the note says so."""
+    rows = [
+        replace(each, via=f"spine{number % 4}", gbps=each.gbps * (0.6 if number % 4 == 2 else 1.0))
+        for number, each in enumerate(all_pairs(hosts(12)))
+    ]
+    found = diagnose(rows)
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["spine2"])
+    assert "hosts, pairs and spines can be named" in found.notes[0]
+
+
+def test_a_single_spine_under_everything_is_never_named():
+    rows = [replace(each, via="spine0") for each in all_pairs(hosts(8), {"gpu003": 0.3})]
+    assert named(diagnose(rows)) == ["gpu003"]
+
+
+def test_a_host_that_is_bad_is_not_called_uncertain_as_well():
+    """In two classes of links it is slower than its one loss says; that is no second trouble."""
+    near = hosts(16)[:8]
+
+    def level(a, b):
+        return 1.0 if (a in near) == (b in near) else 0.7
+
+    found = diagnose(all_pairs(hosts(16), {"gpu012": 0.4}, level=level))
+    assert named(found) == ["gpu012"]
+    assert found.reasons == ("gpu012 is bad",)
+    assert found.next_tests == ()
+
+
+def test_a_host_in_two_classes_of_links_is_compared_with_its_own_class_in_each():
+    """It is slow with everybody, so the groups do not show it at once; but with its neighbours it is faster."""
+    near = hosts(16)[:8]
+
+    def level(a, b):
+        return 1.0 if (a in near) == (b in near) else 0.8
+
+    found = diagnose(all_pairs(hosts(16), {"gpu012": 0.3}, level=level))
+    assert named(found) == ["gpu012"]
+    (said,) = (text for text in found.suspects[0].evidence if "of 15 samples" in text)
+    assert said.startswith("15 of 15 samples through it are slow")
+    assert "about 275 of 392 Gb/s (-30.0%) within a group, 221 of 314 Gb/s (-29.7%) between groups" in said
+
+
+def test_a_host_of_which_the_group_does_not_show_has_at_least_that_loss():
+    """It is equally slow to all: its neighbours may be any."""
+    near = hosts(16)[:8]
+
+    def level(a, b):
+        if "gpu012" in (a, b):
+            return 0.6
+        return 1.0 if (a in near) == (b in near) else 0.8
+
+    found = diagnose(all_pairs(hosts(16), level=level))
+    assert named(found) == ["gpu012"]
+    assert "or more: its group is not known" in found.suspects[0].evidence[1]
+
+
+def dipping(count, share, seed=3):
+    """Everybody with everybody, both ways; *share* of all samples dip, and one pair in both directions."""
+    random = np.random.default_rng(seed)
+    rows = all_pairs(hosts(count), cv=0.003, both_ways=True)
+    pair = {"gpu004", "gpu031"}
+    return [
+        replace(each, gbps=each.gbps * 0.8) if {each.a, each.b} == pair or random.random() < share else each
+        for each in rows
+    ]
+
+
+@pytest.mark.parametrize("limit", [None, 380.0])
+def test_a_pair_that_dips_both_ways_among_many_dips_is_to_be_measured_again(limit):
+    """Of 2,016 pairs at one dip in fifty chance alone makes one such pair."""
+    found = diagnose(dipping(64, 0.02), limit_gbps=limit)
+    (mine,) = (suspect for suspect in found.suspects if suspect.component == "gpu004--gpu031")
+    assert (found.outcome, mine.outcome) == (Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE)
+    assert "measure it again" in " ".join(found.reasons)
+    assert ("gpu004", "gpu031") in {tuple(sorted((test.a, test.b))) for test in found.next_tests}
+
+
+@pytest.mark.parametrize("limit", [None, 380.0])
+def test_a_pair_that_is_slow_both_ways_where_nothing_dips_is_bad(limit):
+    found = diagnose(dipping(64, 0.0), limit_gbps=limit)
+    assert (found.outcome, named(found)) == (Outcome.FAIL, ["gpu004--gpu031"])
+
+
+def few_samples(seed: int, *, cv: float, spread: float) -> list[PairRow]:
+    """Four samples of each of 16 healthy hosts on 8 rails, which differ by *spread*."""
+    random = np.random.default_rng(seed)
+    names = hosts(16)
+    level = {(name, rail): 1 + spread * random.normal() for name in names for rail in range(8)}
+    rows = []
+    for _ in range(4):
+        for rail in range(8):
+            order = [names[i] for i in random.permutation(16)]
+            for a, b in zip(order[::2], order[1::2], strict=True):
+                gbps = 390 * min(level[a, rail], level[b, rail]) * (1 + cv * random.normal())
+                rows.append(PairRow(a, b, gbps, 1, rail=str(rail)))
+    return rows
+
+
+@pytest.mark.parametrize("seed", [131, 142, 147])
+def test_the_lowest_of_many_healthy_rnics_is_not_failed_by_four_samples(seed: int) -> None:
+    """They differ by half a percent: one looks 2.5 % low in four samples of one percent each."""
+    found = diagnose(few_samples(seed, cv=0.01, spread=0.005), limit_gbps=370.0)
+    assert Outcome.FAIL not in (found.outcome, *(one.outcome for one in found.suspects))
+
+
+@pytest.mark.parametrize("seed", [2, 5, 6, 10, 12, 26, 33, 45, 49, 77])
+def test_few_samples_that_lie_close_together_by_chance_fail_nobody(seed: int) -> None:
+    """A rail has 32 samples here: it takes its noise and its level from all eight."""
+    found = diagnose(few_samples(seed, cv=0.02, spread=0.003), limit_gbps=370.0)
+    assert [one.component for one in found.suspects if one.outcome is Outcome.FAIL] == []

@@ -1,0 +1,109 @@
+"""A rail most of which is held down by one leaf, told by the other rails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fabric.judge.locate.pairs.fitted import Fitted, against_usual, beside_alike, fit
+from fabric.judge.locate.pairs.reference import Reference
+from fabric.judge.locate.pairs.samples import UNKNOWN, PairSamples
+from tests.judge.locate.pairs.test_in_run import World, ran
+from tests.probes.test_pairwise import pod
+
+FLOOR = 0.03
+Loss = Callable[[int, int], float]
+
+
+def rail(loss: Loss, *, seed: int) -> Fitted:
+    """Two leaves of eight, everybody with everybody; *loss* of a pair by the leaves of both."""
+    random = np.random.default_rng(seed)
+    leaf = np.repeat(np.arange(2), 8)
+    a, b = np.triu_indices(16, 1)
+    lost = np.array([loss(*each) for each in zip(leaf[a], leaf[b], strict=True)])
+    hosts = tuple(f"h{number}" for number in range(16))
+    gbps = 392 * (1 - lost) * (1 + 0.005 * random.normal(size=len(a)))
+    via = np.full(len(a), UNKNOWN)
+    return fit(PairSamples(hosts, a, b, gbps, ("leaf0", "leaf1"), leaf, (), via, rail="mlx5_0"), floor=FLOOR)
+
+
+def good(a: int, b: int) -> float:
+    return 0.0
+
+
+def over_leaf0(a: int, b: int) -> float:
+    return 0.03 if 0 in (a, b) else 0.0
+
+
+def one_host(*, share: float = 0.1) -> Fitted:
+    """The same rail with one host whose pairs lost a tenth."""
+    fitted = rail(good, seed=4)
+    samples = fitted.samples
+    through = (samples.a == 3) | (samples.b == 3)
+    return fit(replace(samples, gbps=np.where(through, samples.gbps * (1 - share), samples.gbps)), floor=FLOOR)
+
+
+def named(planes: list[Fitted]) -> list[list[str]]:
+    return [[one.components.names[blamed.component] for blamed in one.decoded.blamed] for one in planes]
+
+
+def test_one_of_two_leaves_that_is_a_little_slow_is_named() -> None:
+    """Three pairs in four cross it: only the other rails show that those are the slow ones."""
+    planes = [rail(over_leaf0, seed=0), *(rail(good, seed=seed) for seed in range(1, 4))]
+    assert named(planes)[0] == []
+    assert named(against_usual(planes, FLOOR)) == [["leaf0"], [], [], []]
+
+
+def test_a_rail_without_any_pair_that_reaches_the_usual_level_names_nobody() -> None:
+    """It may be slower by design."""
+    planes = [rail(lambda a, b: 0.03, seed=0), *(rail(good, seed=seed) for seed in range(1, 4))]
+    assert named(against_usual(planes, FLOOR)) == [[], [], [], []]
+
+
+def test_two_rails_do_not_say_which_is_usual() -> None:
+    planes = [rail(over_leaf0, seed=0), rail(good, seed=1)]
+    assert against_usual(planes, FLOOR) == planes
+
+
+def test_healthy_rails_name_nobody_and_keep_their_level() -> None:
+    planes = [rail(good, seed=seed) for seed in range(8)]
+    found = against_usual(planes, FLOOR)
+    assert named(found) == [[]] * 8
+    assert [one.references for one in found] == [one.references for one in planes]
+
+
+def test_a_rail_that_is_steadier_by_chance_has_the_noise_of_the_others() -> None:
+    """Else what one of its few samples lost looks like a fault."""
+    others = [rail(good, seed=seed) for seed in range(3)]
+    steady = replace(others[0], evidence=replace(others[0].evidence, noise=0.002))
+    found = against_usual([*others, steady], FLOOR)
+    assert found[-1].evidence.noise == sorted(one.references[0].noise for one in (*others, others[0]))[1:3][0]
+
+
+def test_rails_of_another_kind_of_test_say_nothing() -> None:
+    planes = [("bw", rail(good, seed=0)), ("lat", rail(good, seed=1)), ("bw", one_host())]
+    assert beside_alike(planes, FLOOR) == planes
+
+
+def test_beside_a_few_lucky_pairs_good_hosts_are_not_slow() -> None:
+    """A rail whose level is taken too high: the others say what is normal, and nobody is named."""
+    others = [rail(good, seed=seed) for seed in range(3)]
+    bad = one_host()
+    high = replace(others[0], references=(Reference(392 * 1.01, 0.005),), decoded=bad.decoded)
+    (component,) = named([high])[0]
+    assert "h3" in component
+    assert named(against_usual([*others, high], FLOOR)) == [[], [], [], []]
+
+
+def test_who_is_bad_against_the_usual_level_stays_named_beside_lucky_pairs() -> None:
+    others = [rail(good, seed=seed) for seed in range(3)]
+    high = replace(one_host(), references=(Reference(392 * 1.01, 0.005),))
+    assert named(against_usual([*others, high], FLOOR))[-1] == named([high])[0] != []
+
+
+def test_in_a_run_such_a_leaf_is_named_by_its_other_rails() -> None:
+    """Above its limit, so that nothing else speaks of it."""
+    verdict = ran(World(pod(2, 8, parts=4), {"u0-leaf2": 0.03})).verdict
+    assert [(one.component, one.kind) for one in verdict.suspects] == [("u0-leaf2", "leaf")]

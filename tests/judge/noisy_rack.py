@@ -1,0 +1,81 @@
+"""Measured racks without a simulator: every probe of a rack with noise, and what is slow by so much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from fabric.judge.verdict.probes import Judge
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.recorded import Recorded
+from fabric.model.scenario import LoopbackSpec, Phase, RnicToRnicSpec
+from fabric.model.topology import Topology
+from fabric.model.verdict import Baseline, Limit, ProbeVerdict
+from fabric.probes.kinds import expand_phase
+
+NORMAL = {"pix": 397.0, "node": 368.0, "sys": 248.0, "mem_local": 398.0, "mem_remote": 372.0, None: 397.0}
+"""Gb/s by link class, as the simulated rack has them."""
+
+LOW_LIMITS = tuple(Limit(kind, 100.0, "far below all", min_size_bytes=1) for kind in ("loopback", "rnic_to_rnic"))
+
+Factor = Callable[[Probe], float]
+"""What share of the normal bandwidth a probe gets."""
+
+
+def healthy(probe: Probe) -> float:
+    """Nothing is slow."""
+    return 1.0
+
+
+def slow_rnic(name: str, factor: float) -> Factor:
+    """``gpu002/mlx5_3`` passes on only so much of its line: a path that never carries more does not show it."""
+    host, device = name.split("/")
+
+    def of(probe: Probe) -> float:
+        through = probe.hosts == (host,) and device in (probe.params.get("rnic"), probe.params.get("peer_rnic"))
+        return min(1.0, factor * 400.0 / NORMAL[_link_class(probe)]) if through else 1.0
+
+    return of
+
+
+def probes_of(topology: Topology, *, repeat: int = 1) -> list[Probe]:
+    """Loopback and RNIC pairs of every host."""
+    specs = (LoopbackSpec(repeat=repeat), RnicToRnicSpec(repeat=repeat))
+    return list(expand_phase(Phase("intra-host", specs), topology, tuple(topology.hosts)))
+
+
+def measured(
+    probes: Sequence[Probe], *, cv: float, seed: int, factor: Factor = healthy, host_spread: float = 0.003
+) -> list[tuple[Probe, ProbeResult]]:
+    """Normal noise of this CV a sample, and a little from host to host."""
+    draw = random.Random(seed)
+    hosts = {name: draw.gauss(1.0, host_spread) for name in sorted({probe.hosts[0] for probe in probes})}
+    pairs = []
+    for probe in probes:
+        value = NORMAL[_link_class(probe)] * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
+        size = int(str(probe.params["size_bytes"]))
+        numbers = (Measurement(probe.probe_id, "bandwidth", value, "Gb/s", size),)
+        pairs.append((probe, ProbeResult(probe.probe_id, 1, numbers, None, "", 0, 1)))
+    return pairs
+
+
+def judged(
+    pairs: Sequence[tuple[Probe, ProbeResult]],
+    topology: Topology,
+    *,
+    limits: tuple[Limit, ...] = LOW_LIMITS,
+    recorded: tuple[Recorded, ...] = (),
+) -> dict[str, ProbeVerdict]:
+    """The verdicts by probe id."""
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits, recorded)}, topology=topology, marginal=0.005)
+    return {verdict.probe_id: verdict for verdict in judge.judge(pairs)}
+
+
+def normal_gbps(probe: Probe) -> float:
+    """What a healthy probe of this link class measures."""
+    return NORMAL[_link_class(probe)]
+
+
+def _link_class(probe: Probe) -> str | None:
+    given = probe.params.get("link_class")
+    return None if given is None else str(given)

@@ -1,0 +1,107 @@
+"""A port by what it counted."""
+
+from __future__ import annotations
+
+from fabric.judge.ports.health import PortHealth, port_health
+from fabric.model.change import Change, ChangeResult, When, Window
+from fabric.model.outcome import Outcome
+from fabric.model.sampling import Course
+
+EVERY_S = 60.0
+TWO_HOURS_S = 7800.0
+
+
+def course(*steps: tuple[float, float | None], until_s: float = TWO_HOURS_S) -> Course:
+    """0 from the beginning, and then what it became when."""
+    return Course([0.0, *(at_s for at_s, _ in steps)], [0, *(value for _, value in steps)], until_s)
+
+
+def change(began_s: float, ended_s: float, component: str = "gpu001/mlx5_0") -> ChangeResult:
+    """Bit errors on a cable, made by us."""
+    one = Change("p/ber.x", "ber", "p", component, "port", When(), {})
+    return ChangeResult(one, "reverted", windows=(Window(began_s, ended_s),))
+
+
+def health(courses: dict[str, Course], *changes: ChangeResult, ethernet: bool = False) -> PortHealth:
+    """Of a port of 400 Gb/s."""
+    found = port_health("gpu001", "mlx5_0", courses, changes, every_s=EVERY_S, line_rate_gbps=400.0, ethernet=ethernet)
+    assert found is not None
+    return found
+
+
+def test_a_port_that_counted_nothing_for_two_hours_passes() -> None:
+    """Its bit errors are below 1e-15."""
+    found = health({"symbol_error": course(), "link_downed": course()})
+    assert found.outcome is Outcome.PASS
+    assert found.ber is not None
+    assert found.ber.outcome is Outcome.PASS
+
+
+def test_bit_errors_are_inconclusive_until_they_were_watched_long_enough() -> None:
+    """And how long it still takes is said; that alone makes no port bad."""
+    found = health({"symbol_error": course(until_s=600.0)})
+    assert found.ber is not None
+    assert (found.ber.outcome, found.ber.left_s) == (Outcome.INCONCLUSIVE, 6900.0)
+    assert found.outcome is Outcome.PASS
+
+
+def test_three_symbol_errors_within_twelve_minutes_fail_and_two_do_not() -> None:
+    """At 400 Gb/s 2.88 are allowed."""
+    assert health({"symbol_error": course((600.0, 2))}).outcome is Outcome.PASS
+    found = health({"symbol_error": course((600.0, 2), (900.0, 3))})
+    assert found.outcome is Outcome.FAIL
+    assert found.words[0] == "3 symbol errors"
+
+
+def test_errors_far_apart_are_judged_by_the_longer_window() -> None:
+    """Four in two hours, never three in twelve minutes."""
+    steps = [(1500.0 * number, number) for number in range(1, 5)]
+    assert health({"symbol_error": course(*steps)}).outcome is Outcome.FAIL
+
+
+def test_a_jump_after_a_long_quiet_time_counts_as_sudden() -> None:
+    """It came within the last period, not spread over the hour before."""
+    assert health({"symbol_error": course((5000.0, 3))}).outcome is Outcome.FAIL
+
+
+def test_link_recoveries_are_marginal_and_a_link_that_went_down_fails() -> None:
+    """On Ethernet it is a warning."""
+    assert health({"link_error_recovery": course((100.0, 3))}).words == ("3 link recoveries",)
+    assert health({"link_error_recovery": course((100.0, 3))}).outcome is Outcome.MARGINAL
+    assert health({"link_downed": course((100.0, 1))}).outcome is Outcome.FAIL
+    assert health({"link_downed": course((100.0, 1))}, ethernet=True).outcome is Outcome.MARGINAL
+
+
+def test_a_hot_module_is_marginal() -> None:
+    """Above what NVIDIA isolates at."""
+    found = health({"link_downed": course(), "module_c": course((100.0, 78.0))})
+    assert (found.outcome, "78 C" in found.words[0]) == (Outcome.MARGINAL, True)
+    assert health({"link_downed": course(), "module_c": course((100.0, 69.0))}).outcome is Outcome.PASS
+
+
+def test_what_a_change_of_ours_made_is_not_the_links() -> None:
+    """While it was in force there, and a little after."""
+    errors = {"symbol_error": course((500.0, 1000)), "link_downed": course((520.0, 2))}
+    ours = health(errors, change(440.0, 480.0))
+    assert ours.outcome is Outcome.PASS
+    assert [step.ours for step in ours.steps] == [True, True]
+    assert health(errors, change(440.0, 480.0, "gpu001/mlx5_1")).outcome is Outcome.FAIL
+    assert health(errors, change(1000.0, 1100.0)).outcome is Outcome.FAIL
+
+
+def test_a_cleared_counter_is_seen_and_not_negative() -> None:
+    """What it counted since then counts."""
+    found = health({"link_downed": Course([0.0, 60.0, 120.0], [100, 0, 1], TWO_HOURS_S)})
+    assert (found.resets, found.words) == (1, ("1 time down",))
+
+
+def test_nothing_is_said_over_a_time_that_nobody_saw() -> None:
+    """A host that was away comes back with other numbers."""
+    found = health({"link_downed": Course([0.0, 60.0, 500.0], [0, None, 7], TWO_HOURS_S)})
+    assert found.outcome is Outcome.PASS
+
+
+def test_a_port_without_readable_counters_has_no_health() -> None:
+    """Not a good one."""
+    none = {"link_downed": Course([0.0], [None], 100.0)}
+    assert port_health("h", "d", none, (), every_s=1.0, line_rate_gbps=1.0, ethernet=False) is None

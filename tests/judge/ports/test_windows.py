@@ -1,0 +1,151 @@
+"""A verdict with what was sampled beside the probes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fabric.judge.ports.windows import ports_of, with_samples
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from tests.conftest import rack_topology
+
+RACK = rack_topology(2, parts=2)
+
+
+def probe(name: str, kind: str = "rnic_to_rnic", **params: str) -> Probe:
+    """One on gpu001."""
+    return Probe(f"p/gpu001/{name}", kind, "p", ("gpu001",), (), 5.0, dict(params))
+
+
+EARLY = probe("early", rnic="mlx5_0", peer_rnic="mlx5_1")
+LATE = probe("late", rnic="mlx5_0", peer_rnic="mlx5_1")
+INSIDE = probe("inside", "loopback", rnic="mlx5_0", endpoint="gpu0")
+PROBES = (EARLY, LATE, INSIDE)
+TIMES = {EARLY.probe_id: (0.0, 50.0), LATE.probe_id: (100.0, 150.0), INSIDE.probe_id: (100.0, 150.0)}
+RESULTS = {
+    name: ProbeResult(
+        name, 1, (Measurement(name, "bandwidth", 390.0, "Gb/s", 8),), None, "", started_s=began, ended_s=ended
+    )
+    for name, (began, ended) in TIMES.items()
+}
+GOOD = Verdict(
+    Outcome.PASS, (), (), (), tuple(ProbeVerdict(one.probe_id, Outcome.PASS, "", 390.0, 384.0) for one in PROBES)
+)
+
+
+def samples(name: str, *steps: tuple[float, int]) -> Samples:
+    """All ports of gpu001 and gpu002 counted nothing but this one."""
+    courses = {
+        Reading(host, device, "link_downed"): Course([0.0], [0], 300.0)
+        for host in ("gpu001", "gpu002")
+        for device in ("mlx5_0", "mlx5_1")
+    }
+    at_s, values = [0.0, *(at for at, _ in steps)], [0, *(value for _, value in steps)]
+    courses[Reading("gpu001", "mlx5_0", name)] = Course(at_s, values, 300.0)
+    return Samples(10.0, courses)
+
+
+def judged(found: Samples, verdict: Verdict = GOOD) -> Verdict:
+    """With these samples."""
+    return with_samples(verdict, found, PROBES, RESULTS, RACK, tuple(RACK.hosts))
+
+
+def test_nothing_changes_where_nothing_was_sampled_or_counted() -> None:
+    """The verdict itself, or one as good."""
+    assert judged(Samples(10.0, {})) is GOOD
+    assert judged(samples("link_downed")).outcome is Outcome.PASS
+
+
+def test_good_bandwidth_over_a_link_that_recovers_is_marginal() -> None:
+    """Only the probe in whose time it was; one that stays inside the RNIC crossed no link."""
+    found = judged(samples("link_error_recovery", (120.0, 3)))
+    early, late, inside = found.probes
+    assert (early.outcome, inside.outcome) == (Outcome.PASS, Outcome.PASS)
+    assert late.outcome is Outcome.MARGINAL
+    assert late.reason == "bandwidth good (390.0 Gb/s), 3 link recoveries on gpu001/mlx5_0"
+    assert found.outcome is Outcome.MARGINAL
+    assert any("bandwidth good in 1 probe meanwhile" in reason for reason in found.reasons)
+
+
+def test_a_link_that_went_down_fails_and_is_a_suspect_with_that_evidence() -> None:
+    """Though every probe passed."""
+    found = judged(samples("link_downed", (120.0, 2)))
+    assert found.outcome is Outcome.FAIL
+    (suspect,) = found.suspects
+    assert (suspect.component, suspect.kind, suspect.hosts) == ("gpu001/mlx5_0:port", "link", ("gpu001",))
+    assert suspect.evidence == ("counters: 2 times down",)
+    assert suspect.probes == (LATE.probe_id,)
+    (component,) = found.components
+    assert (component.component, component.outcome) == ("gpu001/mlx5_0:port", Outcome.FAIL)
+
+
+def test_a_suspect_that_is_there_already_gets_the_evidence() -> None:
+    """It is not named twice."""
+    known = Suspect("gpu001/mlx5_0:port", "link", Outcome.FAIL, 0.5, ("slow",))
+    found = judged(samples("link_downed", (120.0, 2)), replace(GOOD, outcome=Outcome.FAIL, suspects=(known,)))
+    assert [one.evidence for one in found.suspects] == [("slow", "counters: 2 times down")]
+
+
+def test_a_probe_that_failed_stays_as_it_is() -> None:
+    """Its own reason says more."""
+    bad = ProbeVerdict(LATE.probe_id, Outcome.ERROR, "the host went away")
+    found = judged(samples("link_downed", (120.0, 2)), replace(GOOD, probes=(GOOD.probes[0], bad, GOOD.probes[2])))
+    assert found.probes[1] == bad
+
+
+@pytest.mark.parametrize(
+    ("at_s", "names"), [(120.0, ["gpu001/mlx5_0:port"]), (900.0, ["gpu001+gpu002", "gpu001/mlx5_0:port"])]
+)
+def test_a_pair_that_failed_while_its_port_was_down_is_that_port(at_s: float, names: list[str]) -> None:
+    """When it went down at another time, the pair is a suspect of its own."""
+    params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0"}
+    pair = Probe("p/gpu001+gpu002/pairwise", "pairwise", "p", ("gpu001", "gpu002"), (), 10.0, params)
+    failed = ProbeResult(pair.probe_id, 1, (), Outcome.FAIL, "retry counter exceeded", 110.0, 130.0)
+    suspect = Suspect("gpu001+gpu002", "pair", Outcome.FAIL, 0.67, ("either",), probes=(pair.probe_id,))
+    verdict = Verdict(Outcome.FAIL, (), (suspect,), (), (ProbeVerdict(pair.probe_id, Outcome.FAIL, "retry"),))
+    found = with_samples(
+        verdict, samples("link_downed", (at_s, 1)), [pair], {pair.probe_id: failed}, RACK, tuple(RACK.hosts)
+    )
+    assert [one.component for one in found.suspects] == names
+    port = found.suspects[-1]
+    assert (port.probes == (pair.probe_id,), "meanwhile 1 probe over it failed" in port.evidence) == (
+        len(names) == 1,
+        len(names) == 1,
+    )
+
+
+@pytest.mark.parametrize(("value_gbps", "names"), [(2900.0, 1), (1500.0, 2)])
+def test_a_ring_that_was_a_little_slow_while_a_port_flapped_is_that_port(value_gbps: float, names: int) -> None:
+    """One at half its limit has another cause."""
+    ring = Probe("p/gpu001+gpu002/ring", "tor_all_reduce", "p", ("gpu001", "gpu002"), (), 10.0, {})
+    numbers = (Measurement(ring.probe_id, "bus_bandwidth", value_gbps, "Gb/s", 8),)
+    slow = ProbeResult(ring.probe_id, 1, numbers, None, "", 110.0, 130.0)
+    suspect = Suspect("gpu001+gpu002", "pair", Outcome.FAIL, 0.67, ("either",), probes=(ring.probe_id,))
+    own = ProbeVerdict(ring.probe_id, Outcome.FAIL, "", value_gbps, 2944.0)
+    verdict = Verdict(Outcome.FAIL, (), (suspect,), (), (own,))
+    found = with_samples(
+        verdict, samples("link_downed", (120.0, 1)), [ring], {ring.probe_id: slow}, RACK, tuple(RACK.hosts)
+    )
+    assert len(found.suspects) == names
+    assert found.suspects[-1].component == "gpu001/mlx5_0:port"
+
+
+def test_hosts_that_could_not_be_read_are_named() -> None:
+    """They did not count 0."""
+    one = samples("link_downed")
+    courses = {reading: course for reading, course in one.courses.items() if reading.host == "gpu001"}
+    found = judged(Samples(10.0, courses))
+    assert any(reason.startswith("counters not readable on gpu002") for reason in found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "count"),
+    [("rnic_to_rnic", {"rnic": "mlx5_0", "peer_rnic": "mlx5_1"}, 2), ("all_to_all", {}, 0), ("tor_all_reduce", {}, 2)],
+)
+def test_a_probe_crosses_the_ports_that_its_bytes_cross(kind: str, params: dict[str, str], count: int) -> None:
+    """A collective all of its hosts'."""
+    assert len(ports_of(probe("x", kind, **params), RACK)) == count

@@ -1,0 +1,170 @@
+"""Failures counted over rounds: what is one, what is none, and for how long hosts were watched."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.config import load_inventory
+from fabric.judge.training.failures import Watched, flaps, watched, with_training
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
+from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.scenario import Phase
+from fabric.model.verdict import Verdict
+from tests.report.shown import ROOT
+
+HOUR = 3600.0
+ROUNDS = 10
+HOSTS = ("a", "b", "c", "d")
+GAVE_UP = "status=12 vendor err 129"
+
+
+def result(name: str, round_: int, outcome: Outcome | None = None, reason: str = "", **more: object) -> ProbeResult:
+    """A probe of ten minutes at the beginning of the hour."""
+    measured = (Measurement(name, "bandwidth", 390.0, "Gb/s"),) if outcome is None else ()
+    return ProbeResult(name, 1, measured, outcome, reason, round_ * HOUR, round_ * HOUR + 600.0, **more)  # type: ignore[arg-type]
+
+
+def seen(
+    bad: dict[tuple[int, str], tuple[Outcome, dict[str, object]]],
+    rounds: int = ROUNDS,
+    shared: dict[str, tuple[str, ...]] | None = None,
+) -> Watched | None:
+    """Rounds of an hour in which a+b, c+d and each host alone are measured; *bad* says which went badly, and how."""
+    phases, probes, results = [], [], {}
+    for number in range(rounds):
+        phases.append(Phase(f"soak-r{number + 1}", (), label="soak", round=number + 1))
+        for who in ("a", "b", "c", "d", "a+b", "c+d"):
+            name = f"soak-r{number + 1}/{who}"
+            probes.append(Probe(name, "pairwise", phases[-1].name, tuple(who.split("+")), (), 600.0, {}))
+            outcome, more = bad.get((number, who), (None, {}))
+            results[name] = result(name, number, outcome, **more)  # type: ignore[arg-type]
+    return watched(probes, results, phases, shared)
+
+
+def fail(reason: str = GAVE_UP, **more: object) -> tuple[Outcome, dict[str, object]]:
+    """The tool itself says that the fabric is bad."""
+    return Outcome.FAIL, {"reason": reason, **more}
+
+
+def lost(host: str) -> tuple[Outcome, dict[str, object]]:
+    """We could not measure because of this host."""
+    return Outcome.ERROR, {"reason": "no answer", "error_host": host}
+
+
+def count(found: Watched | None) -> int:
+    """Failures; there must be an answer."""
+    assert found is not None
+    return found.count
+
+
+def test_healthy_rounds_are_time_without_a_failure() -> None:
+    found = seen({})
+    assert count(found) == 0
+    assert found is not None
+    assert found.failures.host_days == pytest.approx(4 * (ROUNDS - 1) / 24)  # from the end of the first to the last
+    assert found.failures.is_bound
+
+
+def test_a_pair_that_gave_up_is_one_failure() -> None:
+    assert count(seen({(4, "a+b"): fail()})) == 1
+
+
+def test_a_failure_that_lasts_for_rounds_is_one() -> None:
+    assert count(seen({(n, "a+b"): fail() for n in (4, 5, 6)})) == 1
+
+
+def test_a_failure_that_comes_back_counts_again() -> None:
+    assert count(seen({(n, "a+b"): fail() for n in (3, 7)})) == 2
+
+
+def test_a_leaf_that_fails_is_one_failure_of_all_its_hosts() -> None:
+    """Other hosts of it show it in each round: none of that is a failure of its own."""
+    down = {
+        (n, who): fail(named=NamedPart(f"{who}/mlx5_3", "down")) for n in range(4, ROUNDS) for who in "abcd"[n % 3 :]
+    }
+    assert count(seen(down)) > 1
+    assert count(seen(down, shared={"leaf3": ("a", "b", "c", "d")})) == 1
+
+
+def test_beside_a_leaf_a_host_may_fail_by_itself() -> None:
+    down = {(4, who): fail(named=NamedPart(f"{who}/mlx5_3", "down")) for who in "abc"}
+    assert count(seen(down, shared={"leaf3": ("a", "b")})) == 2
+
+
+def test_what_was_bad_from_the_beginning_is_no_failure() -> None:
+    assert count(seen({(n, who): fail() for n in range(ROUNDS) for who in ("a", "a+b")})) == 0
+
+
+def test_one_host_explains_all_its_probes() -> None:
+    part = NamedPart("a/mlx5_0", "down")
+    assert count(seen({(4, "a"): fail(named=part), (4, "a+b"): fail()})) == 1
+
+
+def test_a_host_that_is_lost_for_good_is_a_failure_and_watched_no_longer() -> None:
+    bad = {(n, who): lost("a") for n in range(4, ROUNDS) for who in ("a", "a+b")}
+    found = seen(bad)
+    assert count(found) == 1
+    assert found is not None
+    assert max(end for _, end in found.when["a"]) <= 4 * HOUR
+
+
+def test_a_host_that_measures_well_later_was_not_lost() -> None:
+    """One probe that we could not measure is our trouble, not the fleet's."""
+    assert count(seen({(4, "a"): lost("a")})) == 0
+
+
+def test_a_phase_that_ran_a_few_times_says_nothing() -> None:
+    assert seen({}, rounds=3) is None
+
+
+def test_flaps_count_while_their_host_is_watched() -> None:
+    found = seen({})
+    assert found is not None
+    course = Course([0.0, 100.0, 5 * HOUR, 100 * HOUR], [0, 1, 3, 9], 100 * HOUR)
+    assert flaps(found, Samples(60.0, {Reading("a", "mlx5_0", "link_downed"): course})) == 2
+    assert flaps(found, Samples(60.0, {Reading("elsewhere", "mlx5_0", "link_downed"): course})) == 0
+
+
+def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> None:
+    found = seen({(4, "a+b"): fail()})
+    assert found is not None
+    course = Course([0.0, 3.5 * HOUR], [0, 1], 100 * HOUR)
+    assert flaps(found, Samples(60.0, {Reading("a", "mlx5_0", "link_downed"): course})) == 0
+
+
+def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
+    topology = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml").topology
+    hosts = tuple(topology.hosts)[:4]
+    phases, probes, results = [], [], {}
+    for number in range(ROUNDS):
+        phases.append(Phase(f"soak-r{number + 1}", (), label="soak", round=number + 1))
+        for who in hosts:
+            name = f"{phases[-1].name}/{who}"
+            probes.append(Probe(name, "pairwise", phases[-1].name, (who,), (), 600.0, {}))
+            bad = (number, who) == (4, hosts[0])
+            results[name] = result(name, number, Outcome.FAIL if bad else None, GAVE_UP if bad else "")
+    verdict = Verdict(Outcome.PASS, (), (), (), ())
+    course = Course([0.0, 4 * HOUR + 60.0], [0, 1], 5 * HOUR)  # seen while the probe that died of it ran
+    samples = Samples(60.0, {Reading(hosts[0], "mlx5_0", "link_downed"): course})
+    impact = with_training(verdict, samples, probes, results, phases=phases, topology=topology, hosts=hosts).training
+    assert impact is not None
+    assert impact.flaps == 0
+    assert "no link went down meanwhile" not in impact.notes
+    assert any(note.startswith("a link went down once, with a failure") for note in impact.notes)
+
+
+def test_without_that_counter_flaps_are_not_known() -> None:
+    found = seen({})
+    assert found is not None
+    assert flaps(found, Samples(0.0, {})) is None
+
+
+def test_a_run_without_rounds_says_why_it_knows_nothing() -> None:
+    topology = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml").topology
+    verdict = Verdict(Outcome.PASS, (), (), (), ())
+    hosts = tuple(topology.hosts)[:2]
+    found = with_training(verdict, Samples(0.0, {}), [], {}, phases=(), topology=topology, hosts=hosts).training
+    assert found is not None
+    assert (found.gpus, found.mttf_s, found.ettr, found.failures) == (16, None, None, None)
+    assert found.notes == ("no failure rate was measured: mean time to failure and ETTR are not known",)

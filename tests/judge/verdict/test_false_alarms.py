@@ -1,0 +1,47 @@
+"""How often a healthy rack is called bad, and a bad part is found: seeded, on measured racks with noise."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.judge.locate.localise import suspects
+from fabric.model.outcome import Outcome
+from tests.conftest import rack_topology
+from tests.judge.noisy_rack import judged, measured, probes_of, slow_rnic
+
+RUNS = 8
+HOSTS = 16
+
+
+@pytest.mark.parametrize("cv", [0.01, 0.03])
+def test_a_healthy_rack_has_no_suspects(cv: float) -> None:
+    """No FAIL in any run, and hardly a number to be measured again."""
+    topology = rack_topology(HOSTS)
+    probes = probes_of(topology)
+    odd = []
+    for seed in range(RUNS):
+        verdicts = judged(measured(probes, cv=cv, seed=seed, host_spread=0.004), topology)
+        odd += [verdict.outcome for verdict in verdicts.values() if verdict.outcome is not Outcome.PASS]
+    assert Outcome.FAIL not in odd
+    assert len(odd) <= 2
+
+
+@pytest.mark.parametrize(
+    ("loss", "cv", "repeat"),
+    [
+        (0.10, 0.01, 1),
+        (0.10, 0.02, 1),
+        pytest.param(0.10, 0.03, 5, marks=pytest.mark.slow),
+        (0.06, 0.01, 1),
+        pytest.param(0.06, 0.01, 3, marks=pytest.mark.slow),
+    ],
+)
+def test_a_slow_rnic_is_found_and_nothing_else(loss: float, cv: float, repeat: int) -> None:
+    """One RNIC of 128 that lost 6 or 10 %, each limit met: named in every run, and it alone."""
+    topology = rack_topology(HOSTS)
+    probes = probes_of(topology, repeat=repeat)
+    for seed in range(3):
+        factor = slow_rnic("gpu005/mlx5_6", 1 - loss)
+        verdicts = judged(measured(probes, cv=cv, seed=seed, factor=factor), topology)
+        found = suspects(probes, verdicts, topology=topology, outcome=Outcome.FAIL)
+        assert [suspect.component for suspect in found] == ["gpu005/mlx5_6"]

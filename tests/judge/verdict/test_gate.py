@@ -1,0 +1,99 @@
+"""Who may go on to the next phase: not the host that is bad, but its neighbours."""
+
+from __future__ import annotations
+
+from fabric.judge.verdict.conclude import failed_hosts
+from fabric.judge.verdict.gate import out_after
+from fabric.judge.verdict.probes import Judge
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.repair import Because
+from fabric.model.scenario import AgainSpec, Phase
+from fabric.model.topology import Topology
+from fabric.model.verdict import Baseline, Limit
+
+HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
+LIMITS = (Limit("tor_all_reduce", 100.0, "test"), Limit("loopback", 100.0, "test"))
+
+
+def gate(rack: Topology, measured: dict[tuple[str, ...], float | str]) -> set[str]:
+    """Who is out after tor_all_reduce (loopback of one host) gave these numbers; a name: ERROR of that host."""
+    probes, results = [], {}
+    for hosts, value in measured.items():
+        kind = "tor_all_reduce" if len(hosts) > 1 else "loopback"
+        name = f"tor/{'+'.join(hosts)}/{kind}"
+        params = {"rnic": "mlx5_0", "endpoint": "numa0", "ranks": 16, "sizes_bytes": (1 << 30,)}
+        probes.append(Probe(name, kind, "tor", hosts, (), 1.0, params))
+        if isinstance(value, str):
+            results[name] = ProbeResult(name, 1, (), Outcome.ERROR, "lost", 0.0, 1.0, value)
+        else:
+            metric = "bw_average" if kind == "loopback" else "busbw_out_of_place"
+            results[name] = ProbeResult(
+                name, 1, (Measurement(name, metric, value, "Gb/s", 1 << 30),), None, "", 0.0, 1.0
+            )
+    return set(
+        failed_hosts(
+            probes, results, judge=Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=rack, marginal=0.0)
+        )
+    )
+
+
+def ring(*values: float | str) -> dict[tuple[str, ...], float | str]:
+    """Four hosts, each measured with the next."""
+    return {(HOSTS[i], HOSTS[(i + 1) % 4]): value for i, value in enumerate(values)}
+
+
+def test_neighbours_of_a_bad_host_are_cleared_by_their_other_partners(rack: Topology) -> None:
+    assert gate(rack, ring(50.0, 50.0, 400.0, 400.0)) == {"gpu002"}
+
+
+def test_whoever_nobody_clears_stays_out(rack: Topology) -> None:
+    assert gate(rack, {("gpu001", "gpu002"): 50.0, ("gpu003", "gpu004"): 400.0}) == {"gpu001", "gpu002"}
+
+
+def test_a_pair_is_not_cleared_by_its_own_repetition_or_by_measurements_of_one_host(rack: Topology) -> None:
+    assert gate(rack, {("gpu001", "gpu002"): 50.0, ("gpu001",): 390.0, ("gpu002",): 390.0}) == {"gpu001", "gpu002"}
+
+
+def test_the_host_that_an_error_belongs_to_is_out_whoever_clears_it(rack: Topology) -> None:
+    assert gate(rack, ring("gpu002", 400.0, 400.0, 400.0)) == {"gpu002"}
+
+
+def test_what_a_host_shows_alone_is_cleared_by_no_pair(rack: Topology) -> None:
+    assert gate(rack, {**ring(400.0, 400.0, 400.0, 400.0), ("gpu003",): 50.0}) == {"gpu003"}
+
+
+def again(because: Because | None) -> Phase:
+    """A phase that measures evidence again."""
+    return Phase("tor", (AgainSpec(because=because),))
+
+
+def out(rack: Topology, phase: Phase, value: float, *pairs: tuple[str, ...]) -> dict[str, str]:
+    """Who is out after these pairs measured this much."""
+    probes, results = [], {}
+    for hosts in pairs:
+        name = f"tor/{'+'.join(hosts)}/tor_all_reduce"
+        probes.append(Probe(name, "tor_all_reduce", "tor", hosts, (), 1.0, {"ranks": 16, "sizes_bytes": (1 << 30,)}))
+        measured = (Measurement(name, "busbw_out_of_place", value, "Gb/s", 1 << 30),)
+        results[name] = ProbeResult(name, 1, measured, None, "", 0.0, 1.0)
+    limits = LIMITS if phase.probes else ()
+    judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", limits)}, topology=rack, marginal=0.0)
+    return out_after(phase, probes, results, judge=judge)
+
+
+def test_who_is_only_a_partner_of_a_repaired_host_did_not_fail_with_it(rack: Topology) -> None:
+    """The probes were chosen because of the repaired host: they say nothing of a neighbour."""
+    pairs = (("gpu001", "gpu002"), ("gpu002", "gpu003"))
+    because = Because("check/1", "/there", ("gpu002",), quick=False, suspects=(), evidence=())
+    assert set(out(rack, again(because), 50.0, *pairs)) == {"gpu002"}
+    assert set(out(rack, again(None), 50.0, *pairs)) == {"gpu001", "gpu002", "gpu003"}
+
+
+def test_where_nobody_could_be_judged_it_is_said_what_to_do(rack: Topology) -> None:
+    found = out(rack, Phase("tor", ()), 50.0, ("gpu001", "gpu002"))
+    assert set(found) == {"gpu001", "gpu002"}
+    assert "1 tor_all_reduce inconclusive; no host could be judged: give its numbers a limit" in found["gpu001"]
+
+
+def test_of_hosts_that_failed_no_limit_is_asked_for(rack: Topology) -> None:
+    assert out(rack, again(None), 50.0, ("gpu001", "gpu002"))["gpu001"] == "1 tor_all_reduce fail"

@@ -1,0 +1,64 @@
+"""Which hosts fail by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabric.judge.verdict.gate import own_fails
+from fabric.judge.verdict.probes import Judge
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.verdict import Baseline, Limit
+from tests.conftest import rack_topology
+
+RACK = rack_topology(3)
+LIMITS = (Limit("loopback", 380.0, "f"), Limit("pairwise", 380.0, "f"))
+JUDGE = Judge({"h100-ndr": Baseline("h100-ndr", "f", LIMITS)}, topology=RACK, marginal=0.005)
+
+
+def probe(kind: str, *hosts: str) -> Probe:
+    """One of a soak."""
+    params = {"rnic": "mlx5_0", "peer_rnic": "mlx5_0", "endpoint": "gpu0", "series": "x", "size_bytes": 8 << 20}
+    return Probe(f"soak-r1/{'+'.join(hosts)}/{kind}", kind, "soak-r1", hosts, (), 5.0, params)
+
+
+def result(one: Probe, value: float | None) -> ProbeResult:
+    """What it measured, or that it could not."""
+    if value is None:
+        return ProbeResult(one.probe_id, 1, (), Outcome.ERROR, "lost", 0.0, 5.0, one.hosts[0])
+    numbers = (Measurement(one.probe_id, "bandwidth", value, "Gb/s", 8 << 20),)
+    return ProbeResult(one.probe_id, 1, numbers, None, "", 0.0, 5.0)
+
+
+def test_probes_of_its_own_decide_and_those_with_another_host_do_not() -> None:
+    """And who could not be measured is bad, too."""
+    asked = (
+        (probe("loopback", "gpu001"), 200.0),
+        (probe("loopback", "gpu002"), 392.0),
+        (probe("pairwise", "gpu002", "gpu003"), 100.0),
+        (probe("loopback", "gpu003"), None),
+    )
+    results = {one.probe_id: result(one, value) for one, value in asked}
+    found = own_fails([one for one, _ in asked], results, judge=JUDGE)
+    assert found.failed == {"gpu001": "1 loopback fail", "gpu003": "1 loopback error"}
+    assert found.well == {"gpu002"}
+
+
+def test_a_probe_that_was_not_reached_says_nothing() -> None:
+    found = own_fails([probe("loopback", "gpu001")], {}, judge=JUDGE)
+    assert (dict(found.failed), found.well) == ({}, frozenset())
+
+
+def test_who_alone_cannot_be_measured_is_bad_by_itself() -> None:
+    """What hangs says nothing; that the others did the same well shows that the fault is not ours."""
+    asked = ((probe("loopback", "gpu001"), None), (probe("loopback", "gpu002"), 392.0))
+    results = {one.probe_id: result(one, value) for one, value in asked}
+    assert own_fails([one for one, _ in asked], results, judge=JUDGE).failed == {"gpu001": "1 loopback error"}
+    never_begun = {name: replace(one, attempt=0) for name, one in results.items()}
+    assert own_fails([one for one, _ in asked], never_begun, judge=JUDGE).failed == {}
+
+
+def test_what_nobody_could_measure_makes_nobody_bad() -> None:
+    asked = [probe("loopback", host) for host in ("gpu001", "gpu002")]
+    found = own_fails(asked, {one.probe_id: result(one, None) for one in asked}, judge=JUDGE)
+    assert (dict(found.failed), found.well) == ({}, frozenset())
