@@ -113,7 +113,7 @@ def as_kept(path: Path) -> ShownRun | None:
 
 def csv(path: Path) -> Iterator[str]:
     """Every measurement of a run as CSV, some lines at a time."""
-    from fabric.report.csv_text import csv_lines
+    from fabric.report.exports import csv_lines
 
     with _without_collector():
         run = as_kept(path) or _reopened(path)
@@ -128,7 +128,7 @@ def push(path: Path, url: str) -> None:
     """
     if not url or ("://" in url and not url.startswith(("http://", "https://"))):
         raise ConfigError([Problem("--push", 0, f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")])
-    from fabric.report.openmetrics import push as send
+    from fabric.report.exports import push as send
 
     try:
         send(as_kept(path) or _reopened(path), url)

@@ -18,11 +18,11 @@ from fabric.app_post_repair import decided, is_post_repair
 from fabric.app_report import as_kept, keep_decision
 from fabric.errors import ConfigError, FabricError, Problem, StoreError
 from fabric.model.repair import Acceptance
-from fabric.report.acceptance_text import acceptance_document
 from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
 from fabric.report.certificate_html import certificate_html
 from fabric.report.certificate_signature import fingerprint, private_key, public_key, sign, signer
 from fabric.report.decision import FILE as DECISION
+from fabric.report.decision import acceptance_document
 from fabric.report.kept_verdict import FILE as KEPT
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT

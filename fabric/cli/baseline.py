@@ -41,7 +41,7 @@ def command() -> None:
 def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
     """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""
     from fabric.app_baseline import record_runs
-    from fabric.report.baseline_text import recorded_lines, too_few_lines
+    from fabric.report.baseline import recorded_lines, too_few_lines
 
     found = record_runs(runs, name=name, out=out)
     if as_json:
@@ -62,7 +62,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
     """Write a candidate into its baseline file; only the section 'recorded:' changes."""
     from fabric import app_baseline
     from fabric.errors import ConfigError, Problem
-    from fabric.report.baseline_text import change_lines
+    from fabric.report.baseline import change_lines
 
     acceptance = app_baseline.load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
     _say(change_lines(acceptance.changes))
@@ -84,7 +84,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
 def show(name: str, baselines: Path, *, as_json: bool) -> int:
     """Show the limits and records of a baseline."""
     from fabric.app_baseline import named_baseline
-    from fabric.report.baseline_text import baseline_document, baseline_lines
+    from fabric.report.baseline import baseline_document, baseline_lines
 
     baseline = named_baseline(name, baselines=baselines)
     if as_json:
@@ -106,7 +106,7 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
     A candidate has no limits: beside one only what was recorded is compared.
     """
     from fabric import app_baseline
-    from fabric.report.baseline_text import changes_document, diff_lines
+    from fabric.report.baseline import changes_document, diff_lines
 
     limits = app_baseline.limits_diff(a, b, baselines=baselines)
     changes = app_baseline.diff(a, b, baselines=baselines)
@@ -135,7 +135,6 @@ def check(name: str, baselines: Path, *, as_json: bool) -> int:
 
 
 def _say(lines: Iterable[str]) -> None:
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.output import say, visible
 
     say("\n".join(visible(line) for line in lines))

@@ -24,7 +24,7 @@ def budget_option(function: _F) -> _F:
 
 def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
     """What fits into a *budget*, as it was given, what is left out, and what is then not covered; none without one."""
-    from fabric.report.counted import counted
+    from fabric.report.output import counted
 
     if chosen is None:
         return

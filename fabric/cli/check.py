@@ -32,7 +32,7 @@ def command(
 ) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
     from fabric.app_check import check
-    from fabric.report.check_text import check_document, print_check
+    from fabric.report.check import check_document, print_check
 
     found = check(
         scenario, inventory_path=inventory, hosts=hosts, faults=faults, backend=backend, make_executor=_executor

@@ -23,9 +23,8 @@ def command(first: Path, second: Path, *, as_json: bool) -> int:
     """
     from fabric.app_compare import compare
     from fabric.cli.report import newest
-    from fabric.report.compare_text import EXIT_CODES, compare_document, compare_lines
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.compare import EXIT_CODES, compare_document, compare_lines
+    from fabric.report.output import say, visible
 
     found = compare(newest(first), newest(second))
     told = (found.first, found.second, found.comparison, found.notes)

@@ -43,8 +43,7 @@ def command(
 ) -> int:
     """Say which part is bad, from pair results of any tool: FILES hold who was measured with whom, and how fast."""
     from fabric.app_diagnose import diagnose_files
-    from fabric.report.diagnosis_json import diagnosis_document
-    from fabric.report.diagnosis_text import diagnosis_text
+    from fabric.report.diagnosis import diagnosis_document, diagnosis_text
     from fabric.report.output import say
     from fabric.report.verdict_json import EXIT_CODES
 

@@ -23,8 +23,7 @@ def command(component: str | None, results: Path, days: int | None, *, as_json: 
 
     from fabric import app_history
     from fabric.report.history import SIGNALS, lines
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.output import say, visible
 
     found = app_history.history(results, component=component, days=days)
     code = 3 if found.closed else 0  # not all that is there was told

@@ -149,8 +149,7 @@ def _settle_memory(command: str) -> None:
 def _explain(exc: BaseException) -> int:
     """Say what went wrong, on stderr and for who asked for JSON on stdout; returns the exit code."""
     from fabric.errors import ConfigError, FabricError, MayBeLive
-    from fabric.report.output import warn
-    from fabric.report.visible import visible
+    from fabric.report.output import visible, warn
 
     problems: list[str] = []
     if isinstance(exc, ConfigError):

@@ -22,9 +22,8 @@ MOST_BYTES = 64 << 20
 @json_option
 def command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
-    from fabric.report.output import say
+    from fabric.report.output import say, visible
     from fabric.report.parsed import parsed_document, parsed_lines
-    from fabric.report.visible import visible
 
     documents = [parsed_document(tool, text) for text in [_text(file) for file in files]]
     if not as_json:

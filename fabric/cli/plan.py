@@ -37,7 +37,7 @@ def command(
     from fabric.plan.cost import cost
     from fabric.report.console import print_plan
     from fabric.report.output import say
-    from fabric.report.plan_json import plan_document
+    from fabric.report.plan import plan_document
     from fabric.report.progress import planning
 
     budget_s = seconds(budget, "--budget")
@@ -68,7 +68,7 @@ def command(
 
 def _cost_lines(takes: Cost) -> Iterator[str]:
     from fabric.model.units import duration_text
-    from fabric.report.counted import counted
+    from fabric.report.output import counted
 
     yield f"  {takes.gpu_hours:,.1f} GPU-hours: {takes.gpus:,} GPUs for {duration_text(takes.duration_s)}"
     for what, loads in (("host", takes.hosts), ("leaf", takes.leaves)):

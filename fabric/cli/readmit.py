@@ -24,8 +24,7 @@ def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
 
     from fabric.app_readmit import readmit
     from fabric.model.names import fold
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.output import say, visible
 
     found = readmit(run, hosts)
     if as_json:

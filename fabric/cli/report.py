@@ -44,7 +44,7 @@ def command(
     Changes nothing unless told to make files again.
     """
     if schema:
-        from fabric.report.verdict_schema import verdict_schema
+        from fabric.report.verdict_json import verdict_schema
 
         print_json(verdict_schema())
         return 0
@@ -71,8 +71,7 @@ def command(
 
 def _tell_who_is_at_work(run: Path) -> None:
     """A run that goes on looks like one that was interrupted: said first, and on stderr."""
-    from fabric.report.output import warn
-    from fabric.report.visible import visible
+    from fabric.report.output import visible, warn
     from fabric.store.run_lock import running
 
     if (holder := running(run)) is not None:
@@ -123,7 +122,7 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     from fabric import app_report
     from fabric.app_post_repair import decide
-    from fabric.report.acceptance_text import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
+    from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
     from fabric.report.output import say
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
@@ -140,8 +139,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
 
 def _print_output(run: Path, probe: str) -> int:
     from fabric.app_raw import raw_output
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.output import say, visible
 
     say("\n".join(visible(line.expandtabs()) for line in raw_output(run, probe).splitlines()))
     return 0
@@ -168,7 +166,7 @@ def _push(run: Path, url: str) -> int:
 def _make(run: Path, *, open_it: bool) -> int:
     from fabric import app_report
     from fabric.app_post_repair import decide, is_post_repair
-    from fabric.report.acceptance_text import acceptance_document
+    from fabric.report.decision import acceptance_document
     from fabric.report.output import say
 
     if is_post_repair(app_report.scenario_of(run)):  # its page begins with the decision
@@ -180,9 +178,8 @@ def _make(run: Path, *, open_it: bool) -> int:
 
 def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
     from fabric import app_report
-    from fabric.report.output import say
+    from fabric.report.output import say, visible
     from fabric.report.side_by_side import lines
-    from fabric.report.visible import visible
 
     if not_for_several:
         raise click.UsageError("--probe, --csv, --push and --json are for one run")

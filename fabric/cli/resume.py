@@ -26,9 +26,8 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
     from fabric.cli.run import agree
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.report.output import warn
+    from fabric.report.output import visible, warn
     from fabric.report.progress import ConsoleProgress, planning
-    from fabric.report.visible import visible
     from fabric.wiring import BACKENDS
 
     interrupt_when_told_to_end()

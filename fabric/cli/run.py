@@ -128,8 +128,7 @@ def _asked(
 
 def _tell(note: str | None) -> None:
     """A note on standard error, where it is in nobody's way."""
-    from fabric.report.output import warn
-    from fabric.report.visible import visible
+    from fabric.report.output import visible, warn
 
     if note is not None:
         warn(visible(f"note: {note}"))
@@ -138,7 +137,7 @@ def _tell(note: str | None) -> None:
 def agree(asked: Asked, *, yes: bool) -> bool:
     """Nobody alters a real fabric by accident: a person says yes, or the command line does; True where that had to."""
     from fabric.errors import ConfigError, Problem
-    from fabric.report.visible import visible
+    from fabric.report.output import visible
 
     changes = [change for phase_plan in asked.plan.phases for change in phase_plan.changes]
     if not changes or yes:

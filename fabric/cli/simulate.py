@@ -44,7 +44,7 @@ def command(
     """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
     from fabric.app_simulate import simulate
     from fabric.report.output import say
-    from fabric.report.what_if_text import what_if_document, what_if_text
+    from fabric.report.what_if import what_if_document, what_if_text
 
     answer = simulate(
         traffic,

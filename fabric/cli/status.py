@@ -24,8 +24,7 @@ _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 def command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
     """How far RUN is, from its files alone; without one all runs under --results, newest first."""
     from fabric import app_status
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.output import say, visible
 
     if run is not None:
         found = app_status.status(run)
@@ -53,7 +52,7 @@ def _document(found: RunStatus) -> dict[str, Any]:
 
 def _lines(found: RunStatus) -> Iterator[str]:
     from fabric.model.units import duration_text
-    from fabric.report.counted import counted
+    from fabric.report.output import counted
 
     by = f" ({found.holder})" if found.holder else ""
     yield f"{found.run}: {found.state}{by}{f', {outcome}' if (outcome := _outcome(found)) else ''}"

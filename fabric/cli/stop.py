@@ -41,8 +41,7 @@ def command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int:
 
 
 def _say(found: Stopped, *, waited: bool) -> None:
-    from fabric.report.output import say
-    from fabric.report.visible import visible
+    from fabric.report.output import say, visible
 
     if not found.ended:
         how = f"not ended after {found.took_s:.0f} s" if waited else "asked to stop"

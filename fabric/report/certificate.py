@@ -20,7 +20,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
-from fabric.report.acceptance_text import acceptance_document
+from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
 from fabric.store.manifest import SourceFile, digest
 

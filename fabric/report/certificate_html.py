@@ -11,7 +11,7 @@ from markupsafe import escape
 from fabric.model.names import fold
 from fabric.model.units import duration_text
 from fabric.report.certificate import FAILED, NOT_REAL, PASSED, encoded
-from fabric.report.visible import visible
+from fabric.report.output import visible
 
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}"

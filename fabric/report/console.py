@@ -18,17 +18,12 @@ from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, Plan
-from fabric.report.change_steps import after_expectation
-from fabric.report.changes_text import change_lines, expectation_rows
-from fabric.report.counted import counted
+from fabric.report.changes import after_expectation, change_lines, expectation_rows
 from fabric.report.meaning import NOTE, commands, how_sure, meaning
-from fabric.report.output import say
-from fabric.report.plan_changes import phase_lines, warning_lines
-from fabric.report.plan_rounds import folded_rounds
-from fabric.report.training_text import impact_line, is_known
+from fabric.report.output import counted, say, visible, wrapped
+from fabric.report.plan import folded_rounds, phase_lines, warning_lines
+from fabric.report.training import impact_line, is_known
 from fabric.report.verdict_json import counts
-from fabric.report.visible import visible
-from fabric.report.wrapped import wrapped
 
 _STYLE = {
     Outcome.PASS: "bold green",

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from fabric.report.decision import decision_of
 from fabric.report.kept_verdict import FILE, kept_text
-from fabric.report.output import warn
+from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
-from fabric.report.visible import visible
 from fabric.store.plain_file import writing
 
 
@@ -33,14 +32,14 @@ def junit(run: ShownRun) -> str:
 
 def metrics(run: ShownRun) -> str:
     """metrics.prom."""
-    from fabric.report.openmetrics import metrics_text
+    from fabric.report.exports import metrics_text
 
     return metrics_text(run)
 
 
 def summary(run: ShownRun) -> str:
     """summary.md."""
-    from fabric.report.summary_md import summary as text
+    from fabric.report.summary import summary as text
 
     return text(run)
 

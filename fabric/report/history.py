@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fabric.report.counted import counted
+from fabric.report.output import counted
 
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
 """

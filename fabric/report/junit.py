@@ -11,8 +11,8 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
 from fabric.report.decision import decision_of
+from fabric.report.output import visible
 from fabric.report.shown_run import Row, ShownRun
-from fabric.report.visible import visible
 
 if TYPE_CHECKING:
     from junitparser.junitparser import FinalResult

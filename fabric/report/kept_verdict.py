@@ -27,7 +27,7 @@ from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerd
 from fabric.probes.kinds import expand_phase
 from fabric.report.kept_results import packed, results_document, results_from, unpacked
 from fabric.report.shown_run import ShownRun
-from fabric.report.training_text import training_document
+from fabric.report.training import training_document
 from fabric.store import events, run_document, samples
 from fabric.store.plain_file import MIB, is_there, plain_stream, read_plain
 from fabric.store.results import planned_fields, replanned

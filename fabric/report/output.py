@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
 from contextlib import suppress
 from typing import IO, Any, cast
 
@@ -62,3 +64,40 @@ def stderr_that_may_go_away() -> IO[str] | None:
 def _drop_stdout() -> None:
     """Send what is still buffered to nowhere, so that it does not fail once more when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with thousands apart, and the noun in singular or plural (with an s)."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+_MOST = 600
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """The text on one line, control and direction characters written as escapes, cut at 600 characters."""
+    shown = _HARMFUL.sub(lambda found: repr(found[0])[1:-1], text)
+    return shown if len(shown) <= _MOST else f"{shown[:_MOST]}... ({len(shown) - _MOST} more characters)"
+
+
+WIDTH = 160
+"""The most characters of a line (a choice: what a wide terminal and a ticket show without scrolling)."""
+
+VERBATIM = "by hand:"
+"""Before a command that is to be copied: such a line is never broken."""
+
+
+def wrapped(text: str, width: int = WIDTH) -> list[str]:
+    """The lines of one line of text; a word that is longer than *width* is left whole."""
+    if len(text) <= width or VERBATIM in text:
+        return [text]
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    return textwrap.wrap(
+        text.lstrip(" "),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

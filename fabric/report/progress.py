@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType, TracebackType
 
 from rich.console import Console
@@ -15,14 +17,132 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from fabric.model.change import Change
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.own_name import without_own
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Told, untold
-from fabric.report.counted import counted
-from fabric.report.folded_outs import FoldedOuts
-from fabric.report.folded_states import FoldedStates
-from fabric.report.output import stderr_that_may_go_away, warn
-from fabric.report.visible import visible
+from fabric.report.changes import what
+from fabric.report.output import counted, stderr_that_may_go_away, visible, warn
+
+HOLD_S = 2.0
+"""So long are further hosts held back, to be told with others of the same reason (seconds; a choice)."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """A reason that was said of *first*; until *due_s* those that follow are held back in *others*."""
+
+    first: str
+    due_s: float
+    others: list[str] = field(default_factory=list)
+
+
+class FoldedOuts:
+    """
+    Says who is out of the run and why; reasons that differ only in the host's own name and address are the same.
+
+    *addresses* are those of the hosts, by name; *clock* is monotonic (seconds).
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        addresses: Mapping[str, str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say, self._addresses, self._clock = say, addresses, clock
+        self._told: dict[str, _Told] = {}
+
+    def take(self, component: str, reason: str) -> None:
+        """A host or a part stopped answering."""
+        self.pause()
+        host = component.split("/")[0]
+        kind = without_own(reason, host, self._addresses.get(host, ""))
+        if kind in self._told:
+            self._told[kind].others.append(component)
+        else:
+            self._told[kind] = _Told(component, self._clock() + HOLD_S)
+            self._say(f"{component} is out of the run: {reason.removeprefix(f'{host}: ')}")
+
+    def pause(self) -> None:
+        """Something else may be said now: those that were held back for long enough are said first."""
+        now_s = self._clock()
+        for kind in [kind for kind, told in self._told.items() if told.due_s <= now_s]:
+            self._end(self._told.pop(kind))
+
+    def flush(self) -> None:
+        """Say all that was held back."""
+        for told in self._told.values():
+            self._end(told)
+        self._told.clear()
+
+    def _end(self, told: _Told) -> None:
+        many = len(told.others)
+        if many:
+            names = f"{fold(told.others)} ({many:,}) are" if many > 1 else f"{told.others[0]} is"
+            self._say(f"{names} out of the run for the same reason as {told.first}")
+
+
+_THINGS = {"port": "links", "host": "hosts"}
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Sort:
+    """What changes must share to be told in one line."""
+
+    phase: str
+    scope: str
+    text: str
+
+
+class FoldedStates:
+    """
+    Holds back changes of one sort that reach one state, until all of that sort in the phase have, or something else
+    is to be said first: then ``flush`` says those that have.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._planned: Counter[_Sort] = Counter()
+        self._sort: _Sort | None = None
+        self._ending = ""
+        self._names: list[str] = []
+
+    def planned(self, changes: Iterable[Change]) -> None:
+        """The changes of the phase that begins."""
+        self.flush()
+        self._planned = Counter(_sort(change) for change in changes)
+
+    def take(self, change: Change, ending: str) -> None:
+        """One change has come to a state; *ending* says to which, in words."""
+        sort = _sort(change)
+        if (sort, ending) != (self._sort, self._ending):
+            self.flush()
+        self._sort, self._ending = sort, ending
+        self._names.append(change.component)
+        if len(self._names) >= self._planned[sort]:
+            self.flush()
+
+    def flush(self) -> None:
+        """Say what was held back."""
+        sort, names = self._sort, self._names
+        self._sort, self._names = None, []
+        if sort is not None and names:
+            self._say(f"{sort.phase}: {_where(sort, names)}: {sort.text} {self._ending}")
+
+
+def _sort(change: Change) -> _Sort:
+    return _Sort(change.phase, change.scope, what(change))
+
+
+def _where(sort: _Sort, names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    return f"{len(names)} {_THINGS.get(sort.scope, 'changes')} ({shown})"
+
 
 _LINE_EVERY_S = 15.0
 _PLANNED_EVERY_S = 3.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from fabric.model.names import fold
-from fabric.report.visible import visible
+from fabric.report.output import visible
 
 
 class Answer(Protocol):

@@ -11,7 +11,7 @@ from fabric.changes.guard import Guard
 from fabric.changes.nvue import CONFIRM_MIN
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import ChangeSettings, Lease
-from fabric.report.visible import visible
+from fabric.report.output import visible
 from tests.changes.played import Played, topology
 from tests.changes.roce import SWITCHES, of, roce, routed, values
 from tests.changes.test_hold import held, verb

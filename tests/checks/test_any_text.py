@@ -11,7 +11,7 @@ from fabric.checks.answer import Answer
 from fabric.checks.kind import Check
 from fabric.checks.pre_flight import CHECKS
 from fabric.model.finding import Finding, Severity
-from fabric.report.visible import visible
+from fabric.report.output import visible
 from tests.checks.asked import EVERYTHING, HOST, answer
 
 FRAGMENTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabric.judge.normal.limits import changes_between, limit_changes
 from fabric.model.recorded import Key, Recorded
 from fabric.model.verdict import Baseline, Limit
-from fabric.report.baseline_text import baseline_lines, change_lines, changes_document, diff_lines, recorded_lines
+from fabric.report.baseline import baseline_lines, change_lines, changes_document, diff_lines, recorded_lines
 
 KEY = Key("loopback", "perftest", "pix", 8 << 20, direction="one_way", line_rate_gbps=400.0)
 GOOD, LESS = (Recorded(KEY, median, 0.5, 40, 0.002, ("self-check/1",)) for median in (397.6, 380.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.model.change import Change, ChangeResult, When
-from fabric.report.change_steps import after_change
+from fabric.report.changes import after_change
 
 FLAP = Change("drill/flap", "port_flap", "drill", "gpu001/mlx5_0", "port", When(20.0, None), {}, ("gpu001",))
 

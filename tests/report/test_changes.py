@@ -17,9 +17,9 @@ from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
-from fabric.report.change_words import what, when
+from fabric.report.changes import what, when
 from fabric.report.console import show_plan, show_verdict
-from fabric.report.plan_json import plan_document
+from fabric.report.plan import plan_document
 from fabric.report.progress import ConsoleProgress
 from fabric.report.verdict_json import exit_code, verdict_document
 

@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console
 
 from fabric.model.finding import Checked, Finding, Severity
-from fabric.report.check_text import check_document, show_check
+from fabric.report.check import check_document, show_check
 
 HOSTILE = "\x1b[2J\x1b]0;pwned\x07 \u202egnp [red]x[/red] \n next"
 

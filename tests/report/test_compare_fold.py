@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.judge.compare.rows import WHOLE
 from fabric.model.comparison import Change, Compared
-from fabric.report.compare_fold import folded
+from fabric.report.compare import folded
 
 
 def row(component: str, change: Change = Change.WORSE, *, kind: str = "loopback", ratio: float = 0.9) -> Compared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.report.counted import counted
+from fabric.report.output import counted
 
 
 def test_one_is_singular() -> None:

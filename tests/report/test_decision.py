@@ -12,11 +12,11 @@ from junitparser import JUnitXml
 from fabric.model.repair import Because, Decision
 from fabric.model.scenario import AgainSpec
 from fabric.report.decision import FILE, decision_of, run_exit_code
+from fabric.report.exports import metrics_text
 from fabric.report.html.page import page
 from fabric.report.junit import junit_xml
-from fabric.report.openmetrics import metrics_text
 from fabric.report.shown_run import ShownRun
-from fabric.report.summary_md import summary
+from fabric.report.summary import summary
 
 
 @pytest.fixture

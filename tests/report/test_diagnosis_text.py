@@ -1,7 +1,7 @@
 """A diagnosis as people read it."""
 
 from fabric.judge.locate.pairs.diagnose import diagnose
-from fabric.report.diagnosis_text import diagnosis_text
+from fabric.report.diagnosis import diagnosis_text
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 

@@ -16,13 +16,11 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
 from fabric.model.outcome import Outcome
-from fabric.report.csv_text import HEAD, cell, csv_lines
+from fabric.report.exports import HEAD, cell, csv_lines, metrics_text
 from fabric.report.junit import junit_xml
-from fabric.report.openmetrics import metrics_text
 from fabric.report.shown_run import ShownRun
-from fabric.report.summary_md import plain, summary
-from fabric.report.verdict_json import verdict_document
-from fabric.report.verdict_schema import verdict_schema
+from fabric.report.summary import plain, summary
+from fabric.report.verdict_json import verdict_document, verdict_schema
 from tests.report.shown import hostile
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.report.folded_outs import HOLD_S, FoldedOuts
+from fabric.report.progress import HOLD_S, FoldedOuts
 
 NAMES = [f"gpu{number:03}" for number in range(1, 9)]
 ADDRESSES = {name: f"10.0.0.{number}" for number, name in enumerate(NAMES, start=1)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.model.change import Change, When
-from fabric.report.folded_states import FoldedStates
+from fabric.report.progress import FoldedStates
 
 BER = Change("p/ber.l0", "ber", "p", "l0", "port", When(), {"errors": "raw", "mantissa": 1, "exponent": 5})
 FOUR = [replace(BER, change_id=f"p/ber.l{number}", component=f"l{number}") for number in range(4)]

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fabric import app
-from fabric.report.html import load_map
+from fabric.report.html import link_load
 from fabric.report.html.link_load import FULL, LinkLoads, folded, link_loads
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import run_of
@@ -59,7 +59,7 @@ def test_where_failures_come_by_chance_nothing_is_known(rings: ShownRun) -> None
 
 def test_full_cells_have_a_dot() -> None:
     shares = {("leaf0", "spine0"): 0.95, ("leaf0", "spine1"): 0.2, ("leaf1", "spine0"): 0.6}
-    drawn = ElementTree.fromstring(str(load_map.draw(LinkLoads("rings", 1, shares))))
+    drawn = ElementTree.fromstring(str(link_load.draw(LinkLoads("rings", 1, shares))))
     assert len([one for one in drawn.iter() if one.get("class") == "full"]) == 1
     titles = {one.text for one in drawn.iter() if one.tag.endswith("title")}
     assert {"leaf0--spine0: 95% of line rate", "leaf1--spine0: 60% of line rate"} <= titles

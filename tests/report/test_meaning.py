@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from fabric import app
-from fabric.report.change_steps import after_change
+from fabric.report.changes import after_change
 from fabric.report.html.page import page
 from fabric.report.meaning import commands, meaning
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import side_by_side
-from fabric.report.summary_md import summary
+from fabric.report.summary import summary
 from fabric.store.run_lock import holding
 from tests.cli.command_line import called
 from tests.store.small_run import begin, cut_after, cut_journal, run_of

@@ -10,9 +10,8 @@ import pytest
 from fabric import app
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
-from fabric.report.html import pair_patterns, pairs, timeline
-from fabric.report.html.follow_up_rounds import TargetedRounds
-from fabric.report.html.timeline_levels import levels
+from fabric.report.html import pairs, timeline
+from fabric.report.html.timeline import TargetedRounds, levels
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import run_of
 
@@ -58,7 +57,7 @@ def test_without_a_suspect_a_low_pair_is_a_cell_and_a_low_host_a_row() -> None:
         ("d", "b"): (1.0, Outcome.PASS),
     }
     low = {pair for pair, (share, _) in shares.items() if share < pairs.LOW}
-    said = pair_patterns.patterns(shares, low, ())
+    said = pairs.patterns(shares, low, ())
     assert said == ("row: a is low with each of its 2 partners", "cell: c with d is low")
 
 
@@ -67,7 +66,7 @@ def test_a_suspect_with_a_host_of_its_own_is_no_part_of_the_network(uplink_run: 
     low = {(row.probe.hosts[0], row.probe.hosts[1]): [row] for row in rows}
     ids = tuple(row.probe.probe_id for row in rows)
     own = Suspect("gpu018/mlx5_6", "rnic", Outcome.FAIL, 0.9, (), hosts=("gpu018",), probes=ids)
-    assert pair_patterns.explained(low, (own,), uplink_run.inventory.topology) == ()
+    assert pairs.explained(low, (own,), uplink_run.inventory.topology) == ()
 
 
 def test_targeted_rounds_are_not_in_the_median_line(uplink_run: ShownRun) -> None:

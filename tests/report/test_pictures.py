@@ -10,9 +10,9 @@ from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
 from fabric.report.html import fabric_map, heat, pairs, timeline
 from fabric.report.html.page import page
-from fabric.report.html.scale import Scale
 from fabric.report.html.shares import medians
-from fabric.report.html.timeline_levels import Level, levels
+from fabric.report.html.svg import Scale
+from fabric.report.html.timeline import Level, levels
 from fabric.report.shown_run import ShownRun
 
 

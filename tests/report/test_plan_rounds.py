@@ -8,7 +8,7 @@ from fabric.model.scenario import LoopbackSpec, Phase
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
-from fabric.report.plan_rounds import folded_rounds
+from fabric.report.plan import folded_rounds
 from tests.conftest import rack_topology
 
 RACK = rack_topology(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fabric import app
 from fabric.report.html.shares import over_hosts
-from fabric.report.html.timeline_levels import levels
+from fabric.report.html.timeline import levels
 from tests.report.shown import run_of
 
 

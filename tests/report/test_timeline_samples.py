@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.report.html.timeline_samples import MOST_POINTS, bounded, held, rate_text
+from fabric.report.html.samples import MOST_POINTS, bounded, held, rate_text
 
 POINT = st.tuples(st.floats(0, 1e6), st.floats(0, 1e6))
 

@@ -15,10 +15,9 @@ from fabric.model.training import TrainingImpact
 from fabric.report.console import show_verdict
 from fabric.report.html.page import page
 from fabric.report.shown_run import ShownRun
-from fabric.report.summary_md import summary
-from fabric.report.training_text import impact_line, training_document
-from fabric.report.verdict_json import verdict_document
-from fabric.report.verdict_schema import verdict_schema
+from fabric.report.summary import summary
+from fabric.report.training import impact_line, training_document
+from fabric.report.verdict_json import verdict_document, verdict_schema
 
 HOUR = 3600.0
 KNOWN = training_impact(Job(16_384), Observed(13, 2000.0))  # the rate of RSC-1: 6.5 in 1,000 host-days

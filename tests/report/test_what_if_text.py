@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from fabric.app_simulate import simulate
-from fabric.report.what_if_text import what_if_document, what_if_text
+from fabric.report.what_if import what_if_document, what_if_text
 from fabric.sim.what_if import WhatIf
 
 POD = Path(__file__).parents[2] / "inventory" / "pod-64.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.report.wrapped import WIDTH, wrapped
+from fabric.report.output import WIDTH, wrapped
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=20), max_size=60), st.integers(0, 16))

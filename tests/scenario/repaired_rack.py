@@ -10,7 +10,7 @@ from fabric.app_post_repair import Wanted, decide, prepare
 from fabric.app_report import keep_decision
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
-from fabric.report.acceptance_text import acceptance_document
+from fabric.report.decision import acceptance_document
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
 from tests.report.shown import ROOT

@@ -12,8 +12,8 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ProbeVerdict
 from fabric.report.html.shares import Label
+from fabric.report.output import visible
 from fabric.report.shown_run import Row, ShownRun
-from fabric.report.visible import visible
 
 MOST_PROBES = 450_000
 """More than this are not put into the page: it says so, and measurements.parquet has them all (a choice)."""

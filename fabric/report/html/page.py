@@ -15,33 +15,18 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect, Verdict
-from fabric.report.change_steps import after_expectation
-from fabric.report.changes_text import change_lines, number
+from fabric.report.changes import after_expectation, change_lines, number
 from fabric.report.decision import ShownDecision, run_exit_code
-from fabric.report.html import (
-    configurations,
-    fabric_map,
-    heat,
-    intervals,
-    link_load,
-    load_map,
-    pairs,
-    pcie_tree,
-    rack_map,
-    routing_bars,
-    size_chart,
-    strip,
-    timeline,
-)
+from fabric.report.html import configurations, fabric_map, heat, link_load, pairs, pcie_tree, strip, timeline
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
-from fabric.report.html.timeline_levels import levels
+from fabric.report.html.timeline import levels
 from fabric.report.meaning import NOTE, headline, meaning
+from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
-from fabric.report.training_text import impact_line, is_known
+from fabric.report.training import impact_line, is_known
 from fabric.report.verdict_json import counts
-from fabric.report.visible import visible
 
 MOST_SUSPECTS = 20
 _MOST_TREES = 6
@@ -63,10 +48,10 @@ def page(run: ShownRun, decision: ShownDecision | None = None) -> str:
         "heat": _heat(run, found),
         "pairs": [(one, pairs.draw(one)) for one in pairs.pair_matrices(run)[:6]],
         "topology": fabric_map.draw(run),
-        "loads": [(one.name or "rings", one.caption, load_map.draw(one)) for one in link_load.link_loads(run)],
+        "loads": [(one.name or "rings", one.caption, link_load.draw(one)) for one in link_load.link_loads(run)],
         "timeline": timeline.draw(run, timed),
         "timeline_caption": timeline.caption(run, timed),
-        "expected": intervals.draw(run),
+        "expected": strip.draw(run),
         "data": embedded(table(run, normal)),
         **_charts(run),
     }
@@ -215,10 +200,10 @@ def _heat(run: ShownRun, found: heat.HeatMap) -> dict[str, Any] | None:
     if len(hosts) <= heat.MOST_HOSTS:
         return {"racks": None, "map": heat.draw(found, hosts, "all hosts"), "unfold": [], "by_median": by_median}
     worst = {host: heat.worst_share(own.values()) for host, own in found.cells.items()}
-    racks = rack_map.racks_of(run.inventory.topology, hosts)
+    racks = heat.racks_of(run.inventory.topology, hosts)
     bad = _worst_first(run, worst)
     return {
-        "racks": rack_map.draw(racks, worst),
+        "racks": heat.draw_racks(racks, worst),
         "map": heat.draw(found, bad, "hosts that did not pass") if bad else None,
         "unfold": embedded([[visible(rack), list(members)] for rack, members in racks.items()]),
         "by_median": by_median,
@@ -238,14 +223,14 @@ def _charts(run: ShownRun) -> dict[str, Any]:
     kinds = dict.fromkeys(one.kind for one in collected)
     by_kind = {kind: [one for one in collected if one.kind == kind] for kind in kinds}
     sizes = [
-        (kind, chart) for kind, members in by_kind.items() if (chart := size_chart.draw(kind, members)) is not None
+        (kind, chart) for kind, members in by_kind.items() if (chart := configurations.draw(kind, members)) is not None
     ]
-    routed = {kind: members for kind, members in by_kind.items() if routing_bars.asked_for(members)}
+    routed = {kind: members for kind, members in by_kind.items() if configurations.asked_for(members)}
     return {
         "sizes": sizes,
-        "bars": [(kind, routing_bars.bars(members, simulated=run.simulated)) for kind, members in routed.items()],
+        "bars": [(kind, configurations.bars(members, simulated=run.simulated)) for kind, members in routed.items()],
         "rings": [
-            (kind, routing_bars.rings(members, simulated=run.simulated))
+            (kind, configurations.rings(members, simulated=run.simulated))
             for kind, members in routed.items()
             if all(len(one.by_group) > 1 for one in members)
         ],

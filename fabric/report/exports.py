@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
+from collections.abc import Iterator
+from io import StringIO
 from statistics import median
 from typing import TYPE_CHECKING
 
 from fabric.model.outcome import Outcome
 from fabric.report.decision import run_exit_code
+from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
-from fabric.report.visible import visible
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
 
 MOST_SUSPECTS = 100
 _BITS_PER_SECOND = 1e9  # base units, as Prometheus asks for; a bandwidth of ours is in Gb/s
@@ -95,3 +99,46 @@ def _changes(gauge: object, scenario: str, run: ShownRun) -> None:
     for effect in run.judged.verdict.effects[:MOST_SUSPECTS]:
         if effect.retained is not None:
             kept.labels(scenario, visible(effect.change_id)).set(effect.retained)
+
+
+HEAD = (
+    "phase",
+    "probe_id",
+    "kind",
+    "hosts",
+    "outcome",
+    "metric",
+    "size_bytes",
+    "value",
+    "unit",
+    "required_gbps",
+    "reason",
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_lines(run: ShownRun) -> Iterator[str]:
+    """Head first, then a line a measurement; a probe without any has one line with its reason."""
+    buffer = StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(HEAD)
+    for row in run.rows:
+        probe, verdict = row.probe, row.verdict
+        start = (probe.phase, probe.probe_id, probe.kind, " ".join(probe.hosts), verdict.outcome.value)
+        end = ("" if verdict.limit_gbps is None else verdict.limit_gbps, cell(verdict.reason))
+        measured = row.result.measurements if row.result is not None and row.result.outcome is None else ()
+        numbers: list[tuple[object, ...]] = [
+            (cell(m.metric), m.size_bytes or "", m.value, cell(m.unit)) for m in measured
+        ]
+        numbers = numbers or [("", "", "", "")]
+        for found in numbers:
+            writer.writerow([*map(cell, start), *found, *end])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def cell(text: str) -> str:
+    """Bounded and on one line; an apostrophe before what a spreadsheet would calculate."""
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from fabric.model.finding import Checked, Finding, Severity
 from fabric.model.names import fold
-from fabric.report.output import say
-from fabric.report.visible import visible
+from fabric.report.output import say, visible
 
 CHECK_FORMAT = 1
 

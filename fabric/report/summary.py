@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from fabric.model.names import fold
 from fabric.model.units import duration_text
-from fabric.report.changes_text import change_lines, number
+from fabric.report.changes import change_lines, number
 from fabric.report.decision import decision_of
 from fabric.report.meaning import commands, headline, how_sure, meaning
+from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
-from fabric.report.training_text import impact_line
+from fabric.report.training import impact_line
 from fabric.report.verdict_json import counts
-from fabric.report.visible import visible
 
 MOST_SUSPECTS = 10
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")

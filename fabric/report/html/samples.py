@@ -13,8 +13,7 @@ from fabric.model.counters import HOT_C, JUDGED, growth
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import Course, Reading
 from fabric.probes.sources import HARDWARE, HARDWARE_ETHERNET
-from fabric.report.html.scale import Scale
-from fabric.report.html.svg import line, path, rect, text
+from fabric.report.html.svg import Scale, line, path, rect, text
 from fabric.report.shown_run import ShownRun
 from fabric.store.samples import read_samples
 
