@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fabric.model.comparison import WHOLE, Change, Compared, Comparison
+from fabric.model.part import Part
 from fabric.model.units import size_text
 from fabric.report.output import counted
 
@@ -43,7 +44,7 @@ def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
 
 
 def _host(row: Compared) -> str:
-    return row.component.split("/")[0]
+    return Part.of(row.component).host
 
 
 def _as_a_whole(alike: Sequence[Compared]) -> bool:
@@ -59,7 +60,7 @@ def _key(row: Compared, whole: AbstractSet[_Key]) -> _Key:
 
 def _foldable(row: Compared) -> bool:
     """Of one host or a part of one; everything, paths and switches have rows of their own."""
-    host = row.component.split("/")[0]
+    host = Part.of(row.component).host
     return row.change is not Change.SAME and row.component != WHOLE and "+" not in row.component and "--" not in host
 
 

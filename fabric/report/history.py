@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fabric.model.part import Part
 from fabric.report.output import counted
 
 SIGNALS = ("tickets", "troubles", "out", "excluded", "multi_fails", "single_fails", "single_fail_rate")
@@ -96,7 +97,7 @@ def lines(found: History) -> Iterator[str]:
     if found.component is None:
         yield f"{counted(found.total, 'run')}, all hosts"
     else:
-        known = any(one.host == found.component.partition("/")[0] for one in found.signals)
+        known = any(one.host == Part.of(found.component).host for one in found.signals)
         yield f"{len(found.runs):,} of {found.total:,} runs {'had' if known else 'suspected'} {found.component}"
     yield from _left_out(found)
     shown = found.runs[-_MOST_RUNS:]
@@ -135,7 +136,7 @@ def _run_line(run: RunLine, width: int) -> str:
 
 
 def _offenders(found: History) -> Iterator[str]:
-    host = (found.component or "").partition("/")[0]
+    host = Part.of(found.component or "").host
     if host and not any(one.host == host for one in found.signals):
         return  # a part of the network: the signals are those of hosts
     about = [one for one in found.signals if not host or one.host == host]

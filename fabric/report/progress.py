@@ -18,6 +18,7 @@ from fabric.model.change import Change
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.own_name import without_own
+from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Told, untold
@@ -57,7 +58,7 @@ class FoldedOuts:
     def take(self, component: str, reason: str) -> None:
         """A host or a part stopped answering."""
         self.pause()
-        host = component.split("/")[0]
+        host = Part.of(component).host
         kind = without_own(reason, host, self._addresses.get(host, ""))
         if kind in self._told:
             self._told[kind].others.append(component)

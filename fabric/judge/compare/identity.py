@@ -14,6 +14,7 @@ from enum import Enum
 
 from fabric.judge.locate.gpus import GPUS
 from fabric.model.identity import HostIdentity, PartIdentity
+from fabric.model.part import Part
 from fabric.model.verdict import Suspect
 
 MODULE = ":port"
@@ -126,16 +127,14 @@ def parts_of(suspect: Suspect, hosts: Sequence[str]) -> frozenset[str]:
     """The parts, of those with a serial number, whose replacement would have been the right one."""
     found: set[str] = set()
     for component in (suspect.component, *suspect.ambiguous_with):
-        host, _, part = component.partition("/")
-        if host not in hosts or not part:
+        part = Part.of(component)
+        if part.host not in hosts or not part.item:
             continue
-        device, path, end = part.partition("->")
-        name, _, what = device.partition(":")
-        found.add(f"{host}/{name}")
-        if path and not end.startswith("numa"):
-            found.add(f"{host}/{end}")
-        if what == "port" or suspect.kind in ("host", "link"):
-            found.add(f"{host}/{name}{MODULE}")
+        found.add(f"{part.host}/{part.device}")
+        if part.end and not part.end.startswith("numa"):
+            found.add(f"{part.host}/{part.end}")
+        if part.is_port or suspect.kind in ("host", "link"):
+            found.add(f"{part.host}/{part.device}{MODULE}")
     return frozenset(found)
 
 
@@ -172,7 +171,7 @@ def _judged(
 def _serials(parts: Iterable[str], after: Mapping[str, HostIdentity]) -> str:
     found = []
     for name in sorted(parts):
-        host, _, part = name.partition("/")
+        host, part = Part.of(name).place
         one = after[host].by_part.get(part)
         found.append(_text((one.serial or one.unique) if one else None))
     return ", ".join(found)

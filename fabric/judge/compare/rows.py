@@ -12,6 +12,7 @@ from fabric.judge.compare.ratio import change_of, intervals
 from fabric.judge.compare.shared import Culprit, Way, culprits
 from fabric.judge.normal.keys import floor_of
 from fabric.model.comparison import WHOLE, Change, Compared
+from fabric.model.part import Part
 
 FAR_OUT = 5.0
 """A single probe that lies so many spreads from no change is worth a row of its own (a choice: of 300,000 healthy ones
@@ -183,7 +184,7 @@ def _named(culprit: Culprit, changed: Sequence[Both], within: Within, change: Ch
     """
     names = [culprit.component, *culprit.rivals]
     accused = within.changed.get(change, frozenset())
-    known = [name for name in names if accused & {_side(name), name.split("/")[0]} or _has_part(name, accused)]
+    known = [name for name in names if accused & {_side(name), Part.of(name).host} or _has_part(name, accused)]
     if known:
         return known[0], ""
     paths = {one.path for one in changed}
@@ -200,12 +201,12 @@ def _named(culprit: Culprit, changed: Sequence[Both], within: Within, change: Ch
 
 
 def _has_part(host: str, accused: AbstractSet[str]) -> bool:
-    return "/" not in host and any(name.startswith(f"{host}/") for name in accused)
+    return any(Part.of(name).item and Part.of(name).host == host for name in accused)
 
 
 def _side(name: str) -> str:
     """The part of which a name may be one direction."""
-    return name.removesuffix(":tx").removesuffix(":rx")
+    return str(Part.of(name).both_ways)
 
 
 def far_out(group: Group, seen: Iterable[Both], spread: float | None, told: AbstractSet[str]) -> Iterator[Compared]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.tracks import Point, Track, Tracks
 from fabric.model.names import fold
+from fabric.model.part import Part
 from fabric.model.topology import Topology
 
 MOST_OF = 0.5
@@ -50,7 +51,7 @@ def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> 
     """First RNICs to their host, then hosts to their rack, or to their first leaf where racks are unknown."""
     members: dict[str, list[str]] = {}
     for name in found.rnics:
-        members.setdefault(name.partition("/")[0], []).append(name)
+        members.setdefault(Part.of(name).host, []).append(name)
     by_host = _larger(findings, members, "RNICs")
     racks: dict[str, list[str]] = {}
     for name in dict.fromkeys((*found.hosts, *members)):
@@ -60,7 +61,7 @@ def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> 
     alike = _larger(by_host, racks, "hosts")
     known = {one.component for one in alike}
     inside = {host for name, hosts in racks.items() if name in known for host in hosts}
-    return [one for one in alike if one.component.partition("/")[0] not in inside]
+    return [one for one in alike if Part.of(one.component).host not in inside]
 
 
 def _larger(findings: Sequence[Finding], members: dict[str, list[str]], what: str) -> list[Finding]:

@@ -21,6 +21,7 @@ from fabric.judge.course.together import shared_in_tracks, without
 from fabric.judge.course.tracks import Point, Track, Tracks, tracks
 from fabric.judge.course.uplinks import behind_uplinks, leaf_dips
 from fabric.judge.course.verdict import ALPHA, with_over_time
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
@@ -56,7 +57,7 @@ def over_time(
     beyond = leaf_dips(found.rnics, probes, topology, ALPHA)
     across = {name for one in beyond for name in one.explains}
     named = _named(found.rnics, modules, explained=set(across), again=lost_again(further, probes))
-    guilty = {finding.component.partition("/")[0] for finding in named}
+    guilty = {Part.of(finding.component).host for finding in named}
     through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
     named += _named(found.hosts, modules, explained=through, again={})
     notes: list[Finding] = []
@@ -68,14 +69,14 @@ def over_time(
         if len(notes) == len(again):
             break
         more = [one for one in again if one.kind == "dips"]
-        told = {one.component.partition("/")[0] for one in more}  # which RNIC of a host it is
+        told = {Part.of(one.component).host for one in more}  # which RNIC of a host it is
         named = [*(one for one in named if not (_is_dipping_host(one) and one.component in told)), *more]
     few = few_dips(found, (one.component for one in named), wanted, ALPHA, told={one.component for one in notes})
     by_id = {probe.probe_id: probe for probe in probes if probe.probe_id in wanted}
     named = [
         replace(
             one,
-            hosts=(one.component.partition("/")[0],),
+            hosts=(Part.of(one.component).host,),
             explains={
                 point.probe_id: by_id[point.probe_id].hosts for point in (*_of(one, whole), *_further(one, further))
             },
@@ -95,9 +96,9 @@ def _is_dipping_host(finding: Finding) -> bool:
 
 def _of(finding: Finding, found: Tracks) -> list[Point]:
     """Every probe that it takes part in."""
-    host, _, device = finding.component.partition("/")
+    host, device = Part.of(finding.component).place
     if not device:
-        own = [track.points for name, track in found.rnics.items() if name.partition("/")[0] == host]
+        own = [track.points for name, track in found.rnics.items() if Part.of(name).host == host]
         return [point for points in (found.hosts[host].points, *own) for point in points]
     return [*found.rnics[finding.component].points, *_over_rnics(found.hosts.get(host))]
 

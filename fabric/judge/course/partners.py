@@ -19,12 +19,12 @@ from fabric.judge.locate.cover import ENOUGH, evidence_lines
 from fabric.judge.locate.merged import names
 from fabric.judge.locate.steps import next_step
 from fabric.model.outcome import Outcome
+from fabric.model.part import PORT, Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 
-_PORT = ":port"
 _MOST_LINES, _PROBES_MOST = 8, 20  # as for suspects of pairs, and ``model.verdict.Suspect``
 _Then = tuple[float, bool, Outcome]  # when a probe began, whether the RNIC sent, what became of it
 NEXT_AT_RNIC = (
@@ -47,7 +47,7 @@ def not_cleared_by_older(
     first bad probe, or when no probe was good before it (then nothing changed in between). Else it is the RNIC, which
     cannot be told from its port until a loopback is run again.
     """
-    ends = {one.component.removesuffix(_PORT) for one in found if one.kind == "link" and one.component.endswith(_PORT)}
+    ends = {str(part.whole) for one in found if one.kind == "link" and (part := Part.of(one.component)).is_port}
     if not ends:
         return list(found)
     loopbacks: dict[str, float] = {}
@@ -66,7 +66,7 @@ def not_cleared_by_older(
     stale = {end for end in ends if end in loopbacks and _changed(through.get(end, ()), loopbacks[end])}
     left: dict[str, Suspect] = {}
     for one in found:
-        end = one.component.removesuffix(_PORT)
+        end = str(Part.of(one.component).whole)
         new = _unsure(one, end) if one.kind == "link" and end in stale else one
         left[new.component] = _joined(left[new.component], new) if new.component in left else new
     return list(left.values())
@@ -92,7 +92,7 @@ def _changed(through: Sequence[_Then], loopback_s: float) -> bool:
 
 
 def _unsure(one: Suspect, end: str) -> Suspect:
-    device = end.partition("/")[2]
+    device = Part.of(end).item
     text = (
         f"RNIC {device}, its PCIe link, its port, cable or leaf port: its loopback was measured before it became bad, "
         "and says nothing of it since"
@@ -103,7 +103,7 @@ def _unsure(one: Suspect, end: str) -> Suspect:
         kind="rnic",
         confidence=round(one.confidence / 2, 2),
         evidence=(text, *one.evidence[1:]),
-        ambiguous_with=(f"{end}{_PORT}", *one.ambiguous_with),
+        ambiguous_with=(f"{end}:{PORT}", *one.ambiguous_with),
         next_step=NEXT_AT_RNIC.format(device=device),
     )
 
@@ -203,7 +203,7 @@ def _between_hosts(
 
 def _accused(suspect: Suspect) -> AbstractSet[str]:
     """The hosts that it is a part of; of what lies between hosts all of them."""
-    own = {name.partition("/")[0].partition(":")[0] for name in names(suspect)}
+    own = {Part.of(name).host for name in names(suspect)}
     return own if own.issubset(suspect.hosts) else {*own, *suspect.hosts}
 
 
@@ -284,7 +284,7 @@ def _suspect(
         evidence=(text, _since(judged, bad), *evidence_lines([(one.probe.kind, one.verdict) for one in bad])),
         ambiguous_with=rivals,
         next_step=advice or next_step(kind, outcome),
-        hosts=tuple(sorted({name.partition("/")[0] for name in component.split("+")})),
+        hosts=tuple(sorted({one.host for one in Part.of(component).members})),
         probes=tuple(one.probe.probe_id for one in worst[:_MOST_PROBES]),
     )
 

@@ -9,6 +9,7 @@ from fabric.judge.course.shared import LEAST_HOSTS, MOST_OF
 from fabric.judge.ports.steps import Step, steps_of
 from fabric.model.counters import JUDGED
 from fabric.model.names import fold
+from fabric.model.part import Part
 from fabric.model.sampling import Samples
 from fabric.model.topology import Topology
 
@@ -57,15 +58,15 @@ def _of_leaf(
     if at_once is None:
         return []
     together, first = at_once
-    hosts = tuple(sorted({name.partition("/")[0] for name in together}))
+    hosts = tuple(sorted({Part.of(name).host for name in together}))
     if len(hosts) < LEAST_HOSTS or len(together) <= MOST_OF * len(ports):
         return []
-    others = [name for name in down if name.partition("/")[0] in hosts and name not in ports]
+    others = [name for name in down if Part.of(name).host in hosts and name not in ports]
     also = sum(any(_near(step, first) for step in down[name]) for name in others)
     if also > MOST_OF * len(others):
         return []  # the hosts themselves: they lost power, or were started again
     hour = first.at_s / 3600.0
-    devices = ", ".join(sorted({name.partition("/")[2] for name in together}))
+    devices = ", ".join(sorted({Part.of(name).item for name in together}))
     return [
         Finding(
             component=leaf,

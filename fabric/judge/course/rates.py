@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from fabric.judge.course import shapes
 from fabric.judge.course.gather import Finding
 from fabric.judge.course.tracks import Point, Track, Tracks, failed_midway
+from fabric.model.part import Part
 from fabric.model.sampling import Course
 
 MOSTLY_WELL = 0.1
@@ -64,7 +65,7 @@ def few_dips(
     some: list[Finding] = []
     for tracks in (found.rnics, found.hosts):
         some += [one for one in _few(tracks, known, explained, alpha) if one.component not in told]
-        known = {name.partition("/")[0] for name in (*known, *(one.component for one in some))}
+        known = {Part.of(name).host for name in (*known, *(one.component for one in some))}
     return some
 
 
@@ -88,7 +89,7 @@ def _few(tracks: Mapping[str, Track], known: set[str], explained: AbstractSet[st
 
 
 def _owners(component: str) -> tuple[str, str]:
-    return component, component.partition("/")[0]
+    return component, Part.of(component).host
 
 
 def _is_low(share: float, track: Track) -> bool:
@@ -135,7 +136,7 @@ def _came_back(track: Track, points: Sequence[Point]) -> Finding:
 def _with_heat(track: Track, points: Sequence[Point], modules: Modules, alpha: float) -> Finding | None:
     import numpy as np
 
-    host, _, device = track.component.partition("/")
+    host, device = Part.of(track.component).place
     courses = [course for part, course in modules.get(host, {}).items() if device in ("", part)]
     best: shapes.Heat | None = None
     for course in courses:

@@ -15,6 +15,7 @@ from math import inf
 from statistics import median
 
 from fabric.judge.locate.cover import ENOUGH
+from fabric.model.part import Part
 from fabric.model.topology import Topology
 
 LEAST_HOSTS = 3
@@ -39,7 +40,7 @@ def groups_of(rnics: Iterable[str], topology: Topology) -> tuple[list[Group], li
     leaves: dict[str, set[str]] = {}
     inside: dict[tuple[str, str], set[str]] = {}
     for name in rnics:
-        host, _, device = name.partition("/")
+        host, device = Part.of(name).place
         found = topology.hosts[host]
         rnic = found.platform.rnic_by_device[device]
         if rnic.rail < len(found.leaves):
@@ -50,7 +51,7 @@ def groups_of(rnics: Iterable[str], topology: Topology) -> tuple[list[Group], li
     above = [
         Group(leaf, "leaf", frozenset(names))
         for leaf, names in sorted(leaves.items())
-        if len({name.partition("/")[0] for name in names}) >= LEAST_HOSTS
+        if len({Part.of(name).host for name in names}) >= LEAST_HOSTS
     ]
     alike: dict[frozenset[str], list[tuple[str, str]]] = {}
     for part, names in sorted(inside.items(), key=lambda item: (item[0][1] != "pcie_switch", item[0])):
@@ -123,7 +124,7 @@ class Shared:
     @property
     def hosts(self) -> tuple[str, ...]:
         """Whose RNICs showed it."""
-        return tuple(dict.fromkeys(name.partition("/")[0] for name in self.rnics))
+        return tuple(dict.fromkeys(Part.of(name).host for name in self.rnics))
 
 
 def shared_parts(seen: Iterable[Seen], topology: Topology) -> list[Shared]:
@@ -176,7 +177,7 @@ def _looked_at(
     began_s = then[0].began_s
     over_s = min((one.began_s for one in own[last:] if not one.bad), default=None)
     ended_s = inf if over_s is None else over_s
-    hosts = sorted({name.partition("/")[0] for name in group.rnics})
+    hosts = sorted({Part.of(name).host for name in group.rnics})
     near = _once(one for host in hosts for one in by_host[host] if one.ended_s >= began_s and one.began_s <= ended_s)
     if not _are_well_elsewhere(group, near):
         return None

@@ -13,6 +13,7 @@ from fabric.judge.course.tracks import Track, Tracks
 from fabric.judge.locate.candidates import NETWORK_KINDS
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -145,7 +146,7 @@ def _elsewhere(one: Shared) -> tuple[str, ...]:
 
 
 def _names(one: Shared) -> str:
-    devices = sorted({name.partition("/")[2] for name in one.rnics})
+    devices = sorted({Part.of(name).item for name in one.rnics})
     return f"{', '.join(devices)} of {fold(one.hosts)}"
 
 

@@ -19,6 +19,7 @@ from fabric.judge.normal.samples import gave_up, name_of
 from fabric.judge.normal.series import representative
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -177,7 +178,7 @@ def _add(
         point = Point(probe.probe_id, result.started_s, result.ended_s, share, probe.kind)
         guilty = {host for host in probe.hosts if value is None and _is_bad_by_itself(own.get(host, ()), result)}
         for component, into in _parts(probe, rnics, hosts):
-            if guilty and component.partition("/")[0] not in guilty:
+            if guilty and Part.of(component).host not in guilty:
                 continue  # its partner fails by itself: that the transport gave up says nothing of this end
             track = into.setdefault(component, Track(component))
             track.points.append(point)

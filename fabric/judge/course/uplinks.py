@@ -21,6 +21,7 @@ from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.tracks import Point, Track, Tracks
 from fabric.judge.normal.keys import SAME_LEAF, floor_of, link_class
 from fabric.model.names import fold
+from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 
@@ -237,7 +238,7 @@ def _dip(probe: Probe, share: float, topology: Topology) -> _Dip | None:
 
 def _leaf(rnic: str, topology: Topology) -> tuple[str, ...]:
     """The leaf of an RNIC, if it has one."""
-    host, _, device = rnic.partition("/")
+    host, device = Part.of(rnic).place
     known = topology.hosts[host]
     rail = known.platform.rnic_by_device[device].rail
     return known.leaves[rail : rail + 1]

@@ -10,6 +10,7 @@ from fabric.judge.course.dips.again import CLEARED, OPEN, TOO_MANY
 from fabric.judge.course.gather import Finding
 from fabric.judge.course.together import NEXT as NEXT_OF_SHARED
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
 ALPHA = 1e-3
@@ -87,8 +88,8 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 
 def _with_notes(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """With a line for each part that is not suspected, and dipped now and then or is cleared; no outcome changes."""
-    accused = {host for one in verdict.suspects for host in (one.component, one.component.partition("/")[0])}
-    told = [one for one in findings if one.kind in NOTES and one.component.partition("/")[0] not in accused]
+    accused = {host for one in verdict.suspects for host in (one.component, Part.of(one.component).host)}
+    told = [one for one in findings if one.kind in NOTES and Part.of(one.component).host not in accused]
     lines = []
     for kind in (OPEN, _FEW, CLEARED, TOO_MANY):
         alike = [one for one in told if one.kind == kind]
@@ -102,7 +103,7 @@ def _is_of_partners(finding: Finding, suspects: Sequence[Suspect]) -> bool:
     """Whether it failed only together with hosts that are suspected, or parts of which are."""
     if finding.kind != "came_back":
         return False
-    accused = {one.component.partition("/")[0].partition(":")[0] for one in suspects if one.outcome in _ACCUSED}
+    accused = {Part.of(one.component).host for one in suspects if one.outcome in _ACCUSED}
     others = accused.difference(finding.hosts)
     return all(not others.isdisjoint(finding.explains.get(name, ())) for name in finding.probes)
 
@@ -116,7 +117,7 @@ def _known(component: str, place: Mapping[str, int], suspects: Sequence[Suspect]
 
 
 def _suspect(finding: Finding, evidence: str) -> Suspect:
-    host, _, part = finding.component.partition("/")
+    host, part = Part.of(finding.component).place
     return Suspect(
         component=finding.component,
         kind=_kind(finding, part),
@@ -172,9 +173,7 @@ def _without_explained(verdict: Verdict, findings: Sequence[Finding]) -> Verdict
     }
     if not gone:
         return verdict
-    cleared = (
-        gone | {name.partition("/")[0] for name in gone} | {name.rpartition(":")[0] for name in gone if ":" in name}
-    )
+    cleared = gone | {Part.of(name).host for name in gone} | {str(Part.of(name).whole) for name in gone}
     left = [suspect for suspect in verdict.suspects if suspect.component not in gone]
     cleared -= {part for one in left for part in (one.component, *one.hosts)}
     return replace(
@@ -191,8 +190,8 @@ def _without_explained(verdict: Verdict, findings: Sequence[Finding]) -> Verdict
 
 def _is_named(component: str, named: set[str]) -> bool:
     """Whether it is one of these or a part of one; what the port of a cable counted stands for itself."""
-    parents = {component.rpartition(":")[0], component.partition("/")[0]}
-    return component.endswith(":port") or component in named or not parents.isdisjoint(named)
+    part = Part.of(component)
+    return part.is_port or not {component, str(part.whole), part.host}.isdisjoint(named)
 
 
 def _is_path_of(suspect: Suspect, bad: set[str]) -> bool:

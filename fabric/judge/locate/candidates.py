@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fabric.judge.locate.gpus import GPUS
 from fabric.model.names import fold
+from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import ProbeVerdict
@@ -89,7 +90,7 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
 
 
 def _ends(component: str) -> tuple[str, str]:
-    host, _, device = component.partition("/")
+    host, device = Part.of(component).place
     return host, device
 
 

@@ -18,6 +18,7 @@ from itertools import combinations
 from statistics import median
 
 from fabric.judge.locate.candidates import Component
+from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.units import change_text
 from fabric.model.verdict import ProbeVerdict
@@ -247,12 +248,12 @@ def _covers(target: frozenset[str], candidates: Sequence[Candidate], size: int) 
 
 
 def _host(candidate: Candidate) -> str:
-    return candidate.component.name.split("/")[0].split(":")[0].split("+")[0]
+    return Part.of(candidate.component.name).members[0].host
 
 
 def _restates(best: Component, other: Component) -> bool:
     """A wider name for the same evidence, such as the host for one of its parts, or the pair for one of its hosts."""
-    if other.kind == "host" and other.name == best.name.split("/")[0]:
+    if other.kind == "host" and other.name == Part.of(best.name).host:
         return True
     if other.kind == "pair" or best.name.startswith((f"{other.name}:", f"{other.name}-")):
         return True

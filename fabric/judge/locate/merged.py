@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -68,7 +69,7 @@ def without_mistakes(
         hosts.setdefault(platform, set()).update(probe.hosts)
         named = verdicts[probe.probe_id].named
         if named is not None and named.condition == "absent":
-            host, device = named.component.split("/")
+            host, device = Part.of(named.component).place
             lacking.setdefault((platform, device), set()).add(host)
     wrong = {key for key, where in lacking.items() if len(where) > 1 and where == hosts[key[0]]}
     if not wrong:
@@ -81,7 +82,7 @@ def without_mistakes(
 
 def _corrected(verdict: ProbeVerdict, platform: str, wrong: set[tuple[str, str]]) -> ProbeVerdict:
     named = verdict.named
-    device = named.component.split("/")[1] if named is not None and named.condition == "absent" else ""
+    device = Part.of(named.component).item if named is not None and named.condition == "absent" else ""
     if (platform, device) not in wrong:
         return verdict
     reason = f"no host of platform {platform} has an RNIC {device}: is its name right in the inventory?"

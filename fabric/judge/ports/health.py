@@ -22,6 +22,7 @@ from fabric.judge.ports.steps import BerVerdict, Step, SymbolErrors, judge_ber, 
 from fabric.model.change import ChangeResult
 from fabric.model.counters import HOT_C, JUDGED
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Course
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -127,7 +128,7 @@ def _known(course: Course) -> bool:
 
 def _own(port: str, changes: Sequence[ChangeResult]) -> list[ChangeResult]:
     """The changes of ours on this cable, or on all of its host."""
-    places = (port, port.partition("/")[0])
+    places = (port, Part.of(port).host)
     return [result for result in changes if result.change.component in places]
 
 

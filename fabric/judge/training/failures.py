@@ -18,6 +18,7 @@ from fabric.judge.normal.samples import gave_up
 from fabric.judge.training.training import DAY_S, Job, Observed, training_impact
 from fabric.model.counters import growth
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
@@ -189,7 +190,7 @@ def _named(probe: Probe, result: ProbeResult, last_well: Mapping[str, float]) ->
     """The host that certainly failed; empty where that is not certain, or where we could not measure for once."""
     if result.outcome is Outcome.FAIL:
         if result.named is not None:
-            return result.named.component.partition("/")[0]
+            return Part.of(result.named.component).host
         return probe.hosts[0] if len(probe.hosts) == 1 else ""
     host = result.error_host or ""
     gone = result.outcome is Outcome.ERROR and last_well.get(host, 0.0) <= result.started_s

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
+from fabric.model.part import PORT, Part
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.report.html.svg import line, mark, picture, rect, tag, text
@@ -160,7 +161,8 @@ def _free(place: Place, signs: list[Place]) -> Place:
 
 def _where(component: str, low: Place, high: Place) -> Place:
     """The middle of a cable, so that no end of it looks bad itself; an RNIC is at its host."""
-    if "--" in component or component.endswith(":port"):
+    part = Part.of(component)
+    if part.link_ends or part.is_port:
         return (low[0] + high[0]) / 2, (low[1] + high[1]) / 2
     return low
 
@@ -169,24 +171,16 @@ def _ends(component: str, places: Mapping[str, Place], topology: Topology) -> li
     """A switch, a cable between two switches (``a--b``), the cable of an RNIC (``host/mlx5_0``), or a host."""
     if component in places:
         return [places[component]]
-    low, dashes, high = component.partition("--")
-    if dashes:
-        return [places[end] for end in (low, high) if end in places]
-    host, slash, part = component.partition("/")
-    if not slash or host not in places:
+    part = Part.of(component)
+    if part.link_ends:
+        return [places[end] for end in part.link_ends if end in places]
+    if not part.item or part.host not in places:
         return []
-    known = topology.hosts[host].platform.rnic_by_device.get(part.partition(":")[0])
-    leaves = topology.hosts[host].leaves
-    if (
-        known is not None
-        and known.rail < len(leaves)
-        and leaves[known.rail] in places
-        and ":" not in part.partition(":")[0]
-    ):
-        return (
-            [places[host], places[leaves[known.rail]]] if part.endswith(":port") or ":" not in part else [places[host]]
-        )
-    return [places[host]]
+    known = topology.hosts[part.host].platform.rnic_by_device.get(part.item)
+    leaves = topology.hosts[part.host].leaves
+    if known is not None and part.aspect in ("", PORT) and known.rail < len(leaves) and leaves[known.rail] in places:
+        return [places[part.host], places[leaves[known.rail]]]
+    return [places[part.host]]
 
 
 def _legend(height: float) -> list[Markup]:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes import after_expectation, change_lines, number
@@ -182,7 +183,7 @@ def _trees(run: ShownRun) -> dict[str, Markup]:
     """By host, for the first hosts with a suspect inside."""
     found: dict[str, list[Suspect]] = {}
     for suspect in run.judged.verdict.suspects[:MOST_SUSPECTS]:
-        host = suspect.component.partition("/")[0]
+        host = Part.of(suspect.component).host
         if suspect.kind in pcie_tree.INSIDE and host in run.inventory.topology.hosts:
             found.setdefault(host, []).append(suspect)
     return {

@@ -11,6 +11,7 @@ from statistics import median
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.report.html.shares import colour_class
@@ -92,7 +93,7 @@ def _accusing(suspect: Suspect, low: Sequence[Row], topology: Topology) -> set[s
     if len(named) < _MOST_PROBES:
         return named
     rails = {_rail(row) for row in low if row.probe.probe_id in named}
-    ends = set(suspect.component.replace("->", "--").split("--"))
+    ends = set(Part.of(suspect.component).link_ends or (suspect.component,))
     under = ends.intersection(leaf for row in low for host in row.probe.hosts for leaf in topology.hosts[host].leaves)
     alike = [(row.probe.probe_id, set(_leaves(row, topology))) for row in low if _rail(row) in rails]
     return named | {probe for probe, leaves in alike if (under & leaves if under else len(leaves) > 1)}

@@ -9,6 +9,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.topology import Platform
 from fabric.model.verdict import Suspect
 from fabric.report.html.svg import line, mark, picture, rect, tag, text
@@ -134,13 +135,13 @@ def _blamed(host: str, suspects: Iterable[Suspect], platform: Platform) -> dict[
     """Parts that a suspect names as such: ``gpu003/mlx5_2``, ``gpu003/gpu5:nvlink``, ``gpu003/pcie0:uplink``."""
     found: dict[str, Outcome] = {}
     for suspect in suspects:
-        owner, _, rest = suspect.component.partition("/")
-        if owner != host:
+        part = Part.of(suspect.component)
+        if part.host != host:
             continue
-        if rest == "cpu-interconnect":
+        if part.item == "cpu-interconnect":
             found.update({f"numa{node}": suspect.outcome for node in range(platform.numa_nodes)})
-        elif "->" not in rest:
-            found[rest.partition(":")[0]] = suspect.outcome
+        elif not part.end:
+            found[part.item] = suspect.outcome
     return found
 
 
@@ -149,11 +150,11 @@ def _paths(
 ) -> Iterator[Markup]:
     """A bad path is a thick curve from its RNIC to each of its ends, with its sign where it leaves the RNIC."""
     for suspect in suspects:
-        owner, _, rest = suspect.component.partition("/")
-        start, arrow, end = rest.partition("->")
-        if owner != host or not arrow or start not in places:
+        part = Part.of(suspect.component)
+        start = part.device
+        if part.host != host or not part.end or start not in places:
             continue
-        for target in _ends(end, platform):
+        for target in _ends(part.end, platform):
             if target in places:
                 yield _curve(places[start], places[target], suspect.outcome)
         yield mark(places[start][0] + _BOX_W / 2, places[start][1] + _BOX_H + 9, 10, suspect.outcome.value)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from fabric.model.counters import HOT_C, JUDGED, growth
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.sampling import Course, Reading
 from fabric.probes.sources import HARDWARE, HARDWARE_ETHERNET
 from fabric.report.html.svg import Scale, line, path, rect, text
@@ -84,9 +85,9 @@ def _hosts(run: ShownRun, grew: dict[Reading, int]) -> list[str]:
     verdict = run.judged.verdict
     of_suspects = [host for suspect in verdict.suspects for host in suspect.hosts]
     sick = [
-        one.component.partition("/")[0]
+        Part.of(one.component).host
         for one in verdict.components
-        if one.component.endswith(":port") and one.outcome in (Outcome.FAIL, Outcome.MARGINAL)
+        if Part.of(one.component).is_port and one.outcome in (Outcome.FAIL, Outcome.MARGINAL)
     ]
     most = [one.host for one in sorted(grew, key=lambda one: -grew[one]) if one.name in JUDGED]
     return list(dict.fromkeys((*of_suspects, *sick, *most, *run.judged.scenario.hosts[:1])))[:_MOST_HOSTS]

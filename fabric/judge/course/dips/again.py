@@ -18,6 +18,7 @@ from fabric.judge.course.gather import Finding
 from fabric.judge.course.rates import Rates
 from fabric.judge.course.tracks import LEAST_ROUNDS, Point, Track, Tracks, tracks
 from fabric.model.follow_up import AGAIN
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -213,4 +214,4 @@ def _is_low(point: Point, track: Track) -> bool:
 
 
 def _is_known(part: str, known: AbstractSet[str]) -> bool:
-    return part in known or part.partition("/")[0] in known
+    return part in known or Part.of(part).host in known

@@ -18,6 +18,7 @@ from fabric.judge.course.dips.in_round import RoundDips, dips_in_round
 from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partners, unanswered_by
 from fabric.judge.course.dips.tests import tests as tests_of
 from fabric.model.follow_up import AGAIN, Limits
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.model.topology import Topology
@@ -108,7 +109,7 @@ class DippedAgain:
     def back(self, host: str) -> None:
         """A host was repaired and let in again: what its parts did before says nothing of them."""
         for repeated, known in self._known.items():
-            self._known[repeated] = {part: one for part, one in known.items() if part.partition("/")[0] != host}
+            self._known[repeated] = {part: one for part, one in known.items() if Part.of(part).host != host}
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """The next tests of each part that dipped in this round or an earlier one, and is not settled."""

@@ -15,6 +15,7 @@ from fabric.judge.course.shapes import is_low
 from fabric.judge.course.tracks import level_of, link_kind, measured_gbps, normal_of
 from fabric.judge.normal.keys import floor_of
 from fabric.judge.normal.samples import name_of
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise
@@ -80,7 +81,7 @@ def dips_in_round(
     left = _without_leaves(left, topology)
     rnics = [end for end in seen if "/" in end]
     gone = explaining - (set(known_bad) - failed)
-    able = frozenset(end for end in rnics if end not in gone and end.partition("/")[0] not in failed)
+    able = frozenset(end for end in rnics if end not in gone and Part.of(end).host not in failed)
     well = frozenset(end for end in able if not bad[end] and end not in known_bad)
     if are_too_many(len(left), compared):
         return RoundDips({}, well, able, len(left), too_many=True)
@@ -97,7 +98,7 @@ def _accused(left: Sequence[Probe], rnics: Sequence[str], before: Mapping[str, i
     """RNICs, and how many of these probes each may have made dip."""
     of_host: dict[str, list[str]] = {}
     for end in rnics:
-        of_host.setdefault(end.partition("/")[0], []).append(end)
+        of_host.setdefault(Part.of(end).host, []).append(end)
     parts: Counter[str] = Counter()
     for probe in left:
         ends = _ends(probe)
@@ -153,7 +154,7 @@ def _is_explained(probe: Probe, explaining: Collection[str]) -> bool:
     ends = {*_ends(probe), *probe.hosts}
     if not ends.isdisjoint(explaining):
         return True
-    return probe.kind != pairwise.KIND and any(name.partition("/")[0] in probe.hosts for name in explaining)
+    return probe.kind != pairwise.KIND and any(Part.of(name).host in probe.hosts for name in explaining)
 
 
 def _without_leaves(left: Sequence[Probe], topology: Topology) -> list[Probe]:

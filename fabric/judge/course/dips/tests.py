@@ -11,6 +11,7 @@ from fabric.judge.course.tracks import measured_gbps
 from fabric.judge.normal.samples import gave_up
 from fabric.model.diagnosis import PairTest
 from fabric.model.follow_up import AGAIN
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import PairwiseSpec
 from fabric.model.topology import Topology
@@ -38,7 +39,7 @@ def tests(
     leaf get so many times what one may have as there are partners; beyond a leaf tests wait for each other, so that
     there all parts together get what one may have. None for a part that has no such partner.
     """
-    hosts = {name.partition("/")[0] for name in (*wanted, *well)}
+    hosts = {Part.of(name).host for name in (*wanted, *well)}
     planes = planes_of((name for name in topology.hosts if name in hosts), topology)
     most = across_left = max(wanted.values(), default=0)
     near_left: dict[tuple[int, float, str], int] = {}
@@ -78,7 +79,7 @@ def _of_part(
     topology: Topology,
 ) -> Iterator[Probe]:
     """Several parts of one plane begin with other partners, so that they seldom wait for the same."""
-    host = part.partition("/")[0]
+    host = Part.of(part).host
     once = replace(spec, name=f"{spec.name}-again", repeat=1)
     for number in range(done, done + count):
         other = partners[(number + place * max(1, len(partners) // 2)) % len(partners)]
@@ -87,21 +88,21 @@ def _of_part(
         for probe in pairwise.probes_of(
             once, test, plane, phase=phase, topology=topology, number=spec.first + spec.rounds + number, reverse=reverse
         ):
-            label = f"{part.partition('/')[2]}.{host}.n{number + 1}"
+            label = f"{Part.of(part).item}.{host}.n{number + 1}"
             pair = "+".join(probe.hosts)
             params = {**probe.params, AGAIN: part, "series": f"{pair}/{label}"}
             yield replace(probe, probe_id=f"{phase}/{pair}/{once.name}.{label}", params=params)
 
 
 def _is_on(part: str, plane: Plane, topology: Topology) -> bool:
-    host, _, device = part.partition("/")
+    host, device = Part.of(part).place
     rnic = topology.hosts[host].platform.rnic_by_device[device]
     return rnic.rail == plane.rail and rnic.line_rate_gbps == plane.line_rate_gbps
 
 
 def _partners(part: str, plane: Plane, well: Collection[str], topology: Topology) -> tuple[str | None, list[str]]:
     """Its own leaf if they are under it, and the hosts."""
-    host = part.partition("/")[0]
+    host = Part.of(part).host
     of_rail = {
         one: next(rnic.device for rnic in topology.hosts[one].platform.rnics if rnic.rail == plane.rail)
         for one in plane.hosts

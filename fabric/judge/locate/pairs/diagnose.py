@@ -19,6 +19,7 @@ from fabric.judge.locate.pairs.settle import shared_parts, to_settle
 from fabric.judge.locate.pairs.targeted import targeted
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.tools.pair_rows import PairFailure, PairRow
@@ -116,7 +117,7 @@ def _whole_hosts(suspects: list[Suspect], rails: Mapping[str, int]) -> list[Susp
 
 
 def _rnic(component: str) -> str:
-    return component.removesuffix(":tx").removesuffix(":rx")
+    return str(Part.of(component).both_ways)
 
 
 def _host(host: str, parts: Sequence[Suspect]) -> Suspect:

@@ -20,6 +20,7 @@ from fabric.judge.locate.pairs.settle import not_crossed, to_settle
 from fabric.judge.locate.pairs.targeted import targeted
 from fabric.judge.locate.pairs.uplinks import dead, look_at, not_up, unused
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -71,7 +72,7 @@ class Inside:
         """Whether a part of this very host's side was found bad inside the host."""
         if suspect.kind == "host" and len(suspect.hosts) == 1:
             host = suspect.hosts[0]
-            return any(name == host or name.startswith((f"{host}/", f"{host}:")) for name in self._named)
+            return any(Part.of(name).host == host for name in self._named)
         end = _end(suspect)
         return end is not None and any(part.name in self._named for part in host_side(*end, self._topology))
 
@@ -100,8 +101,8 @@ class Inside:
 
 def _end(suspect: Suspect) -> tuple[str, str] | None:
     """Host and device of a suspect that is one host's side on one rail."""
-    host, slash, device = suspect.component.removesuffix(":tx").removesuffix(":rx").partition("/")
-    return (host, device) if slash and suspect.kind == "rnic" else None
+    part = Part.of(suspect.component)
+    return part.place if part.item and suspect.kind == "rnic" else None
 
 
 def _loopback_ratios(
@@ -289,7 +290,7 @@ def _with_whole_hosts(
     suspects = merged(found, rails_of([(one.kind, one.fitted) for one in planes]))
     for suspect in suspects:
         if suspect.component not in ids:
-            parts = [names for name, names in ids.items() if name.startswith(f"{suspect.component}/")]
+            parts = [names for name, names in ids.items() if Part.of(name).host == suspect.component]
             ids[suspect.component] = tuple(name for names in parts for name in names)
     return suspects
 

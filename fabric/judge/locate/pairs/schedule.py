@@ -18,6 +18,7 @@ from fabric.judge.locate.pairs.settle import Routes
 from fabric.judge.locate.pairs.targeted import VERIFY, accused, covering
 from fabric.model.diagnosis import PairTest
 from fabric.model.follow_up import AGAIN
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
@@ -201,7 +202,7 @@ def routes_of(measured: Measured) -> dict[str, dict[tuple[str, str], str]]:
     found: dict[str, dict[tuple[str, str], str]] = {}
     tables = [(probe, result) for probe, result in measured if probe.kind == routes.KIND and probe.params["lid"]]
     for plane in dict.fromkeys(str(probe.params["plane"]) for probe, _ in tables):
-        host_of = {lid: name.split("/")[0] for name, lid in lids_of(measured, plane).items() if "/" in name}
+        host_of = {lid: Part.of(name).host for name, lid in lids_of(measured, plane).items() if "/" in name}
         peers = peers_of(measured, plane)
         for probe, result in tables:
             if probe.params["plane"] != plane:

@@ -1,0 +1,93 @@
+"""The parts of a cluster and their names, as verdicts, changes, counters and users write them; the one parser of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+PORT = "port"
+"""The aspect of an RNIC that is its port, its cable and the leaf's port."""
+
+_WAYS = ("tx", "rx")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """
+    One part: *host* (or switch, or link), *item* in it, *aspect* of that; "" where the whole is meant.
+
+    ==========================  ==================================================================
+    ``gpu001``, ``leaf3``       a host, a switch
+    ``gpu001:network``          a host as its neighbours see it
+    ``gpu001/mlx5_0``           an RNIC; likewise ``gpu3``, ``numa0``, ``nvlink``, a PCIe switch
+    ``gpu001/mlx5_0:port``      its port, cable and leaf port; ``:tx`` and ``:rx`` one way of it
+    ``gpu001/mlx5_0->numa1``    a path inside the host; ``numa1-gpus``, ``numa1-side`` a group of ends
+    ``leaf3--spine2#1``         a link between switches, the second of its kind; ``leaf3->spine2`` one way
+    ``gpu001+gpu002``           a pair: one of them or what is between them
+    ==========================  ==================================================================
+    """
+
+    host: str
+    item: str = ""
+    aspect: str = ""
+
+    @staticmethod
+    def of(name: str) -> Part:
+        """The part of a name; every text is the name of some part."""
+        return _part(name)
+
+    def __str__(self) -> str:
+        """Its name: ``str(Part.of(name)) == name``."""
+        whole = f"{self.host}/{self.item}" if self.item else self.host
+        return f"{whole}:{self.aspect}" if self.aspect else whole
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Host and item."""
+        return self.host, self.item
+
+    @property
+    def device(self) -> str:
+        """The item that a path begins at: ``mlx5_0`` of ``mlx5_0->numa1``; else the item."""
+        return self.item.partition("->")[0]
+
+    @property
+    def end(self) -> str:
+        """Where a path ends: ``numa1`` of ``mlx5_0->numa1``; "" of what is no path."""
+        return self.item.partition("->")[2]
+
+    @property
+    def is_port(self) -> bool:
+        """Whether it is an RNIC's port with its cable."""
+        return self.aspect == PORT
+
+    @property
+    def both_ways(self) -> Part:
+        """The same part without the direction (``:tx``, ``:rx``) that a name may end with."""
+        return Part(self.host, self.item) if self.aspect in _WAYS else self
+
+    @property
+    def whole(self) -> Part:
+        """The same part without its aspect: the RNIC of a port."""
+        return Part(self.host, self.item) if self.aspect else self
+
+    @property
+    def members(self) -> tuple[Part, ...]:
+        """Each of a pair; of any other the part itself."""
+        return tuple(_part(name) for name in str(self).split("+"))
+
+    @property
+    def link_ends(self) -> tuple[str, str] | None:
+        """The switches of a link between switches; None of what is none."""
+        low, way, high = self.host.partition("->" if "->" in self.host else "--")
+        return (low, high.partition("#")[0]) if way else None
+
+
+@lru_cache(maxsize=1 << 17)
+def _part(name: str) -> Part:
+    host, slash, item = name.partition("/")
+    if slash:
+        item, _, aspect = item.partition(":")
+        return Part(host, item, aspect)
+    host, _, aspect = host.partition(":")
+    return Part(host, "", aspect)
