@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from fabric.judge.normal.peers import Group, peers_of, slow_among
+from fabric.judge.normal.peers import PeerGroup, peers_of, slow_among
 from fabric.judge.normal.sequential import samples_needed
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
@@ -78,7 +78,7 @@ def _robust_z(topology: Topology, factors: dict[str, float], cv: float, seed: in
 
 
 def _peers(topology: Topology, factors: dict[str, float], cv: float, seed: int) -> Named:
-    found = slow_among([Group(dict(_medians(topology, factors, cv, seed)), 0.03)])
+    found = slow_among([PeerGroup(dict(_medians(topology, factors, cv, seed)), 0.03)])
     return {str(host) for host in found.sure}, FIXED
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.decode import certain_from
 from fabric.judge.locate.pairs.diagnose import diagnose
-from fabric.judge.locate.pairs.schedule import State, next_round
+from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.probes.pair_rounds import across_leaves, under_leaves
@@ -91,7 +91,7 @@ class Found:
 
 def localised(fabric: Fabric) -> Found:
     """Our own method: rounds until it is over; what is certain is named."""
-    state, tests = State(fabric.leaves, fabric.spines), 0
+    state, tests = PairState(fabric.leaves, fabric.spines), 0
     while pairs := next_round(state):
         tests += len(pairs)
         state = state.with_results(fabric.samples(pairs))

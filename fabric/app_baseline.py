@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.errors import ConfigError, Problem, StoreError
-from fabric.judge.normal.distribution import Sampled, Split, record
+from fabric.judge.normal.distribution import RecordedNumber, Split, record
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.limits import changes_between, fit_notes, limit_changes
 from fabric.judge.normal.series import representative
@@ -69,7 +69,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     wanted = name if name in classes else classes[0]
     if name is not None and wanted != name and len(classes) > 1:
         raise ConfigError([Problem("--as", 0, f"expected one of {', '.join(classes)}, got {name!r}")])
-    samples: dict[Key, list[Sampled]] = {}
+    samples: dict[Key, list[RecordedNumber]] = {}
     for run in runs:
         for key, sampled in _samples(run, wanted):
             samples.setdefault(key, []).append(sampled)
@@ -82,7 +82,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     return RecordedRuns(candidate, file, too_few)
 
 
-def _candidate(name: str, backend: str, samples: dict[Key, list[Sampled]]) -> tuple[Candidate, tuple[Key, ...]]:
+def _candidate(name: str, backend: str, samples: dict[Key, list[RecordedNumber]]) -> tuple[Candidate, tuple[Key, ...]]:
     found = {key: record(key, sampled) for key, sampled in samples.items()}
     splits = [Problem(key_words(key), 0, split.text) for key, split in found.items() if isinstance(split, Split)]
     if splits:
@@ -125,7 +125,7 @@ def _class_of(run: PastRun, host: str) -> str:
     return run.scenario.judge.baseline or run.inventory.topology.hosts[host].platform.baseline
 
 
-def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, Sampled]]:
+def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, RecordedNumber]]:
     topology = run.inventory.topology
     for probe in run.probes:
         result = run.results.get(probe.probe_id)
@@ -133,7 +133,10 @@ def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, Sampled]]:
             continue
         if _class_of(run, probe.hosts[0]) == wanted:
             value, size_bytes = representative(result)
-            yield key_of(probe, size_bytes, topology), Sampled(value, probe.hosts, _parts(probe, topology), run.name)
+            yield (
+                key_of(probe, size_bytes, topology),
+                RecordedNumber(value, probe.hosts, _parts(probe, topology), run.name),
+            )
 
 
 def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
 from fabric.report.decision import decision_in
-from fabric.report.history import QUANTILE, SIGNALS, History, HostSignals, RunLine
+from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.store.plain_file import why_not_plain
 from fabric.store.run_folders import run_folders
 from fabric.store.run_lock import running
@@ -63,7 +63,7 @@ WHERE host = $host AND regexp_matches(name, $part) GROUP BY path
 """
 
 
-def history(results: Path, *, component: str | None = None, days: int | None = None) -> History:
+def history(results: Path, *, component: str | None = None, days: int | None = None) -> PartHistory:
     """
     Every run below *results* (none older than *days*), oldest first, with the signals of each host.
 
@@ -95,7 +95,7 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
         raise StoreError(f"{results}: cannot read the runs: {_which(exc)}") from exc
     unjudged = sorted({*paths}.difference(whole) | stale, key=lambda path: (path.name, path))
     at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
-    return History(
+    return PartHistory(
         component,
         tuple(runs),
         tuple(signals),

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from fabric.engine.observer import Observer
-from fabric.model.follow_up import AGAIN, Limits
+from fabric.model.follow_up import AGAIN, FollowUpLimits
 from fabric.model.probe import Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.store.so_far import Round
 
-__all__ = ["Announced", "FollowUp", "FollowUps", "Limits", "Remembers"]
+__all__ = ["Announced", "FollowUp", "FollowUpLimits", "FollowUps", "Remembers"]
 
 
 class FollowUp(Protocol):
@@ -30,7 +30,7 @@ class FollowUp(Protocol):
         """One word for the run's history: ``samples``, ``localise``."""
         ...
 
-    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """What it may spend in this phase; None: it wants nothing there and is not asked."""
         ...
 

@@ -9,7 +9,7 @@ WHOLE = "everything"
 """The component that every probe passes through."""
 
 
-class Change(Enum):
+class Difference(Enum):
     """What became of a part from one run to the other, worst first."""
 
     WORSE = "worse"
@@ -30,7 +30,7 @@ class Compared:
     component: str
     kind: str
     size_bytes: int | None
-    change: Change
+    change: Difference
     n: int
     ratio: float | None = None
     low: float | None = None
@@ -58,11 +58,11 @@ class Comparison:
     measured_second: int = 0
 
     @property
-    def change(self) -> Change:
+    def change(self) -> Difference:
         """The worst of all; SAME or BETTER only when everything that was measured before was measured again."""
         found = {row.change for row in self.rows}
-        if Change.WORSE in found:
-            return Change.WORSE
-        if Change.INCONCLUSIVE in found or self.unmeasured or not self.rows:
-            return Change.INCONCLUSIVE
-        return Change.BETTER if Change.BETTER in found else Change.SAME
+        if Difference.WORSE in found:
+            return Difference.WORSE
+        if Difference.INCONCLUSIVE in found or self.unmeasured or not self.rows:
+            return Difference.INCONCLUSIVE
+        return Difference.BETTER if Difference.BETTER in found else Difference.SAME

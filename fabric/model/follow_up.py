@@ -10,7 +10,7 @@ by what was measured, so they say nothing of how often healthy parts dip, and ar
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FollowUpLimits:
     """The most that one follow-up may spend in one phase; only what already runs when it is spent ends after it."""
 
     rounds: int  # how often it may be given more

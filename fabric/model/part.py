@@ -1,4 +1,4 @@
-"""The parts of a cluster and their names, as verdicts, changes, counters and users write them; the one parser of them."""
+"""The parts of a cluster and their names, as verdicts, changes, counters and users write them, and their parser."""
 
 from __future__ import annotations
 

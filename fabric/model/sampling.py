@@ -28,7 +28,7 @@ class SampleSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """What one number is: on which host, of which part (``mlx5_0``, ``gpu3``), which counter or sensor."""
 
     host: str
@@ -37,7 +37,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Course:
+class CounterCourse:
     """
     What became of one reading: it was *values[i]* from *at_s[i]* on; None: not readable.
 
@@ -59,4 +59,4 @@ class Samples:
     """Everything kept of a run's samples: *every_s* between two of them, and the course of each reading."""
 
     every_s: float
-    courses: Mapping[Reading, Course]
+    courses: Mapping[CounterReading, CounterCourse]

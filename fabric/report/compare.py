@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from fabric.model.comparison import WHOLE, Change, Compared, Comparison
+from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.part import Part
 from fabric.model.units import size_text
 from fabric.report.output import counted
@@ -18,7 +18,7 @@ LEAST_FOLDED = 3
 MOST_PARTS = 4
 """More parts of one host that changed alike are the host (a choice)."""
 
-_Key = tuple[str, Change]
+_Key = tuple[str, Difference]
 
 
 def folded(rows: Sequence[Compared]) -> tuple[Compared, ...]:
@@ -61,7 +61,9 @@ def _key(row: Compared, whole: AbstractSet[_Key]) -> _Key:
 def _foldable(row: Compared) -> bool:
     """Of one host or a part of one; everything, paths and switches have rows of their own."""
     host = Part.of(row.component).host
-    return row.change is not Change.SAME and row.component != WHOLE and "+" not in row.component and "--" not in host
+    return (
+        row.change is not Difference.SAME and row.component != WHOLE and "+" not in row.component and "--" not in host
+    )
 
 
 def _line(name: str, alike: Sequence[Compared]) -> Compared:
@@ -75,16 +77,16 @@ def _line(name: str, alike: Sequence[Compared]) -> Compared:
     return replace(worst, component=name, note="; ".join(text for text in (worst.note, said) if text))
 
 
-EXIT_CODES = {Change.BETTER: 0, Change.SAME: 0, Change.WORSE: 1, Change.INCONCLUSIVE: 3}
+EXIT_CODES = {Difference.BETTER: 0, Difference.SAME: 0, Difference.WORSE: 1, Difference.INCONCLUSIVE: 3}
 """What a comparison means to the shell: 0 the same or better, 1 worse, 3 it cannot be told."""
 
 COMPARE_FORMAT = 1
 
 _MEANING = {
-    Change.BETTER: "nothing became worse, and something better",
-    Change.SAME: "of what both measured, nothing changed by more than what matters",
-    Change.WORSE: "something became worse",
-    Change.INCONCLUSIVE: "not enough was measured to tell",
+    Difference.BETTER: "nothing became worse, and something better",
+    Difference.SAME: "of what both measured, nothing changed by more than what matters",
+    Difference.WORSE: "something became worse",
+    Difference.INCONCLUSIVE: "not enough was measured to tell",
 }
 
 _MOST_ROWS = 20
@@ -96,11 +98,13 @@ def compare_lines(first: str, second: str, comparison: Comparison, notes: Sequen
     meaning = _MEANING[change] if comparison.common else "nothing in common: no probe was measured in both runs"
     lines = [f"{change.name}  {meaning}"]
     tally = ", ".join(
-        f"{number} {kind.value}" for kind in Change if (number := sum(row.change is kind for row in comparison.rows))
+        f"{number} {kind.value}"
+        for kind in Difference
+        if (number := sum(row.change is kind for row in comparison.rows))
     )
     lines.append(f"      {_in_both(comparison)}; components by kind and size: {tally or 'none'}")
     lines_of = folded(comparison.rows)
-    for kind in (Change.WORSE, Change.INCONCLUSIVE, Change.BETTER):
+    for kind in (Difference.WORSE, Difference.INCONCLUSIVE, Difference.BETTER):
         rows = [row for row in lines_of if row.change is kind]
         if rows:
             lines += ["", f"{kind.value.capitalize()} (second over first, 99 % interval)"]

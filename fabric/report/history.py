@@ -64,7 +64,7 @@ class RunLine:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class PartHistory:
     """
     *component* None: of all hosts. *unreadable* counts runs without a verdict of all that they measured: *not_judged*
     names them, ``scenario/run``. *at_work*: so many of *total* go on and are judged when they end. *closed* says what
@@ -92,7 +92,7 @@ def spark(shares: Sequence[float | None]) -> str:
     return "".join("·" if s is None else _BARS[min(max(int((s - 0.5) * 2 * 8), 0), 7)] for s in shares)
 
 
-def lines(found: History) -> Iterator[str]:
+def lines(found: PartHistory) -> Iterator[str]:
     """For a terminal; the newest run last."""
     if found.component is None:
         yield f"{counted(found.total, 'run')}, all hosts"
@@ -110,7 +110,7 @@ def lines(found: History) -> Iterator[str]:
     yield from _offenders(found)
 
 
-def _left_out(found: History) -> Iterator[str]:
+def _left_out(found: PartHistory) -> Iterator[str]:
     if found.at_work:
         yield f"  {found.at_work} not judged yet: still going on (fabric status)"
     if found.not_judged:
@@ -135,7 +135,7 @@ def _run_line(run: RunLine, width: int) -> str:
     return f"{head} {share:>6} {failed:<12} {names}{mock}".rstrip()
 
 
-def _offenders(found: History) -> Iterator[str]:
+def _offenders(found: PartHistory) -> Iterator[str]:
     host = Part.of(found.component or "").host
     if host and not any(one.host == host for one in found.signals):
         return  # a part of the network: the signals are those of hosts

@@ -9,7 +9,7 @@ from fabric.model.names import fold
 from fabric.report.output import visible
 
 
-class Answer(Protocol):
+class RestoreAnswer(Protocol):
     """What became of one alteration (``fabric.app_restore.Restored``)."""
 
     @property
@@ -37,7 +37,7 @@ class Answer(Protocol):
         """Nothing of it is left."""
 
 
-def restored_lines(found: Iterable[Answer]) -> Iterator[str]:
+def restored_lines(found: Iterable[RestoreAnswer]) -> Iterator[str]:
     """One line for each answer, however many hosts gave it."""
     hosts: dict[tuple[bool, str, str, str], list[str]] = {}
     for one in found:
@@ -49,7 +49,7 @@ def restored_lines(found: Iterable[Answer]) -> Iterator[str]:
         yield visible(f"{'ok  ' if certain else 'LIVE'}  {text}")
 
 
-def restored_json(found: Iterable[Answer]) -> list[dict[str, Any]]:
+def restored_json(found: Iterable[RestoreAnswer]) -> list[dict[str, Any]]:
     """JSON-able: one entry for each answer."""
     return [
         {"run": one.run, "change": one.change, "host": one.host, "text": one.text, "certain": one.certain}

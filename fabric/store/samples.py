@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from fabric.errors import StoreError
-from fabric.model.sampling import Course, Reading, Samples, Value
+from fabric.model.sampling import CounterCourse, CounterReading, Samples, Value
 from fabric.store.plain_file import GIB, MIB, is_there, plain_stream, size_text
 from fabric.store.samples_log import FILE, HEAD
 
@@ -19,8 +19,8 @@ MOST_BYTES = 16 * GIB
 _MOST_BLOCK = 16 * MIB
 """Of a block, as it is and unpacked: 64 times what is waited for; what is larger was not written by this tool."""
 
-Keep = Callable[[Reading], bool]
-Change = tuple[Reading, float, Value]
+Keep = Callable[[CounterReading], bool]
+Change = tuple[CounterReading, float, Value]
 """At this time (seconds) a reading became this."""
 
 
@@ -32,9 +32,9 @@ def read_samples(run: Path, keep: Keep = lambda _: True) -> Samples:
     out.
     """
     lines = _Lines(run / FILE, keep)
-    courses: dict[Reading, Course] = {}
+    courses: dict[CounterReading, CounterCourse] = {}
     for reading, at_s, value in lines.changes():
-        course = courses.setdefault(reading, Course())
+        course = courses.setdefault(reading, CounterCourse())
         course.at_s.append(at_s)
         course.values.append(value)
     for reading, course in courses.items():
@@ -56,7 +56,7 @@ class _Lines:
         self._path, self._keep = path, keep
         self._hosts: dict[int, str] = {}
         self._names: dict[int, tuple[str, str]] = {}
-        self._known: dict[int, dict[int, Reading | None]] = {}  # by host; None: nobody wants it
+        self._known: dict[int, dict[int, CounterReading | None]] = {}  # by host; None: nobody wants it
 
     def changes(self) -> Iterator[Change]:
         """All that changed."""
@@ -92,7 +92,7 @@ class _Lines:
             if not isinstance(which, int) or not (value is None or type(value) in (int, float)):
                 raise ValueError(rest)
             if which not in known:
-                reading = Reading(self._hosts[host], *self._names[which])
+                reading = CounterReading(self._hosts[host], *self._names[which])
                 known[which] = reading if self._keep(reading) else None
             found = known[which]
             if found is not None:

@@ -13,7 +13,7 @@ from fabric.errors import ConfigError
 from fabric.executors.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.sampling import Reading, Samples, SampleSettings
+from fabric.model.sampling import CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.ports import Ended
 from fabric.sim.life.course import Life
@@ -70,7 +70,9 @@ def test_counters_temperatures_clocks_and_light_are_sampled(mock: MockExecutor, 
 def test_a_hot_module_shows_in_its_course(mock: MockExecutor, tmp_path: Path) -> None:
     """In degrees, and only its own."""
     samples = watched(mock, tmp_path, 900.0)
-    hot, cool = (samples.courses[Reading("gpu001", f"mlx5_{number}", "module_c")].values[-1] for number in (0, 1))
+    hot, cool = (
+        samples.courses[CounterReading("gpu001", f"mlx5_{number}", "module_c")].values[-1] for number in (0, 1)
+    )
     assert hot is not None
     assert cool is not None
     assert 15 < hot - cool < 35
@@ -79,14 +81,14 @@ def test_a_hot_module_shows_in_its_course(mock: MockExecutor, tmp_path: Path) ->
 def test_a_host_that_goes_away_has_a_gap_and_comes_back(mock: MockExecutor, tmp_path: Path) -> None:
     """The run does not notice; what is not known meanwhile is not 0."""
     samples = watched(mock, tmp_path, 600.0)
-    course = samples.courses[Reading("gpu002", "mlx5_0", "link_error_recovery")]
+    course = samples.courses[CounterReading("gpu002", "mlx5_0", "link_error_recovery")]
     assert [course.value_at(at_s) for at_s in (50.0, 200.0, 500.0)] == [0, None, 0]
 
 
 def test_what_only_wavers_is_not_written_again(mock: MockExecutor, tmp_path: Path) -> None:
     """A temperature in balance is one line, not sixty."""
     samples = watched(mock, tmp_path, 600.0)
-    assert len(samples.courses[Reading("gpu001", "mlx5_1", "module_c")].values) == 1
+    assert len(samples.courses[CounterReading("gpu001", "mlx5_1", "module_c")].values) == 1
 
 
 def scenario(settings: SampleSettings | None) -> Scenario:

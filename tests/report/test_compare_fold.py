@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fabric.judge.compare.rows import WHOLE
-from fabric.model.comparison import Change, Compared
+from fabric.model.comparison import Compared, Difference
 from fabric.report.compare import folded
 
 
-def row(component: str, change: Change = Change.WORSE, *, kind: str = "loopback", ratio: float = 0.9) -> Compared:
+def row(
+    component: str, change: Difference = Difference.WORSE, *, kind: str = "loopback", ratio: float = 0.9
+) -> Compared:
     return Compared(component, kind, 8, change, 10, ratio)
 
 
@@ -27,14 +29,16 @@ def test_two_bad_parts_of_one_host_stay_two() -> None:
 
 
 def test_what_is_the_same_and_what_is_of_several_hosts_is_never_folded() -> None:
-    rows = [row(f"gpu002/mlx5_{number}", Change.SAME) for number in range(8)]
+    rows = [row(f"gpu002/mlx5_{number}", Difference.SAME) for number in range(8)]
     rows += [row("gpu001/mlx5_0+gpu002/mlx5_0"), row("leaf0--spine1"), row(WHOLE)] * 3
     assert folded(rows) == tuple(sorted(rows, key=rows.index))
 
 
 def test_worse_and_better_rows_of_one_host_are_two_lines() -> None:
-    rows = [row("gpu002", change, kind=kind) for change in (Change.WORSE, Change.BETTER) for kind in ("a", "b", "c")]
+    rows = [
+        row("gpu002", change, kind=kind) for change in (Difference.WORSE, Difference.BETTER) for kind in ("a", "b", "c")
+    ]
     assert [(one.component, one.change) for one in folded(rows)] == [
-        ("gpu002", Change.WORSE),
-        ("gpu002", Change.BETTER),
+        ("gpu002", Difference.WORSE),
+        ("gpu002", Difference.BETTER),
     ]

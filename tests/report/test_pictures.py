@@ -12,7 +12,7 @@ from fabric.report.html import fabric_map, heat, pairs, timeline
 from fabric.report.html.page import page
 from fabric.report.html.shares import medians
 from fabric.report.html.svg import Scale
-from fabric.report.html.timeline import Level, levels
+from fabric.report.html.timeline import RoundLevel, levels
 from fabric.report.shown_run import ShownRun
 
 
@@ -92,12 +92,12 @@ def test_a_cable_does_not_run_over_the_name_of_a_tier(bad_run: ShownRun) -> None
 def test_a_probe_that_takes_long_leaves_no_hole() -> None:
     """Half an hour of a burn-in is one probe a pair: it ran all that time, not at its end."""
     x, y = Scale(0.0, 240.0, 0.0, 240.0), Scale(0.0, 1.1, 100.0, 0.0)
-    long, short = Level(0.0, 100.5, 1.0), Level(200.0, 200.5, 1.0)
+    long, short = RoundLevel(0.0, 100.5, 1.0), RoundLevel(200.0, 200.5, 1.0)
     spreads = [str(part) for part in timeline._binned([long, short], x, y) if 'class="spread"' in part]
     assert len(spreads) == 102
 
 
-def matrix_of(hosts: int, low: dict[tuple[int, int], float]) -> pairs.PairMatrix:
+def matrix_of(hosts: int, low: dict[tuple[int, int], float]) -> pairs.DrawnMatrix:
     """A ring of neighbours at the median, some of them low."""
     names = [f"gpu{number:04}" for number in range(hosts)]
     shares = {
@@ -107,7 +107,7 @@ def matrix_of(hosts: int, low: dict[tuple[int, int], float]) -> pairs.PairMatrix
         )
         for one in range(hosts)
     }
-    return pairs.PairMatrix("pairwise in pairs", tuple(names), shares, ())
+    return pairs.DrawnMatrix("pairwise in pairs", tuple(names), shares, ())
 
 
 def test_of_many_hosts_only_those_with_a_bad_pair_are_drawn() -> None:
@@ -148,7 +148,7 @@ def test_no_sign_of_the_network_hides_another() -> None:
 
 def test_what_was_not_measured_is_seen_among_many_probes() -> None:
     x, y = Scale(0.0, 240.0, 0.0, 240.0), Scale(0.0, 1.1, 100.0, 0.0)
-    good, lost = Level(10.0, 10.5, 1.0), Level(200.0, 200.5, None)
+    good, lost = RoundLevel(10.0, 10.5, 1.0), RoundLevel(200.0, 200.5, None)
     assert sum('class="lost"' in part for part in timeline._binned([good, lost, lost], x, y)) == 1
 
 
@@ -156,7 +156,7 @@ def test_the_caption_of_the_time_line_says_no_sign_that_is_not_there(bad_run: Sh
     """The bad rack was measured as a whole and nothing was changed."""
     said = timeline.caption(bad_run)
     assert not any(word in said for word in ("Band:", "Flags:", "Cross:"))
-    assert "Cross:" in timeline.caption(bad_run, [Level(0.0, 1.0, None)])
+    assert "Cross:" in timeline.caption(bad_run, [RoundLevel(0.0, 1.0, None)])
 
 
 def test_the_axis_of_message_sizes_has_a_unit(bad_run: ShownRun) -> None:

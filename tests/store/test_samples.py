@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import StoreError
-from fabric.model.sampling import Reading
+from fabric.model.sampling import CounterReading
 from fabric.store.plain_file import NotPlain
 from fabric.store.samples import read_samples
 from fabric.store.samples_end import close_samples
@@ -39,7 +39,7 @@ def test_every_value_comes_back_at_its_time(rows: Rows) -> None:
         samples = read_samples(Path(name))
     assert samples.every_s == 10.0
     for place, (part, counter) in enumerate(KEYS):
-        course = samples.courses[Reading("gpu001", part, counter)]
+        course = samples.courses[CounterReading("gpu001", part, counter)]
         assert [course.value_at(number * 10.0) for number in range(len(rows))] == [row[place] for row in rows]
         assert course.until_s == 10.0 * (len(rows) - 1)
 
@@ -53,9 +53,9 @@ def test_what_does_not_change_costs_next_to_nothing(tmp_path: Path) -> None:
 def test_a_torn_end_is_left_out(tmp_path: Path) -> None:
     """All blocks before it are read."""
     path = written(tmp_path, [[number, 0, 40] for number in range(20)])
-    whole = read_samples(tmp_path).courses[Reading("gpu001", *KEYS[0])].values
+    whole = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])].values
     path.write_bytes(path.read_bytes()[:-3])
-    torn = read_samples(tmp_path).courses[Reading("gpu001", *KEYS[0])].values
+    torn = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])].values
     assert 0 < len(torn) < len(whole)
     assert torn == whole[: len(torn)]
     assert BLOCK_S < 200.0  # else there was only one block
@@ -78,7 +78,7 @@ def test_a_host_that_went_away_has_no_values_until_it_is_back(tmp_path: Path) ->
     log.gone("gpu001", 15.0)
     log.add("gpu001", 100.0, KEYS, [1, 2, 3])
     log.close()
-    course = read_samples(tmp_path).courses[Reading("gpu001", *KEYS[0])]
+    course = read_samples(tmp_path).courses[CounterReading("gpu001", *KEYS[0])]
     assert [course.value_at(at_s) for at_s in (5.0, 50.0, 105.0)] == [1, None, 1]
 
 

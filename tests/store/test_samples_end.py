@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.model.sampling import Reading
+from fabric.model.sampling import CounterReading
 from fabric.store.samples import read_samples
 from fabric.store.samples_end import close_samples
 from fabric.store.samples_log import FILE, SampleLog
@@ -31,14 +31,14 @@ def test_cut_at_every_byte_another_session_can_begin_behind_it(tmp_path: Path) -
         close_samples(tmp_path)
         session(tmp_path, "h2", 50.0)
         found = read_samples(tmp_path).courses
-        assert found[Reading("h2", *KEYS[0])].values == [1, 3]
-        assert (Reading("h1", *KEYS[0]) in found) == (cut == whole)
+        assert found[CounterReading("h2", *KEYS[0])].values == [1, 3]
+        assert (CounterReading("h1", *KEYS[0]) in found) == (cut == whole)
 
 
 def test_a_reading_is_unknown_from_when_its_host_was_last_asked(tmp_path: Path) -> None:
     session(tmp_path, "h1", 10.0)
     assert close_samples(tmp_path) == pytest.approx(15.0)
-    course = read_samples(tmp_path).courses[Reading("h1", *KEYS[0])]
+    course = read_samples(tmp_path).courses[CounterReading("h1", *KEYS[0])]
     assert (course.at_s, course.values) == ([10.0, 15.0, 15.0], [1, 3, None])
 
 
@@ -49,8 +49,8 @@ def test_numbers_of_hosts_and_readings_begin_anew(tmp_path: Path) -> None:
     session(tmp_path, "h2", 50.0)
     assert close_samples(tmp_path) == pytest.approx(55.0)
     found = read_samples(tmp_path).courses
-    assert found[Reading("h2", *KEYS[1])].values == [2, None]
-    assert found[Reading("h1", *KEYS[1])].values == [2, None]
+    assert found[CounterReading("h2", *KEYS[1])].values == [2, None]
+    assert found[CounterReading("h1", *KEYS[1])].values == [2, None]
 
 
 def test_where_nothing_was_sampled_nothing_is_made(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import inf
 from statistics import median
 
-from fabric.judge.normal.samples import Key, Sample, largest_only
+from fabric.judge.normal.samples import Sample, SampleKey, largest_only
 from fabric.model.change import Window
 
 BELOW = 0.95
@@ -21,14 +21,14 @@ BELOW = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class CourseLevel:
     """
     One probe: its share of the bandwidth before, None when the transport gave it up; executor's seconds.
 
     *value_gbps* is what it carried; None with *share*.
     """
 
-    key: Key
+    key: SampleKey
     started_s: float
     ended_s: float
     share: float | None
@@ -40,7 +40,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class PhaseCourse:
     """
     The levels of one phase, by time of ending; *before* counts those that ended before the first change.
 
@@ -48,12 +48,12 @@ class Course:
     *spacing_s* is the median time from one end to the next of the same key; None with one sample a key.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[CourseLevel, ...]
     before: int
     reference: str
     spacing_s: float | None
 
-    def during(self, windows: Sequence[Window]) -> list[Level]:
+    def during(self, windows: Sequence[Window]) -> list[CourseLevel]:
         """Those of which some part was within a window."""
         return [
             level
@@ -78,7 +78,7 @@ class Back:
     after: int
 
 
-def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Sequence[Sample], named: str) -> Course:
+def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Sequence[Sample], named: str) -> PhaseCourse:
     """
     The course of *phase*, whose first change came into force at *first_s*.
 
@@ -93,13 +93,13 @@ def course(phase: str, samples: Iterable[Sample], first_s: float, instead: Seque
         reference = named if medians else ""
     levels = [level for sample in own if (level := _level(sample, medians.get(sample.key))) is not None]
     levels.sort(key=lambda level: (level.ended_s, level.started_s, level.key.hosts))
-    return Course(tuple(levels), before, reference if levels else "", _spacing(levels))
+    return PhaseCourse(tuple(levels), before, reference if levels else "", _spacing(levels))
 
 
-def back(course: Course, window: Window, until_s: float, fraction: float) -> Back:
+def back(course: PhaseCourse, window: Window, until_s: float, fraction: float) -> Back:
     """What became of one window, from its beginning until *until_s* (the next one's, or infinity)."""
     ended_s = _end(window)
-    by_key: dict[Key, list[Level]] = {}
+    by_key: dict[SampleKey, list[CourseLevel]] = {}
     for level in course.levels:
         if level.ended_s > window.began_s and level.started_s < until_s:
             by_key.setdefault(level.key, []).append(level)
@@ -127,7 +127,7 @@ class _KeyBack:
     not_before_s: float = 0.0
 
 
-def _key_back(levels: Sequence[Level], ended_s: float, fraction: float) -> _KeyBack:
+def _key_back(levels: Sequence[CourseLevel], ended_s: float, fraction: float) -> _KeyBack:
     """Until the first sample that shows it back: what comes later has other causes."""
     found = _KeyBack()
     for level in levels:
@@ -147,26 +147,26 @@ def _end(window: Window) -> float:
     return inf if window.ended_s is None else window.ended_s
 
 
-def _medians(samples: Iterable[Sample]) -> dict[Key, float]:
-    found: dict[Key, list[float]] = {}
+def _medians(samples: Iterable[Sample]) -> dict[SampleKey, float]:
+    found: dict[SampleKey, list[float]] = {}
     for sample in samples:
         if sample.value_gbps is not None and sample.value_gbps > 0.0:
             found.setdefault(sample.key, []).append(sample.value_gbps)
     return {key: median(values) for key, values in found.items()}
 
 
-def _level(sample: Sample, reference_gbps: float | None) -> Level | None:
+def _level(sample: Sample, reference_gbps: float | None) -> CourseLevel | None:
     """None for what is no sample of the network: never run, an error of ours, or nothing to compare with."""
     result = sample.result
     if result is None or reference_gbps is None or (sample.value_gbps is None and not sample.gave_up):
         return None
     share = None if sample.gave_up or sample.value_gbps is None else sample.value_gbps / reference_gbps
     value_gbps = None if share is None else sample.value_gbps
-    return Level(sample.key, result.started_s, result.ended_s, share, value_gbps)
+    return CourseLevel(sample.key, result.started_s, result.ended_s, share, value_gbps)
 
 
-def _spacing(levels: Sequence[Level]) -> float | None:
-    ends: dict[Key, list[float]] = {}
+def _spacing(levels: Sequence[CourseLevel]) -> float | None:
+    ends: dict[SampleKey, list[float]] = {}
     for level in levels:
         ends.setdefault(level.key, []).append(level.ended_s)
     steps = [after - before for times in ends.values() for before, after in pairwise(times)]

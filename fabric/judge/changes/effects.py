@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
 
-from fabric.judge.changes.course import BELOW, Back, Course, Level, back, course
+from fabric.judge.changes.course import BELOW, Back, CourseLevel, PhaseCourse, back, course
 from fabric.judge.normal.samples import Sample, samples
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.probe import Probe, ProbeResult
@@ -64,7 +64,7 @@ def windows_report(
 
 def phase_course(
     name: str, phases: Sequence[Phase], listed: Sequence[Sample], changes: Sequence[ChangeResult]
-) -> Course:
+) -> PhaseCourse:
     """The course of one phase, relative to what was before its first change."""
     windows = [window for one in changes if one.change.phase == name for window in one.windows]
     first_s = min((window.began_s for window in windows), default=-inf)
@@ -78,13 +78,13 @@ def phase_course(
     return course(name, listed, first_s, instead, ", ".join(dict.fromkeys(phase.written for phase in others)))
 
 
-def backs(course: Course, windows: Sequence[Window], fraction: float) -> list[Back]:
+def backs(course: PhaseCourse, windows: Sequence[Window], fraction: float) -> list[Back]:
     """What became of each window of one change, in order."""
     ends = [*(window.began_s for window in windows[1:]), inf]
     return [back(course, window, until_s, fraction) for window, until_s in zip(windows, ends, strict=False)]
 
 
-def _gbps(during: Sequence[Level]) -> tuple[float, float] | None:
+def _gbps(during: Sequence[CourseLevel]) -> tuple[float, float] | None:
     """
     The median bandwidth during and before, Gb/s, of the samples that have a share.
 
@@ -96,7 +96,7 @@ def _gbps(during: Sequence[Level]) -> tuple[float, float] | None:
     return median(value for value, _ in measured), median(value / share for value, share in measured)
 
 
-def _effect(result: ChangeResult, course: Course) -> ChangeEffect:
+def _effect(result: ChangeResult, course: PhaseCourse) -> ChangeEffect:
     if not result.change.is_fault and course.before == 0:
         return ChangeEffect(result.change.change_id)
     during = course.during(result.windows)

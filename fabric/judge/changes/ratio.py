@@ -23,7 +23,7 @@ from statistics import stdev
 
 from fabric.judge.changes.effects import UNCHANGED, corrected
 from fabric.judge.normal.recorded import Interval, of_pairs, of_sides
-from fabric.judge.normal.samples import Key, Sample
+from fabric.judge.normal.samples import Sample, SampleKey
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef, Where
@@ -33,11 +33,11 @@ from fabric.model.verdict import ExpectationVerdict
 Pass = tuple[int, str, int]
 """Round, phase and repetition: every key is measured once in it."""
 
-_Passes = Mapping[Pass, Mapping[Key, Sample]]
+_Passes = Mapping[Pass, Mapping[SampleKey, Sample]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Sides:
     """
     Of each side the geometric mean over the keys, Gb/s, by pass; only keys that both sides have.
 
@@ -82,7 +82,7 @@ def each_combination(expected: ExpectedRatio, phases: Sequence[Phase]) -> list[t
     ]
 
 
-def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample]) -> Compared:
+def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence[Sample]) -> Sides:
     """
     Both sides, alike: a key with a sample missing anywhere is left out of every pass, or the means would not compare.
 
@@ -96,7 +96,7 @@ def compared(expected: ExpectedRatio, phases: Sequence[Phase], samples: Sequence
     reached = [row for row in rows if any(map(_good, row.values()))]
     holed = {key for row in reached for key, sample in row.items() if not _good(sample)}
     kept = common - holed
-    return Compared(
+    return Sides(
         of=_means(of, kept),
         over=_means(over, kept),
         keys=len(kept),
@@ -113,7 +113,7 @@ def _asked_for(sample: Sample, expected: ExpectedRatio) -> bool:
 
 def _passes(side: Sequence[Phase], samples: Sequence[Sample]) -> _Passes:
     by_name = {phase.name: phase for phase in side}
-    found: dict[Pass, dict[Key, Sample]] = {}
+    found: dict[Pass, dict[SampleKey, Sample]] = {}
     for sample in samples:
         phase = by_name.get(sample.phase)
         if phase is not None:
@@ -121,7 +121,7 @@ def _passes(side: Sequence[Phase], samples: Sequence[Sample]) -> _Passes:
     return found
 
 
-def _keys(side: _Passes) -> set[Key]:
+def _keys(side: _Passes) -> set[SampleKey]:
     return {key for row in side.values() for key in row}
 
 
@@ -129,11 +129,11 @@ def _good(sample: Sample) -> bool:
     return sample.value_gbps is not None and not sample.gave_up
 
 
-def _gave_up(side: _Passes, keys: set[Key]) -> tuple[Sample, ...]:
+def _gave_up(side: _Passes, keys: set[SampleKey]) -> tuple[Sample, ...]:
     return tuple(row[key] for row in side.values() for key in row if key in keys and row[key].gave_up)
 
 
-def _means(side: _Passes, kept: set[Key]) -> dict[Pass, float]:
+def _means(side: _Passes, kept: set[SampleKey]) -> dict[Pass, float]:
     """The geometric mean of every pass that has all keys."""
     means = {}
     for number, row in side.items():
@@ -243,7 +243,7 @@ def _judge_one(
     return ExpectationVerdict(text, outcome, "; ".join(said), interval.value, interval.low, interval.high, n)
 
 
-def _did_not_complete(expected: ExpectedRatio, sides: Compared) -> tuple[Outcome, str] | None:
+def _did_not_complete(expected: ExpectedRatio, sides: Sides) -> tuple[Outcome, str] | None:
     for found, label in ((sides.over_gave_up, expected.over.label), (sides.of_gave_up, expected.of.label)):
         if found:
             alone = expected.at_most is None and found is sides.of_gave_up
@@ -254,7 +254,7 @@ def _did_not_complete(expected: ExpectedRatio, sides: Compared) -> tuple[Outcome
     return None
 
 
-def _too_few(sides: Compared) -> tuple[Outcome, str]:
+def _too_few(sides: Sides) -> tuple[Outcome, str]:
     lost = [sample.result for sample in sides.lost]
     errors = [result.reason for result in lost if result is not None and result.outcome is Outcome.ERROR]
     counted = f"{len(sides.of)} and {len(sides.over)} samples"
@@ -267,7 +267,7 @@ def _too_few(sides: Compared) -> tuple[Outcome, str]:
     return Outcome.INCONCLUSIVE, f"{counted} have no spread to judge by: repeat at least {LEAST_SAMPLES}"
 
 
-def _interval(sides: Compared) -> tuple[Interval, str]:
+def _interval(sides: Sides) -> tuple[Interval, str]:
     """The interval, and what it rests on in words."""
     of, over = _by_round(sides.of), _by_round(sides.over)
     rounds = sorted(set(of) & set(over))
@@ -311,7 +311,7 @@ def _how_many_more(expected: ExpectedRatio, interval: Interval, basis: str) -> s
     return f"about {needed} {what} would settle it ({needed - min(interval.counts)} more)"
 
 
-def _unsteady(expected: ExpectedRatio, sides: Compared) -> list[str]:
+def _unsteady(expected: ExpectedRatio, sides: Sides) -> list[str]:
     """A side whose samples lie far apart: a change that came late into force shows like that, or a loose cable."""
     found = []
     for ref, passes in ((expected.of, sides.of), (expected.over, sides.over)):
@@ -321,5 +321,5 @@ def _unsteady(expected: ExpectedRatio, sides: Compared) -> list[str]:
     return found
 
 
-def _left_out(sides: Compared) -> list[str]:
+def _left_out(sides: Sides) -> list[str]:
     return [f"{len(sides.lost)} samples were not measured and are left out"] if sides.lost else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabric.judge.changes.course import Back, Course
+from fabric.judge.changes.course import Back, PhaseCourse
 from fabric.judge.changes.effects import backs, phase_course
 from fabric.judge.changes.ratio import selected, words
 from fabric.judge.normal.samples import Sample
@@ -52,7 +52,9 @@ def _badness(found: tuple[Outcome, str, Back | None]) -> tuple[int, float]:
     return outcome.rank, -1.0 if back is None else max(back.recover_s or 0.0, back.not_before_s)
 
 
-def _judged(expected: ExpectedRecovery, course: Course, result: ChangeResult) -> list[tuple[Outcome, str, Back | None]]:
+def _judged(
+    expected: ExpectedRecovery, course: PhaseCourse, result: ChangeResult
+) -> list[tuple[Outcome, str, Back | None]]:
     who = result.change.change_id
     if not result.windows:
         return [(Outcome.INCONCLUSIVE, f"{who}: it was never in force", None)]
@@ -84,5 +86,5 @@ def _seen(back: Back) -> str:
     return f"{loss}, back {back.recover_s:.1f} s after its end"
 
 
-def _spacing(course: Course) -> str:
+def _spacing(course: PhaseCourse) -> str:
     return "" if course.spacing_s is None else f", samples {course.spacing_s:.1f} s apart"

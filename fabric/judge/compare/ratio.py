@@ -19,7 +19,7 @@ from typing import Any
 
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
 from fabric.judge.normal.series import MEDIAN_EFFICIENCY
-from fabric.model.comparison import Change
+from fabric.model.comparison import Difference
 
 CONFIDENCE = 0.99
 LEAST_FOR_BOOTSTRAP = 5
@@ -60,14 +60,14 @@ def spread_of(logs: Sequence[float]) -> float | None:
     return max(SCALE * median(abs(value - middle) for value in logs), LEAST_SPREAD)
 
 
-def change_of(interval: Interval | None, *, floor: float) -> Change:
+def change_of(interval: Interval | None, *, floor: float) -> Difference:
     """WORSE and BETTER when the whole interval is beyond the floor, SAME when it does not reach the lower one."""
     low, high = interval or (0.0, inf)
     if high < 1 - floor:
-        return Change.WORSE
+        return Difference.WORSE
     if low > 1 + floor:
-        return Change.BETTER
-    return Change.SAME if low > 1 - floor else Change.INCONCLUSIVE
+        return Difference.BETTER
+    return Difference.SAME if low > 1 - floor else Difference.INCONCLUSIVE
 
 
 def _bootstrap(rows: Sequence[Sequence[float]], *, seed: int) -> list[Interval]:

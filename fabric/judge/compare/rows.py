@@ -11,7 +11,7 @@ from statistics import median
 from fabric.judge.compare.ratio import change_of, intervals
 from fabric.judge.compare.shared import Culprit, Way, culprits
 from fabric.judge.normal.keys import floor_of
-from fabric.model.comparison import WHOLE, Change, Compared
+from fabric.model.comparison import WHOLE, Compared, Difference
 from fabric.model.part import Part
 
 FAR_OUT = 5.0
@@ -47,7 +47,7 @@ class Both:
 class Within:
     """What kinds of probes with fewer hosts say: parts that *changed*, and how, and those that are *well*."""
 
-    changed: Mapping[Change, AbstractSet[str]] = field(default_factory=dict)
+    changed: Mapping[Difference, AbstractSet[str]] = field(default_factory=dict)
     well: AbstractSet[str] = frozenset()
 
 
@@ -77,13 +77,13 @@ def rows_of(
     rows = list(_rows(group, _tallies(seen), spread, seed))
     whole = next(row.change for row in rows if row.component == WHOLE)
     ways = [one for one in seen if one.way is not None]
-    if not ways or (whole in (Change.WORSE, Change.BETTER) and len({one.path for one in seen}) > 1):
+    if not ways or (whole in (Difference.WORSE, Difference.BETTER) and len({one.path for one in seen}) > 1):
         return rows, list(seen)
     shared: list[Compared] = []
     explained: set[int] = set()
-    for change in (Change.WORSE, Change.BETTER):
+    for change in (Difference.WORSE, Difference.BETTER):
         for culprit in _culprits(change, ways, floor_of(group[0])):
-            if change is Change.BETTER and not culprit.certain:
+            if change is Difference.BETTER and not culprit.certain:
                 continue
             shared.append(_culprit_row(group, culprit, change, ways, within, spread, seed))
             explained |= {id(ways[number]) for number in culprit.through}
@@ -115,16 +115,16 @@ def _row(part: str, group: Group, tally: _Tally, bounds: tuple[float, float] | N
     kind, size_bytes = group
     n = len(tally.logs)
     if tally.lost > max(n, tally.regained):
-        return Compared(part, kind, size_bytes, Change.WORSE, n, note=f"{tally.lost} probes carry nothing any more")
+        return Compared(part, kind, size_bytes, Difference.WORSE, n, note=f"{tally.lost} probes carry nothing any more")
     if tally.regained > max(n, tally.lost):
-        return Compared(part, kind, size_bytes, Change.BETTER, n, note=f"{tally.regained} probes carry bytes again")
+        return Compared(part, kind, size_bytes, Difference.BETTER, n, note=f"{tally.regained} probes carry bytes again")
     if not n:
-        return Compared(part, kind, size_bytes, Change.INCONCLUSIVE, 0, note="lost some probes, regained as many")
+        return Compared(part, kind, size_bytes, Difference.INCONCLUSIVE, 0, note="lost some probes, regained as many")
     note = f"{tally.lost} probes carry nothing any more" if tally.lost else ""
     ratio = exp(median(tally.logs))
     if bounds is None:
         note = "too few to know the spread"
-        return Compared(part, kind, size_bytes, Change.INCONCLUSIVE, n, ratio, note=note)
+        return Compared(part, kind, size_bytes, Difference.INCONCLUSIVE, n, ratio, note=note)
     return Compared(part, kind, size_bytes, change_of(bounds, floor=floor), n, ratio, *bounds, note)
 
 
@@ -132,14 +132,16 @@ def _by_itself(row: Compared) -> Compared:
     """A part of probes between hosts that is not what the changed ones have in common."""
     if row.component == WHOLE:
         return row
-    if row.change is Change.WORSE:
-        return replace(row, change=Change.INCONCLUSIVE, note="too few to tell it from its partners: measure it again")
-    return replace(row, change=Change.SAME) if row.change is Change.BETTER else row
+    if row.change is Difference.WORSE:
+        return replace(
+            row, change=Difference.INCONCLUSIVE, note="too few to tell it from its partners: measure it again"
+        )
+    return replace(row, change=Difference.SAME) if row.change is Difference.BETTER else row
 
 
-def _culprits(change: Change, ways: Sequence[Both], floor: float) -> list[Culprit]:
+def _culprits(change: Difference, ways: Sequence[Both], floor: float) -> list[Culprit]:
     """What the probes that became worse, or better, have in common."""
-    worse = change is Change.WORSE
+    worse = change is Difference.WORSE
     ratios = [
         ([0.0] if (one.lost if worse else one.regained) else [])
         + [exp(value if worse else -value) for value in one.logs]
@@ -151,7 +153,7 @@ def _culprits(change: Change, ways: Sequence[Both], floor: float) -> list[Culpri
 def _culprit_row(
     group: Group,
     culprit: Culprit,
-    change: Change,
+    change: Difference,
     ways: Sequence[Both],
     within: Within,
     spread: float | None,
@@ -167,15 +169,15 @@ def _culprit_row(
     # What is certain for the decoder may be two dips: no part changed whose own interval does not leave the floor.
     if not said and row.low is not None and row.change is not change:
         text = "no further from no change than noise goes: measure it again"
-        return replace(row, change=Change.INCONCLUSIVE, note="; ".join(each for each in (note, text) if each))
+        return replace(row, change=Difference.INCONCLUSIVE, note="; ".join(each for each in (note, text) if each))
     if not culprit.certain:
         return replace(
-            row, change=Change.INCONCLUSIVE, note="; ".join([*said, note, "seen once: measure it again"][-2:])
+            row, change=Difference.INCONCLUSIVE, note="; ".join([*said, note, "seen once: measure it again"][-2:])
         )
     return replace(row, change=change, note="; ".join(text for text in (*said, note) if text))
 
 
-def _named(culprit: Culprit, changed: Sequence[Both], within: Within, change: Change) -> tuple[str, str]:
+def _named(culprit: Culprit, changed: Sequence[Both], within: Within, change: Difference) -> tuple[str, str]:
     """
     What a culprit is called, and what it cannot be told from.
 
@@ -224,7 +226,7 @@ def far_out(group: Group, seen: Iterable[Both], spread: float | None, told: Abst
     for path, members in paths.items():
         logs = [value for one in members for value in one.logs]
         if any(one.lost for one in members):
-            yield Compared(path, kind, size_bytes, Change.WORSE, len(logs), note="carries nothing any more")
+            yield Compared(path, kind, size_bytes, Difference.WORSE, len(logs), note="carries nothing any more")
             continue
         if not logs or spread is None:
             continue
@@ -235,11 +237,11 @@ def far_out(group: Group, seen: Iterable[Both], spread: float | None, told: Abst
         yield Compared(path, kind, size_bytes, change, len(logs), exp(middle), note=note)
 
 
-def _of_path(logs: Sequence[float], floor: float) -> tuple[Change, str]:
+def _of_path(logs: Sequence[float], floor: float) -> tuple[Difference, str]:
     if len(logs) == 1:
-        return Change.INCONCLUSIVE, "seen once: measure it again"
+        return Difference.INCONCLUSIVE, "seen once: measure it again"
     if max(logs) < log(1 - floor):
-        return Change.WORSE, ""
+        return Difference.WORSE, ""
     if min(logs) > log(1 + floor):
-        return Change.BETTER, ""
-    return Change.INCONCLUSIVE, "its repetitions disagree"
+        return Difference.BETTER, ""
+    return Difference.INCONCLUSIVE, "its repetitions disagree"

@@ -16,15 +16,15 @@ from math import log
 from fabric.judge.compare.ratio import spread_of
 from fabric.judge.compare.rows import Both, Group, Within, far_out, rows_of
 from fabric.judge.compare.shared import Way, ways_of
-from fabric.judge.normal.samples import Key, Sample, name_of, samples
-from fabric.model.comparison import WHOLE, Change, Compared, Comparison
+from fabric.judge.normal.samples import Sample, SampleKey, name_of, samples
+from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import routes
 
-_Name = tuple[str, Key]  # phase and what was measured in it
+_Name = tuple[str, SampleKey]  # phase and what was measured in it
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def _all_rows(groups: Mapping[Group, Sequence[Both]], seed: int) -> list[Compare
         for group, found in alike:
             made, left[group] = rows_of(group, found, spreads[group], within=within, seed=seed)
             rows += made
-    told = {row.component for row in rows if row.change in (Change.WORSE, Change.BETTER)}
+    told = {row.component for row in rows if row.change in (Difference.WORSE, Difference.BETTER)}
     return rows + [row for group, seen in left.items() for row in far_out(group, seen, spreads[group], told)]
 
 
@@ -99,8 +99,8 @@ def _hosts(item: tuple[Group, Sequence[Both]]) -> int:
 
 def _within(rows: Sequence[Compared]) -> Within:
     parts = [row for row in rows if row.component != WHOLE]
-    changed = {change: {row.component for row in parts if row.change is change} for change in Change}
-    return Within(changed, (changed[Change.SAME] | changed[Change.BETTER]) - changed[Change.WORSE])
+    changed = {change: {row.component for row in parts if row.change is change} for change in Difference}
+    return Within(changed, (changed[Difference.SAME] | changed[Difference.BETTER]) - changed[Difference.WORSE])
 
 
 def parts_of(probe: Probe) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _place(probe: Probe) -> _Place:
     return probe.phase, probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series"))
 
 
-def _place_of(phase: str, key: Key) -> _Place:
+def _place_of(phase: str, key: SampleKey) -> _Place:
     return phase, key.kind, key.name, key.hosts, key.series
 
 
@@ -204,14 +204,14 @@ def _spreads(groups: Mapping[Group, Sequence[Both]]) -> dict[Group, float | None
 
 
 def _worst_first(row: Compared) -> tuple[int, float, bool, str]:
-    position = list(Change).index(row.change)
-    lost = row.ratio if row.ratio is not None else (0.0 if row.change is Change.WORSE else 1.0)
+    position = list(Difference).index(row.change)
+    lost = row.ratio if row.ratio is not None else (0.0 if row.change is Difference.WORSE else 1.0)
     return position, lost, row.component != WHOLE, row.component
 
 
 def _in_words(names: Sequence[_Name]) -> Iterator[str]:
     """Counted by phase and kind, hosts folded."""
-    groups: dict[tuple[str, str], list[Key]] = {}
+    groups: dict[tuple[str, str], list[SampleKey]] = {}
     for phase, key in names:
         groups.setdefault((phase, key.kind), []).append(key)
     for (phase, kind), keys in groups.items():

@@ -18,7 +18,7 @@ import numpy as np
 from fabric.judge.locate.pairs.components import Components, components_of
 from fabric.judge.locate.pairs.decode import CERTAIN, Blamed, decode
 from fabric.judge.locate.pairs.reference import LEAST_NOISE
-from fabric.judge.locate.pairs.samples import UNKNOWN, Evidence, Floats, Ints, PairSamples
+from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
 from fabric.judge.locate.pairs.schedule import routes_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Host, Rnic, Topology
@@ -113,7 +113,7 @@ def culprits(ways: Sequence[Way], ratios: Sequence[Sequence[float]], *, floor: f
         return []
     each = [ways[number] for number in probe.tolist()]
     components = _components(each, values)
-    evidence = Evidence(values, _noise(values), components.paths, len(components.names), floor)
+    evidence = PairEvidence(values, _noise(values), components.paths, len(components.names), floor)
     decoded = decode(evidence, components)
     return [_culprit(blamed, evidence, components, probe) for blamed in decoded.blamed]
 
@@ -126,7 +126,7 @@ def _noise(ratios: Floats) -> float:
     return max(float(np.sqrt(drawn)), LEAST_NOISE)
 
 
-def _culprit(blamed: Blamed, evidence: Evidence, components: Components, probe: Ints) -> Culprit:
+def _culprit(blamed: Blamed, evidence: PairEvidence, components: Components, probe: Ints) -> Culprit:
     of_it = evidence.samples_of(blamed.component)
     slow = of_it[evidence.ratio[of_it] < 1 - blamed.loss / 2]
     dead = bool((evidence.ratio[slow] == 0.0).any())  # which the fabric's own word is, and no noise

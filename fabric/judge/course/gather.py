@@ -19,7 +19,7 @@ LEAST_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CourseFinding:
     """
     A part and its course: ``drift``, ``step``, ``heat``, ``low``, ``dips`` or ``came_back``; ``uplinks`` of a leaf; or
     of what many RNICs share ``shared`` (its probes went bad) or ``went_down`` (their ports did). ``few_dips`` accuses
@@ -47,7 +47,7 @@ class Finding:
     ports: tuple[str, ...] = ()
 
 
-def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> list[Finding]:
+def gathered(findings: Sequence[CourseFinding], found: Tracks, topology: Topology) -> list[CourseFinding]:
     """First RNICs to their host, then hosts to their rack, or to their first leaf where racks are unknown."""
     members: dict[str, list[str]] = {}
     for name in found.rnics:
@@ -64,13 +64,13 @@ def gathered(findings: Sequence[Finding], found: Tracks, topology: Topology) -> 
     return [one for one in alike if Part.of(one.component).host not in inside]
 
 
-def _larger(findings: Sequence[Finding], members: dict[str, list[str]], what: str) -> list[Finding]:
+def _larger(findings: Sequence[CourseFinding], members: dict[str, list[str]], what: str) -> list[CourseFinding]:
     whose = {part: name for name, parts in members.items() for part in parts}
-    alike: dict[tuple[str, str], list[Finding]] = {}
+    alike: dict[tuple[str, str], list[CourseFinding]] = {}
     for finding in findings:
         if finding.component in whose:
             alike.setdefault((whose[finding.component], finding.kind), []).append(finding)
-    into: dict[int, Finding] = {}
+    into: dict[int, CourseFinding] = {}
     for (name, _), group in alike.items():
         parts = members[name]
         if len(group) < LEAST_PARTS or len(group) <= MOST_OF * len(parts):
@@ -88,7 +88,7 @@ def _larger(findings: Sequence[Finding], members: dict[str, list[str]], what: st
             failures=sum(one.failures for one in group),
         )
         into.update({id(finding): made for finding in group})
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], CourseFinding] = {}
     for finding in findings:
         one = into.get(id(finding), finding)
         known = found.get((one.component, one.kind))
@@ -96,7 +96,7 @@ def _larger(findings: Sequence[Finding], members: dict[str, list[str]], what: st
     return list(found.values())
 
 
-def _joined(first: Finding, second: Finding) -> Finding:
+def _joined(first: CourseFinding, second: CourseFinding) -> CourseFinding:
     """Two of one component and kind, from its parts and from itself: together they explain more."""
     if first is second:
         return first
@@ -111,7 +111,7 @@ _SLOWER = ("drift", "step", "low", "dips")  # heat has its own advice, and who c
 _INSIDE = "all_to_all"
 
 
-def placed(findings: Sequence[Finding], found: Tracks, topology: Topology) -> list[Finding]:
+def placed(findings: Sequence[CourseFinding], found: Tracks, topology: Topology) -> list[CourseFinding]:
     """
     The findings, with those of hosts that say where in the host it is.
 
@@ -125,7 +125,7 @@ def placed(findings: Sequence[Finding], found: Tracks, topology: Topology) -> li
     ]
 
 
-def _placed(finding: Finding, found: Tracks, topology: Topology) -> Finding:
+def _placed(finding: CourseFinding, found: Tracks, topology: Topology) -> CourseFinding:
     track = found.hosts[finding.component]
     inside = _low_share(track, (point for point in track.points if point.kind == _INSIDE))
     beyond = _low_share(track, (point for point in track.points if point.kind != _INSIDE))

@@ -13,9 +13,9 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from fabric.judge.course.dips.again import dipped_again, lost_again, too_many_at_once, with_further
-from fabric.judge.course.gather import Finding, gathered, placed
+from fabric.judge.course.gather import CourseFinding, gathered, placed
 from fabric.judge.course.ports import down_together
-from fabric.judge.course.rates import Modules, Rates, few_dips, look, may_be_bad
+from fabric.judge.course.rates import DipRates, Modules, few_dips, look, may_be_bad
 from fabric.judge.course.shapes import is_low
 from fabric.judge.course.together import shared_in_tracks, without
 from fabric.judge.course.tracks import Point, Track, Tracks, tracks
@@ -39,7 +39,7 @@ def over_time(
     phases: Sequence[Phase],
     topology: Topology,
     samples: Samples,
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """
     Everybody whose course is bad, what many share first, then the most telling; last who dips too seldom to be sure.
 
@@ -60,7 +60,7 @@ def over_time(
     guilty = {Part.of(finding.component).host for finding in named}
     through = {point.probe_id for host in guilty for point in _over_rnics(found.hosts.get(host))}
     named += _named(found.hosts, modules, explained=through, again={})
-    notes: list[Finding] = []
+    notes: list[CourseFinding] = []
     for _ in range(_MOST_PASSES):  # who is named takes its partners' dips with it
         wanted = {point.probe_id for one in named for point in (*_of(one, whole), *_further(one, further))} | across
         known = [one.component for one in named if not _is_dipping_host(one)]
@@ -89,12 +89,12 @@ def over_time(
     return [*down, *together, *each, *notes, *few, *many]
 
 
-def _is_dipping_host(finding: Finding) -> bool:
+def _is_dipping_host(finding: CourseFinding) -> bool:
     """Its collectives dip: further tests may say which of its RNICs does."""
     return finding.kind == "dips" and "/" not in finding.component
 
 
-def _of(finding: Finding, found: Tracks) -> list[Point]:
+def _of(finding: CourseFinding, found: Tracks) -> list[Point]:
     """Every probe that it takes part in."""
     host, device = Part.of(finding.component).place
     if not device:
@@ -103,7 +103,7 @@ def _of(finding: Finding, found: Tracks) -> list[Point]:
     return [*found.rnics[finding.component].points, *_over_rnics(found.hosts.get(host))]
 
 
-def _further(finding: Finding, further: Tracks) -> Sequence[Point]:
+def _further(finding: CourseFinding, further: Tracks) -> Sequence[Point]:
     """What was measured again because of an RNIC, or with it."""
     return further.rnics[finding.component].points if finding.component in further.rnics else ()
 
@@ -124,13 +124,13 @@ def _modules(samples: Samples) -> Modules:
 
 def _named(
     tracks_: Mapping[str, Track], modules: Modules, *, explained: set[str], again: Mapping[str, float]
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """
     Pass by pass: what was named leaves its probes out of account, and shows who else is not well.
 
     *again*: what further tests of a part lost to dips. Of two that dipped together it tells who it is.
     """
-    named: list[Finding] = []
+    named: list[CourseFinding] = []
     for _ in range(_MOST_PASSES):
         left = {name: track for name, track in tracks_.items() if name not in {one.component for one in named}}
         more = _pass(left, modules, explained, again)
@@ -142,12 +142,12 @@ def _named(
 
 def _pass(
     tracks_: Mapping[str, Track], modules: Modules, explained: set[str], again: Mapping[str, float]
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """Who lost most first (a partner shares only some of it); each takes its probes (into *explained*) with it."""
     alpha = ALPHA / max(1, len(tracks_))
-    rates = Rates(tracks_.values(), explained)
+    rates = DipRates(tracks_.values(), explained)
 
-    def looked(names: Iterable[str]) -> dict[str, Finding]:
+    def looked(names: Iterable[str]) -> dict[str, CourseFinding]:
         found = {name: look(tracks_[name], explained, modules, rates, alpha) for name in names}
         return {name: one for name, one in found.items() if one is not None}
 
@@ -156,7 +156,7 @@ def _pass(
     low = _low(tracks_[name] for name in listed)
     heap = [_order(one, again) for one in listed.values()]
     heapify(heap)
-    named: list[Finding] = []
+    named: list[CourseFinding] = []
     while heap:
         name = heappop(heap)[2]
         if name in stale:  # what was named since then took some of its probes
@@ -179,7 +179,7 @@ def _pass(
     return named
 
 
-def _order(finding: Finding, again: Mapping[str, float]) -> tuple[float, float, str]:
+def _order(finding: CourseFinding, again: Mapping[str, float]) -> tuple[float, float, str]:
     return -finding.weight - again.get(finding.component, 0.0), finding.chance, finding.component
 
 

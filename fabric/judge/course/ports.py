@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shared import LEAST_HOSTS, MOST_OF
 from fabric.judge.ports.steps import Step, steps_of
 from fabric.model.counters import JUDGED
@@ -16,7 +16,7 @@ from fabric.model.topology import Topology
 DOWN = "link_downed"
 
 
-def down_together(samples: Samples, topology: Topology) -> list[Finding]:
+def down_together(samples: Samples, topology: Topology) -> list[CourseFinding]:
     """
     Leaves of which more than ``MOST_OF`` of the ports went down at once, while other ports of their hosts stayed up.
 
@@ -51,7 +51,7 @@ def _leaf(host: str, device: str, topology: Topology) -> str:
 def _of_leaf(
     leaf: str, ports: Sequence[str], down: Mapping[str, Sequence[Step]], steps: Mapping[str, Sequence[Step]],
     every_s: float,
-) -> list[Finding]:  # fmt: skip
+) -> list[CourseFinding]:  # fmt: skip
     """At most one: the time at which most of its ports went down."""
     went = [(step, name) for name in ports for step in down[name]]
     at_once = max(((_at_once(step, went), step) for step, _ in went), key=lambda pair: len(pair[0]), default=None)
@@ -68,7 +68,7 @@ def _of_leaf(
     hour = first.at_s / 3600.0
     devices = ", ".join(sorted({Part.of(name).item for name in together}))
     return [
-        Finding(
+        CourseFinding(
             component=leaf,
             kind="went_down",
             text=f"{len(together)} of its {len(ports)} ports went down within {2 * every_s / 60.0:.0f} min, "

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fabric.judge.course import shapes
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.tracks import Point, Track, Tracks, failed_midway
 from fabric.model.part import Part
-from fabric.model.sampling import Course
+from fabric.model.sampling import CounterCourse
 
 MOSTLY_WELL = 0.1
 """A part that is low more often is slow: it does not say how often healthy ones dip (a choice)."""
@@ -17,7 +17,7 @@ MOSTLY_WELL = 0.1
 _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 
 
-class Rates:
+class DipRates:
     """How often points dip, of what is not explained yet, over all tracks that are well most of the time."""
 
     def __init__(self, tracks: Iterable[Track], explained: AbstractSet[str]) -> None:
@@ -53,7 +53,7 @@ def few_dips(
     alpha: float,
     *,
     told: AbstractSet[str] = frozenset(),
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """
     Parts that dipped more often than their peers, and too seldom for a fleet of this size: findings ``few_dips``.
 
@@ -62,17 +62,19 @@ def few_dips(
     found is not told besides.
     """
     known = set(named)
-    some: list[Finding] = []
+    some: list[CourseFinding] = []
     for tracks in (found.rnics, found.hosts):
         some += [one for one in _few(tracks, known, explained, alpha) if one.component not in told]
         known = {Part.of(name).host for name in (*known, *(one.component for one in some))}
     return some
 
 
-def _few(tracks: Mapping[str, Track], known: set[str], explained: AbstractSet[str], alpha: float) -> list[Finding]:
+def _few(
+    tracks: Mapping[str, Track], known: set[str], explained: AbstractSet[str], alpha: float
+) -> list[CourseFinding]:
     import numpy as np
 
-    rates = Rates(tracks.values(), explained)
+    rates = DipRates(tracks.values(), explained)
     some = []
     for name, track in tracks.items():
         left = [point for point in track.points if point.probe_id not in explained]
@@ -84,7 +86,7 @@ def _few(tracks: Mapping[str, Track], known: set[str], explained: AbstractSet[st
         if one is not None:
             text = f"low in {one.count} of {one.n} probes, to {one.depth:.0%} of what is normal"
             ids = tuple(point.probe_id for point in low[:_MOST_PROBES])
-            some.append(Finding(name, "few_dips", text, one.chance, sum(1.0 - point.share for point in low), ids))
+            some.append(CourseFinding(name, "few_dips", text, one.chance, sum(1.0 - point.share for point in low), ids))
     return sorted(some, key=lambda one: (one.chance, one.component))
 
 
@@ -96,7 +98,7 @@ def _is_low(share: float, track: Track) -> bool:
     return shapes.is_low(share, floor=track.floor, sigma=track.sigma)
 
 
-Modules = dict[str, dict[str, Course]]
+Modules = dict[str, dict[str, CounterCourse]]
 """The temperatures of modules by host and device."""
 
 
@@ -105,7 +107,9 @@ def may_be_bad(track: Track) -> bool:
     return min(point.share for point in track.points) < 1.0 - track.floor
 
 
-def look(track: Track, explained: AbstractSet[str], modules: Modules, rates: Rates, alpha: float) -> Finding | None:
+def look(
+    track: Track, explained: AbstractSet[str], modules: Modules, rates: DipRates, alpha: float
+) -> CourseFinding | None:
     """
     What the course of a track is; None when all is well.
 
@@ -124,16 +128,16 @@ def look(track: Track, explained: AbstractSet[str], modules: Modules, rates: Rat
     return _dipping(track, points, rates, alpha)
 
 
-def _came_back(track: Track, points: Sequence[Point]) -> Finding:
+def _came_back(track: Track, points: Sequence[Point]) -> CourseFinding:
     gone = [point for point in points if point.share == 0.0]
     text = (
         f"failed in {len(gone)} of {len(points)} probes, first at {_hours(gone[0].at_s)}, "
         f"last at {_hours(gone[-1].at_s)}, and came back"
     )
-    return Finding(track.component, "came_back", text, 0.0, _lost(track, points), _ids(gone), failures=len(gone))
+    return CourseFinding(track.component, "came_back", text, 0.0, _lost(track, points), _ids(gone), failures=len(gone))
 
 
-def _with_heat(track: Track, points: Sequence[Point], modules: Modules, alpha: float) -> Finding | None:
+def _with_heat(track: Track, points: Sequence[Point], modules: Modules, alpha: float) -> CourseFinding | None:
     import numpy as np
 
     host, device = Part.of(track.component).place
@@ -153,10 +157,10 @@ def _with_heat(track: Track, points: Sequence[Point], modules: Modules, alpha: f
         f"loses {-best.change:.0%} of its bandwidth when its module warms from {best.cold_c:.0f} to "
         f"{best.warm_c:.0f} C (rank correlation {best.rho:.2f} over {len(points)} probes)"
     )
-    return Finding(track.component, "heat", text, best.chance, _lost(track, points), _ids(points))
+    return CourseFinding(track.component, "heat", text, best.chance, _lost(track, points), _ids(points))
 
 
-def _trending(track: Track, points: Sequence[Point], alpha: float) -> Finding | None:
+def _trending(track: Track, points: Sequence[Point], alpha: float) -> CourseFinding | None:
     import numpy as np
 
     at_s, shares = np.array([(point.at_s, point.share) for point in points]).T
@@ -168,10 +172,10 @@ def _trending(track: Track, points: Sequence[Point], alpha: float) -> Finding | 
     else:
         hours = (at_s[-1] - at_s[0]) / 3600.0
         text = f"lost {-found.change:.0%} of its bandwidth by and by, over {hours:.0f} h ({len(points)} probes)"
-    return Finding(track.component, found.kind, text, found.chance, _lost(track, points), _ids(points))
+    return CourseFinding(track.component, found.kind, text, found.chance, _lost(track, points), _ids(points))
 
 
-def _dipping(track: Track, points: Sequence[Point], rates: Rates, alpha: float) -> Finding | None:
+def _dipping(track: Track, points: Sequence[Point], rates: DipRates, alpha: float) -> CourseFinding | None:
     import numpy as np
 
     shares = np.array([point.share for point in points])
@@ -183,17 +187,17 @@ def _dipping(track: Track, points: Sequence[Point], rates: Rates, alpha: float) 
     if since is not None and since[1] < alpha:
         first, chance = since
         at_s, lost = points[first].at_s, 1.0 - float(np.median(shares[first:]) / np.median(shares[:first]))
-        return Finding(track.component, "step", _stepped(lost, at_s), chance, _lost(track, points), _ids(points))
+        return CourseFinding(track.component, "step", _stepped(lost, at_s), chance, _lost(track, points), _ids(points))
     if found.count > len(points) / 2:
         text = f"slower than its peers in {found.count} of {found.n} probes: about {found.depth:.0%} of what they carry"
-        return Finding(track.component, "low", text, found.chance, _lost(track, points), _ids(points))
+        return CourseFinding(track.component, "low", text, found.chance, _lost(track, points), _ids(points))
     bad = [point for point, is_dip in zip(points, mask, strict=True) if is_dip]
     text = (
         f"dips to {found.depth:.0%} in {found.count} of {found.n} probes (1 in {found.n / found.count:.0f}; 95 % "
         f"interval 1 in {1 / found.high:.0f} to 1 in {1 / max(found.low, 1e-9):.0f}), its peers in "
         f"{rates.of_others(track):.2g}"
     )
-    return Finding(track.component, "dips", text, found.chance, _lost(track, points), _ids(bad))
+    return CourseFinding(track.component, "dips", text, found.chance, _lost(track, points), _ids(bad))
 
 
 def _lost(track: Track, points: Sequence[Point]) -> float:

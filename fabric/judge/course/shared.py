@@ -26,7 +26,7 @@ LEAST_RNICS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SharedPart:
     """A *component*, its *kind* as in ``model.verdict.Suspect``, the RNICs behind it, and who has the same ones."""
 
     component: str
@@ -35,7 +35,7 @@ class Group:
     rivals: tuple[str, ...] = ()
 
 
-def groups_of(rnics: Iterable[str], topology: Topology) -> tuple[list[Group], list[Group]]:
+def groups_of(rnics: Iterable[str], topology: Topology) -> tuple[list[SharedPart], list[SharedPart]]:
     """Of these RNICs (``gpu001/mlx5_0``): the leaves above them, and the parts of their hosts."""
     leaves: dict[str, set[str]] = {}
     inside: dict[tuple[str, str], set[str]] = {}
@@ -49,7 +49,7 @@ def groups_of(rnics: Iterable[str], topology: Topology) -> tuple[list[Group], li
         if rnic.pcie_switch is not None:
             inside.setdefault((f"{host}/{rnic.pcie_switch}", "pcie_switch"), set()).add(name)
     above = [
-        Group(leaf, "leaf", frozenset(names))
+        SharedPart(leaf, "leaf", frozenset(names))
         for leaf, names in sorted(leaves.items())
         if len({Part.of(name).host for name in names}) >= LEAST_HOSTS
     ]
@@ -58,7 +58,7 @@ def groups_of(rnics: Iterable[str], topology: Topology) -> tuple[list[Group], li
         if len(names) >= LEAST_RNICS:
             alike.setdefault(frozenset(names), []).append(part)
     return above, [
-        Group(component, kind, names, tuple(other for other, _ in others))
+        SharedPart(component, kind, names, tuple(other for other, _ in others))
         for names, ((component, kind), *others) in alike.items()
     ]
 
@@ -83,7 +83,7 @@ _GOOD_WEIGHT = ENOUGH / (1.0 - ENOUGH)  # so that in any time found at least ENO
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LowThrough:
     """
     One probe: when it ran, its hosts, the *rnics* whose way to the network it names (``gpu001/mlx5_0``), how it was.
 
@@ -101,7 +101,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedCause:
     """
     A *group* that was bad for a time, which began between *after_s* and *by_s* and was over by *over_s* (None: never).
 
@@ -110,7 +110,7 @@ class Shared:
     *rivals* would do as well: of a leaf its uplinks, where all that crossed it went on to another leaf.
     """
 
-    group: Group
+    group: SharedPart
     after_s: float
     by_s: float
     over_s: float | None
@@ -127,11 +127,11 @@ class Shared:
         return tuple(dict.fromkeys(Part.of(name).host for name in self.rnics))
 
 
-def shared_parts(seen: Iterable[Seen], topology: Topology) -> list[Shared]:
+def shared_parts(seen: Iterable[LowThrough], topology: Topology) -> list[SharedCause]:
     """Leaves first, then parts of hosts, who explains most first; each takes what it explains out of account."""
     left = sorted(seen, key=lambda one: (one.began_s, one.probe_id))
     bad = {name for one in left if one.bad for name in one.rnics}
-    found: list[Shared] = []
+    found: list[SharedCause] = []
     if not bad:
         return found
     for tier in groups_of({name for one in left for name in one.rnics}, topology):
@@ -146,10 +146,10 @@ def shared_parts(seen: Iterable[Seen], topology: Topology) -> list[Shared]:
     return found
 
 
-def _best(groups: Sequence[Group], seen: Sequence[Seen]) -> Shared | None:
+def _best(groups: Sequence[SharedPart], seen: Sequence[LowThrough]) -> SharedCause | None:
     """The group that explains most bad probes; those with the very same ones are its rivals."""
-    by_rnic: dict[str, list[Seen]] = {}
-    by_host: dict[str, list[Seen]] = {}
+    by_rnic: dict[str, list[LowThrough]] = {}
+    by_host: dict[str, list[LowThrough]] = {}
     for one in seen:
         for name in one.rnics:
             by_rnic.setdefault(name, []).append(one)
@@ -164,8 +164,8 @@ def _best(groups: Sequence[Group], seen: Sequence[Seen]) -> Shared | None:
 
 
 def _looked_at(
-    group: Group, by_rnic: Mapping[str, Sequence[Seen]], by_host: Mapping[str, Sequence[Seen]]
-) -> Shared | None:
+    group: SharedPart, by_rnic: Mapping[str, Sequence[LowThrough]], by_host: Mapping[str, Sequence[LowThrough]]
+) -> SharedCause | None:
     """What became of a group; None when it was well, when it was bad all the time, or when others explain it better."""
     own = _once(one for name in group.rnics for one in by_rnic.get(name, ()))
     first, last = _bad_time([one.bad for one in own])
@@ -191,7 +191,7 @@ def _looked_at(
         return None  # what stays under the leaf is well: it is what lies beyond
     explained = _explained([*bad, *(one for one in collectives if one.bad)])
     worst = sorted(bad, key=lambda one: (one.level or 0.0, one.began_s, one.probe_id))
-    return Shared(
+    return SharedCause(
         group=group,
         after_s=after_s,
         by_s=min(one.ended_s for one in explained),
@@ -205,7 +205,7 @@ def _looked_at(
     )
 
 
-def _once(seen: Iterable[Seen]) -> list[Seen]:
+def _once(seen: Iterable[LowThrough]) -> list[LowThrough]:
     """Each probe once, in order of time."""
     return sorted({one.probe_id: one for one in seen}.values(), key=lambda one: (one.began_s, one.probe_id))
 
@@ -223,7 +223,7 @@ def _bad_time(bad: Sequence[bool]) -> tuple[int, int]:
     return found
 
 
-def _is_of_all(group: Group, bad: Sequence[Seen], before: Sequence[Seen]) -> bool:
+def _is_of_all(group: SharedPart, bad: Sequence[LowThrough], before: Sequence[LowThrough]) -> bool:
     """Whether the RNICs behind it showed it, with several partners, and none (of a leaf: few) was bad before that."""
     showed = Counter(name for one in bad for name in one.rnics if name in group.rnics)
     last = {name: one.bad for one in before for name in one.rnics if name in group.rnics}
@@ -241,7 +241,7 @@ def _is_of_all(group: Group, bad: Sequence[Seen], before: Sequence[Seen]) -> boo
     )
 
 
-def _are_well_elsewhere(group: Group, near: Iterable[Seen]) -> bool:
+def _are_well_elsewhere(group: SharedPart, near: Iterable[LowThrough]) -> bool:
     """
     Whether its hosts did well then in what does not go through it: they themselves are not what is bad.
 
@@ -253,12 +253,12 @@ def _are_well_elsewhere(group: Group, near: Iterable[Seen]) -> bool:
     return bool(apart) and sum(one.bad for one in apart) <= MOST_OF * len(apart)
 
 
-def _is_collective(one: Seen) -> bool:
+def _is_collective(one: LowThrough) -> bool:
     """Whether it goes over all RNICs of its hosts."""
     return not one.rnics and one.kind not in INSIDE
 
 
-def _explained(bad: Sequence[Seen]) -> list[Seen]:
+def _explained(bad: Sequence[LowThrough]) -> list[LowThrough]:
     """Those that are as fast as the part lets through; of a kind that mostly carries nothing, all."""
     levels: dict[str, list[float]] = {}
     for one in bad:
@@ -267,7 +267,7 @@ def _explained(bad: Sequence[Seen]) -> list[Seen]:
     return [one for one in bad if (one.level or 0.0) >= least[one.kind]]
 
 
-def _share(bad: Sequence[Seen], good: Sequence[Seen]) -> float:
+def _share(bad: Sequence[LowThrough], good: Sequence[LowThrough]) -> float:
     """The level of bad ones over that of good ones, of the kind that there are most of."""
     kind = Counter(one.kind for one in bad).most_common(1)[0][0]
     normal = [one.level for one in good if one.kind == kind and one.level is not None]

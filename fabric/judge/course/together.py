@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shapes import LEAST_POINTS, is_low
-from fabric.judge.course.shared import INSIDE, Seen, Shared, shared_parts
+from fabric.judge.course.shared import INSIDE, LowThrough, SharedCause, shared_parts
 from fabric.judge.course.tracks import Track, Tracks
 from fabric.judge.locate.candidates import NETWORK_KINDS
 from fabric.model.names import fold
@@ -40,7 +40,7 @@ def shared_since(
     results: Mapping[str, ProbeResult],
     phases: Sequence[Phase],
     topology: Topology,
-) -> list[Shared]:
+) -> list[SharedCause]:
     """Of a run with a phase of several rounds: the shared parts whose probes FAIL from some time on, or for a time."""
     rounds = Counter((phase.written, phase.where) for phase in phases if not phase.changes)
     if not any(count > 1 for count in rounds.values()):
@@ -53,7 +53,7 @@ def shared_since(
             continue
         bad = verdict.outcome is Outcome.FAIL
         seen.append(
-            Seen(
+            LowThrough(
                 probe.probe_id,
                 probe.kind,
                 result.started_s,
@@ -67,7 +67,7 @@ def shared_since(
     return shared_parts(seen, topology)
 
 
-def suspect_of(one: Shared) -> Suspect:
+def suspect_of(one: SharedCause) -> Suspect:
     """The part as a suspect that FAILs."""
     return Suspect(
         component=one.group.component,
@@ -82,21 +82,21 @@ def suspect_of(one: Shared) -> Suspect:
     )
 
 
-def shared_in_tracks(found: Tracks, probes: Sequence[Probe], topology: Topology) -> list[Finding]:
+def shared_in_tracks(found: Tracks, probes: Sequence[Probe], topology: Topology) -> list[CourseFinding]:
     """The same by shares of the normal: also losses that meet the limit; ``LEAST_POINTS`` probes must show each."""
     points = [(track, point) for track in (*found.rnics.values(), *found.hosts.values()) for point in track.points]
-    by_id: dict[str, Seen] = {}
+    by_id: dict[str, LowThrough] = {}
     named = {probe.probe_id: probe for probe in probes} if points else {}
     for track, point in points:
         probe, known = named[point.probe_id], by_id.get(point.probe_id)
         low = is_low(point.share, floor=track.floor, sigma=track.sigma) or (known is not None and known.bad)
         hosts = tuple(dict.fromkeys(probe.hosts))
         level = point.share or None
-        by_id[point.probe_id] = Seen(
+        by_id[point.probe_id] = LowThrough(
             point.probe_id, point.kind, point.began_s, point.ended_s, hosts, _rnics(probe), low, level
         )
     return [
-        Finding(
+        CourseFinding(
             component=one.group.component,
             kind="shared",
             text=words_of(one),
@@ -129,7 +129,7 @@ def without(found: Tracks, explained: Iterable[str]) -> Tracks:
     return Tracks(left(found.rnics), left(found.hosts))
 
 
-def words_of(one: Shared) -> str:
+def words_of(one: SharedCause) -> str:
     """When it became bad, for how many RNICs, and how bad it was."""
     over = "" if one.over_s is None else f", and was well again by {one.over_s / 3600.0:.1f} h"
     level = f"about {one.share:.0%} of what they carried before" if one.share else "none carried anything"
@@ -139,18 +139,18 @@ def words_of(one: Shared) -> str:
     )
 
 
-def _elsewhere(one: Shared) -> tuple[str, ...]:
+def _elsewhere(one: SharedCause) -> tuple[str, ...]:
     others = len(one.explains) - len(one.explains.intersection(one.bad))
     said = [f"{others} collectives of these hosts are explained by it"] if others else []
     return ("before that it was good, and elsewhere these hosts are well meanwhile", *said)
 
 
-def _names(one: Shared) -> str:
+def _names(one: SharedCause) -> str:
     devices = sorted({Part.of(name).item for name in one.rnics})
     return f"{', '.join(devices)} of {fold(one.hosts)}"
 
 
-def _confidence(one: Shared) -> float:
+def _confidence(one: SharedCause) -> float:
     """Laplace's rule, shared among all that would do as well; as elsewhere never more than 99 %."""
     return min(0.99, round((len(one.bad) + 1) / (one.telling + 2) / (1 + len(one.rivals)), 2))
 

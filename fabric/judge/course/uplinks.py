@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import comb
 from statistics import median
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.tracks import Point, Track, Tracks
 from fabric.judge.normal.keys import SAME_LEAF, floor_of, link_class
@@ -36,8 +36,8 @@ VISIBLE = 2.0
 
 
 def behind_uplinks(
-    findings: Sequence[Finding], found: Tracks, by_id: Mapping[str, Probe], topology: Topology
-) -> list[Finding]:
+    findings: Sequence[CourseFinding], found: Tracks, by_id: Mapping[str, Probe], topology: Topology
+) -> list[CourseFinding]:
     """
     The findings, with those of RNICs that are well under their leaf replaced by one for the uplinks of a leaf.
 
@@ -123,7 +123,7 @@ def _leaves(probe: Probe, topology: Topology) -> frozenset[str]:
     return frozenset(found)
 
 
-def _with_uplinks(findings: Sequence[Finding], crossed: Mapping[str, frozenset[str]]) -> list[Finding]:
+def _with_uplinks(findings: Sequence[CourseFinding], crossed: Mapping[str, frozenset[str]]) -> list[CourseFinding]:
     """The leaf that most of these RNICs have in common first, then that of those which are left."""
     kept = [one for one in findings if one.component not in crossed]
     left = [one for one in findings if one.component in crossed]
@@ -137,7 +137,7 @@ def _with_uplinks(findings: Sequence[Finding], crossed: Mapping[str, frozenset[s
     return kept
 
 
-def _uplinks(leaf: str, alike: Sequence[str], behind: Sequence[Finding]) -> Finding:
+def _uplinks(leaf: str, alike: Sequence[str], behind: Sequence[CourseFinding]) -> CourseFinding:
     first = max(behind, key=lambda one: one.weight)
     names = ", ".join(one.component for one in behind)
     text = f"what crosses them is slow for {names}, which are well with all else; {first.component} {first.text}"
@@ -188,7 +188,9 @@ class _Paths:
     across: Mapping[str, int]
 
 
-def leaf_dips(rnics: Mapping[str, Track], probes: Sequence[Probe], topology: Topology, alpha: float) -> list[Finding]:
+def leaf_dips(
+    rnics: Mapping[str, Track], probes: Sequence[Probe], topology: Topology, alpha: float
+) -> list[CourseFinding]:
     """
     One finding ``uplinks`` for each leaf beyond which RNICs dip that are well otherwise; it *explains* the low ones.
 
@@ -206,7 +208,7 @@ def leaf_dips(rnics: Mapping[str, Track], probes: Sequence[Probe], topology: Top
     for name, track in rnics.items():
         for leaf in _leaf(name, topology):
             leaves.setdefault(leaf, []).append(len(track.points))
-    found: list[Finding] = []
+    found: list[CourseFinding] = []
     passed: set[str] = set()
     paths: _Paths | None = None
     for _ in range(_MOST_LEAVES):
@@ -277,7 +279,7 @@ def _best(
     return None
 
 
-def _judged(leaf: str, own: Sequence[_Dip], chance: float, dips: Sequence[_Dip], paths: _Paths) -> Finding | None:
+def _judged(leaf: str, own: Sequence[_Dip], chance: float, dips: Sequence[_Dip], paths: _Paths) -> CourseFinding | None:
     """
     The uplinks of the leaf; with the leaf itself as a rival where too little stayed under it to tell.
 
@@ -311,7 +313,7 @@ def _chance(leaf: str, k: int, dips: Sequence[_Dip], points: Mapping[str, int]) 
     return float(bdtrc(k - 1, points[leaf], min(1.0, others)))
 
 
-def _finding(leaf: str, own: Sequence[_Dip], rivals: Sequence[str], chance: float) -> Finding:
+def _finding(leaf: str, own: Sequence[_Dip], rivals: Sequence[str], chance: float) -> CourseFinding:
     worst = sorted(own, key=lambda dip: dip.share)
     per = Counter(dip.under(leaf) for dip in own)
     under = sorted(per)
@@ -319,7 +321,7 @@ def _finding(leaf: str, own: Sequence[_Dip], rivals: Sequence[str], chance: floa
         f"{len(own)} pair tests across them dip to {median(dip.share for dip in own):.0%}, of {len(under)} RNICs under "
         f"the leaf, one to {max(per.values())} of each ({fold(under)})"
     )
-    return Finding(
+    return CourseFinding(
         component=f"{leaf}:uplinks",
         kind="uplinks",
         text=text,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fabric.judge.course.dips.again import CLEARED, OPEN, TOO_MANY
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.together import NEXT as NEXT_OF_SHARED
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -44,7 +44,7 @@ NEXT_IN_HOST = {
 """By the place in the host (``place.py``)."""
 
 
-def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+def with_over_time(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     """
     The verdict with these: each a suspect that FAILs, or more evidence against one that is suspected already.
 
@@ -86,7 +86,7 @@ def with_over_time(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     )
 
 
-def _with_notes(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+def _with_notes(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     """With a line for each part that is not suspected, and dipped now and then or is cleared; no outcome changes."""
     accused = {host for one in verdict.suspects for host in (one.component, Part.of(one.component).host)}
     told = [one for one in findings if one.kind in NOTES and Part.of(one.component).host not in accused]
@@ -99,7 +99,7 @@ def _with_notes(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     return replace(verdict, reasons=(*verdict.reasons, *lines)) if lines else verdict
 
 
-def _is_of_partners(finding: Finding, suspects: Sequence[Suspect]) -> bool:
+def _is_of_partners(finding: CourseFinding, suspects: Sequence[Suspect]) -> bool:
     """Whether it failed only together with hosts that are suspected, or parts of which are."""
     if finding.kind != "came_back":
         return False
@@ -116,7 +116,7 @@ def _known(component: str, place: Mapping[str, int], suspects: Sequence[Suspect]
     return port if any(not line.startswith("counters: ") for line in suspects[port].evidence) else None
 
 
-def _suspect(finding: Finding, evidence: str) -> Suspect:
+def _suspect(finding: CourseFinding, evidence: str) -> Suspect:
     host, part = Part.of(finding.component).place
     return Suspect(
         component=finding.component,
@@ -131,13 +131,13 @@ def _suspect(finding: Finding, evidence: str) -> Suspect:
     )
 
 
-def _next(finding: Finding) -> str:
+def _next(finding: CourseFinding) -> str:
     if finding.part:
         return NEXT_OF_SHARED[finding.part]
     return NEXT_IN_HOST.get(finding.place, _NEXT.get(finding.kind, ""))
 
 
-def _kind(finding: Finding, part: str) -> str:
+def _kind(finding: CourseFinding, part: str) -> str:
     if finding.part:
         return finding.part
     if finding.kind == "uplinks":
@@ -147,7 +147,7 @@ def _kind(finding: Finding, part: str) -> str:
     return "link" if part else "host"
 
 
-def _confidence(finding: Finding) -> float:
+def _confidence(finding: CourseFinding) -> float:
     """
     What is found by its course is found with a chance below ``ALPHA``.
 
@@ -159,7 +159,7 @@ def _confidence(finding: Finding) -> float:
     return min(0.99, round(sure / (1 + len(finding.rivals)), 2))
 
 
-def _without_explained(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+def _without_explained(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     explains = {name: hosts for one in findings for name, hosts in one.explains.items()}
     named = {one.component for one in findings}
     bad = {host for one in findings for host in one.hosts}
@@ -218,7 +218,7 @@ def _is_explained(
     return len(suspect.hosts) == 1 or any(host not in bad for name in suspect.probes for host in explains[name])
 
 
-def _without_ports(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+def _without_ports(verdict: Verdict, findings: Sequence[CourseFinding]) -> Verdict:
     """Without suspects for what a port counted when all of its leaf went down: they are well, it is not."""
     leaves = {port: one.component for one in findings for port in one.ports}
     outcomes = {one.component: one.outcome for one in verdict.components}

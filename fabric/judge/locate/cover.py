@@ -41,7 +41,7 @@ _SPECIFIC_FIRST = ("path", "gpu_pcie", "nvlink", "numa", "link", "gpu", "rnic", 
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Explanation:
     """A component with its evidence: the bad probes through it, those at its level, and how many probes tell of it."""
 
     component: Component
@@ -64,7 +64,7 @@ def candidates_for(
     enough: float = ENOUGH,
     shares: Mapping[str, float] | None = None,
     cleared: Iterable[tuple[Probe, ProbeVerdict]] = (),
-) -> list[Candidate]:
+) -> list[Explanation]:
     """
     Every component that may be the cause of some of the *bad* probes: *enough* of what tells of it is bad.
 
@@ -119,7 +119,7 @@ class _Tally:
         """Whether its bad probes carried nothing at all."""
         return all(verdict.value_gbps is None for _, verdict in self.bad)
 
-    def candidate(self, component: Component) -> Candidate:
+    def candidate(self, component: Component) -> Explanation:
         """The component lets through, per kind, what the best of its bad probes carried."""
         best: dict[str, ProbeVerdict] = {}
         for kind, verdict in self.bad:
@@ -133,7 +133,7 @@ class _Tally:
         against = sum(
             value > above.get(kind, -1.0) and (share is None or share > as_low) for kind, value, share in self.good
         )
-        return Candidate(
+        return Explanation(
             component,
             bad=frozenset(verdict.probe_id for _, verdict in self.bad),
             own=frozenset(found.probe_id for kind, found in self.bad if (found.value_gbps or 0.0) >= below[kind]),
@@ -166,11 +166,11 @@ def _tolerance(verdict: ProbeVerdict) -> float:
     return min(TOLERANCE, max(0.0, HALF_THE_LOSS * (1 - verdict.value_gbps / verdict.expected_gbps)))
 
 
-def greedy(candidates: Sequence[Candidate], bad: set[str]) -> list[Candidate]:
+def greedy(candidates: Sequence[Explanation], bad: set[str]) -> list[Explanation]:
     """A short list of candidates that together explain every bad probe (as far as any can)."""
     unexplained = set(bad)
     left = list(candidates)
-    chosen: list[Candidate] = []
+    chosen: list[Explanation] = []
     while unexplained and left:
         best = max(left, key=lambda candidate: _rank(candidate, unexplained))
         if not best.bad & unexplained:
@@ -183,7 +183,7 @@ def greedy(candidates: Sequence[Candidate], bad: set[str]) -> list[Candidate]:
     return chosen
 
 
-def _part_of(path: Candidate, left: Sequence[Candidate], unexplained: set[str]) -> Candidate:
+def _part_of(path: Explanation, left: Sequence[Explanation], unexplained: set[str]) -> Explanation:
     """The part that explains just what a path does and as surely, where there is one; else the path itself."""
     shown = path.own & unexplained
     parts = [
@@ -196,14 +196,14 @@ def _part_of(path: Candidate, left: Sequence[Candidate], unexplained: set[str]) 
     return max(parts, key=lambda candidate: _rank(candidate, unexplained), default=path)
 
 
-def _rank(candidate: Candidate, unexplained: set[str]) -> tuple[int, int, float, int, int]:
+def _rank(candidate: Explanation, unexplained: set[str]) -> tuple[int, int, float, int, int]:
     kind = candidate.component.kind
     specific = _SPECIFIC_FIRST.index(kind) if kind in _SPECIFIC_FIRST else len(_SPECIFIC_FIRST)
     own, all_bad = len(candidate.own & unexplained), len(candidate.bad & unexplained)
     return own, all_bad, candidate.share, -candidate.passing_through, -specific
 
 
-def rivals_of(chosen: Sequence[Candidate], candidates: Sequence[Candidate], bad: set[str]) -> list[list[Component]]:
+def rivals_of(chosen: Sequence[Explanation], candidates: Sequence[Explanation], bad: set[str]) -> list[list[Component]]:
     """
     For each chosen component, those that could take its place in an equally short explanation.
 
@@ -225,12 +225,14 @@ def rivals_of(chosen: Sequence[Candidate], candidates: Sequence[Candidate], bad:
     return rivals
 
 
-def _distinct(candidates: Sequence[Candidate], target: frozenset[str], around: Sequence[Candidate]) -> list[Candidate]:
+def _distinct(
+    candidates: Sequence[Explanation], target: frozenset[str], around: Sequence[Explanation]
+) -> list[Explanation]:
     """Candidates that explain a part of the target that none of the others explains wholly, the best first."""
     sure = min(candidate.share for candidate in around)
     useful = [candidate for candidate in candidates if candidate.own & target and candidate.share >= sure]
     useful.sort(key=lambda candidate: (candidate not in around, *(-part for part in _rank(candidate, set(target)))))
-    kept: list[Candidate] = []
+    kept: list[Explanation] = []
     for candidate in useful:
         part = candidate.own & target
         if candidate in around or not any(part < other.own & target for other in useful):
@@ -238,7 +240,7 @@ def _distinct(candidates: Sequence[Candidate], target: frozenset[str], around: S
     return kept[:_MOST_CANDIDATES]
 
 
-def _covers(target: frozenset[str], candidates: Sequence[Candidate], size: int) -> list[tuple[Candidate, ...]]:
+def _covers(target: frozenset[str], candidates: Sequence[Explanation], size: int) -> list[tuple[Explanation, ...]]:
     """Every way to explain the whole target with *size* candidates."""
     return [
         group
@@ -247,7 +249,7 @@ def _covers(target: frozenset[str], candidates: Sequence[Candidate], size: int) 
     ]
 
 
-def _host(candidate: Candidate) -> str:
+def _host(candidate: Explanation) -> str:
     return Part.of(candidate.component.name).members[0].host
 
 

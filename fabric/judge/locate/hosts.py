@@ -167,14 +167,14 @@ NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class AllAlike:
     """The probes that this explains, by id, and the suspects: one for each set of hosts."""
 
     explains: frozenset[str]
     suspects: tuple[Suspect, ...]
 
 
-def inside_as_a_whole(classes: Classes, topology: Topology, bad: set[str]) -> Whole:
+def inside_as_a_whole(classes: Classes, topology: Topology, bad: set[str]) -> AllAlike:
     """
     The classes of which nearly all are *bad*: below their limit, or below what good runs recorded.
 
@@ -191,7 +191,7 @@ def inside_as_a_whole(classes: Classes, topology: Topology, bad: set[str]) -> Wh
     for suspect, explains in low_hosts(classes, bad - explained):
         suspects.append(suspect)
         explained |= explains
-    return Whole(explained, tuple(suspects))
+    return AllAlike(explained, tuple(suspects))
 
 
 def _alike(members: Sequence[_Judged], bad: set[str], topology: Topology) -> list[_Judged]:

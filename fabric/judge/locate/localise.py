@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fabric.judge.locate.candidates import Component, are_about, components_of, named_components_of
-from fabric.judge.locate.cover import Candidate, candidates_for, evidence_lines, greedy, rivals_of
+from fabric.judge.locate.cover import Explanation, candidates_for, evidence_lines, greedy, rivals_of
 from fabric.judge.locate.hosts import by_class, inside_as_a_whole, peer_shares
 from fabric.judge.locate.steps import next_step
 from fabric.model.follow_up import AGAIN
@@ -101,16 +101,16 @@ def _is_failed_pair(probe: Probe, verdict: ProbeVerdict) -> bool:
     return probe.kind == pairwise.KIND and verdict.value_gbps is None
 
 
-def _between(probe: Probe) -> Candidate:
+def _between(probe: Probe) -> Explanation:
     """A pair test that failed, though others passed through each of its parts: whatever it was is between its ends."""
     a, b = probe.hosts[0], probe.hosts[-1]
     own, other = probe.params["rnic"], probe.params["peer_rnic"]
     text = f"{own} of {a} or {other} of {b}, or what is between them: other pair tests of each went well"
     failed = frozenset({probe.probe_id})
-    return Candidate(Component(f"{a}+{b}", "pair", text), bad=failed, own=failed, telling=1, passing_through=1)
+    return Explanation(Component(f"{a}+{b}", "pair", text), bad=failed, own=failed, telling=1, passing_through=1)
 
 
-def _suspect(best: Candidate, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:
+def _suspect(best: Explanation, rivals: Sequence[Component], bad: Sequence[_Judged], outcome: Outcome) -> Suspect:
     component = best.component
     said = "failed" if outcome is Outcome.FAIL else "had errors"
     worst_first = sorted(bad, key=lambda pair: (pair[1].value_gbps or 0.0) / (pair[1].required_gbps or 1.0))

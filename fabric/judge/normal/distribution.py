@@ -34,7 +34,7 @@ MOST_TRIMMED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class RecordedNumber:
     """One number of a good run, and of whom: host, and the parts within it (``mlx5_0``, ``gpu3``)."""
 
     value_gbps: float
@@ -50,7 +50,7 @@ class Split:
     text: str
 
 
-def record(key: Key, samples: Sequence[Sampled]) -> Recorded | Split | None:
+def record(key: Key, samples: Sequence[RecordedNumber]) -> Recorded | Split | None:
     """The distribution of a key; None when there are too few samples, a ``Split`` when they are no one class."""
     if len(samples) < LEAST_SAMPLES:
         return None
@@ -97,7 +97,7 @@ def two_classes(ordered: Sequence[float], *, floor: float) -> int | None:
     return at if apart * sqrt(2.0) > APART * spread else None
 
 
-def _two(low: Sequence[Sampled], high: Sequence[Sampled]) -> str:
+def _two(low: Sequence[RecordedNumber], high: Sequence[RecordedNumber]) -> str:
     sides = []
     for side, other in ((high, low), (low, high)):
         middle = median(sample.value_gbps for sample in side)
@@ -105,7 +105,7 @@ def _two(low: Sequence[Sampled], high: Sequence[Sampled]) -> str:
     return " and ".join(sides)
 
 
-def _whose(side: Sequence[Sampled], other: Sequence[Sampled]) -> str:
+def _whose(side: Sequence[RecordedNumber], other: Sequence[RecordedNumber]) -> str:
     """What tells one side from the other: its hosts, or its parts, or else one of them as an example."""
     hosts, others = ({host for sample in one for host in sample.hosts} for one in (side, other))
     if not hosts & others:

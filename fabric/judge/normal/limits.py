@@ -17,7 +17,7 @@ _LimitKey = tuple[str, str, object, object, object, object]
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much
 
 
-class Limits:
+class LimitTable:
     """
     The limits of one run; what each asks of a probe is worked out once for all hosts of a make.
 

@@ -47,7 +47,7 @@ class Peers:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PeerGroup:
     """The measurements of one key by whose they are, and the smallest loss that matters for them, as a share."""
 
     values: Mapping[Hashable, float]
@@ -82,7 +82,7 @@ def peers_of(values: Sequence[float]) -> Peers | None:
     return Peers(middle, max(SCALE * mad, LEAST_SPREAD * middle), len(values))
 
 
-def slow_among(groups: Sequence[Group]) -> Slow:
+def slow_among(groups: Sequence[PeerGroup]) -> Slow:
     """
     Those that are slower than their peers, each with the peers it was compared with.
 
@@ -98,7 +98,7 @@ def slow_among(groups: Sequence[Group]) -> Slow:
     return Slow(sure, low)
 
 
-def _sort_out(group: Group, alpha: float, sure: dict[Hashable, Peers], low: dict[Hashable, Peers]) -> None:
+def _sort_out(group: PeerGroup, alpha: float, sure: dict[Hashable, Peers], low: dict[Hashable, Peers]) -> None:
     """By Holm's step-down: the k-th least likely of n must be less likely than alpha / (n - k + 1)."""
     values = list(group.values.values())
     # First what costs little: most groups have nothing below the floor, and their spread need not be known.

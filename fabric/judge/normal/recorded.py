@@ -104,7 +104,7 @@ LEAST_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class RecordedRatio:
     """
     PASS: no slower; FAIL: slower than the margin; INCONCLUSIVE: cannot be told, and why.
 
@@ -116,10 +116,10 @@ class Compared:
     ratio: float
 
 
-def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: float) -> Compared:
+def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: float) -> RecordedRatio:
     """Compare positive *values* (Gb/s, repetitions of one probe) with a recorded distribution."""
     if min(values) <= 0.0:
-        return Compared(Outcome.FAIL, "0 Gb/s was measured", 0.0)
+        return RecordedRatio(Outcome.FAIL, "0 Gb/s was measured", 0.0)
     mean = fsum(map(log, values)) / len(values)
     ratio = exp(mean) / recorded.median_gbps
     said = f"{ratio - 1:+.1%} against the recorded {recorded.median_gbps:.1f} Gb/s of {recorded.n} samples"
@@ -130,17 +130,19 @@ def against_recorded(values: Sequence[float], recorded: Recorded, *, margin: flo
     low, high = ratio * exp(-half), ratio * exp(half)
     said += f" (95 % interval {low - 1:+.1%} to {high - 1:+.1%})"
     if low > 1 - margin:
-        return Compared(Outcome.PASS, said, ratio)
+        return RecordedRatio(Outcome.PASS, said, ratio)
     if high < 1 - margin:
-        return Compared(Outcome.FAIL, said, ratio)
-    return Compared(Outcome.INCONCLUSIVE, f"{said}: repeat it more often to tell", ratio)
+        return RecordedRatio(Outcome.FAIL, said, ratio)
+    return RecordedRatio(Outcome.INCONCLUSIVE, f"{said}: repeat it more often to tell", ratio)
 
 
-def _few(count: int, ratio: float, recorded: Recorded, margin: float, said: str) -> Compared:
+def _few(count: int, ratio: float, recorded: Recorded, margin: float, said: str) -> RecordedRatio:
     """One or two samples can accuse, by the spread that was recorded, but not acquit."""
     if ratio < 1 - margin and (ratio - 1) / _spread(recorded) < Z_SLOW:
-        return Compared(Outcome.FAIL, said, ratio)
-    return Compared(Outcome.INCONCLUSIVE, f"{said}: {LEAST_SAMPLES} samples are needed to pass, {count} here", ratio)
+        return RecordedRatio(Outcome.FAIL, said, ratio)
+    return RecordedRatio(
+        Outcome.INCONCLUSIVE, f"{said}: {LEAST_SAMPLES} samples are needed to pass, {count} here", ratio
+    )
 
 
 def _spread(recorded: Recorded) -> float:

@@ -34,7 +34,7 @@ def gave_up(result: ProbeResult) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SampleKey:
     """What two samples must share to be compared; *size_bytes* None: the probe knows no size."""
 
     kind: str
@@ -53,7 +53,7 @@ class Sample:
     nothing was measured, and then *result* says why (None: it was not reached).
     """
 
-    key: Key
+    key: SampleKey
     phase: str
     repetition: int
     value_gbps: float | None
@@ -76,11 +76,11 @@ def name_of(probe: Probe) -> str:
 
 def samples(probes: Iterable[Probe], results: Mapping[str, ProbeResult]) -> Iterator[Sample]:
     """Every size of every planned probe, in planned order."""
-    seen: Counter[tuple[str, Key]] = Counter()
+    seen: Counter[tuple[str, SampleKey]] = Counter()
     for probe in probes:
         result = results.get(probe.probe_id)
         for size_bytes in _sizes(probe):
-            key = Key(probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), size_bytes)
+            key = SampleKey(probe.kind, name_of(probe), probe.hosts, str(probe.params.get("series")), size_bytes)
             seen[probe.phase, key] += 1
             value_gbps = _value(result, size_bytes)
             yield Sample(key, probe.phase, seen[probe.phase, key], value_gbps, result)

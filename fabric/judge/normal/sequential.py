@@ -67,7 +67,7 @@ _DIFFERENCE_TO_SIGMA = 1 / (0.674490 * sqrt(2.0))
 """The median of the absolute differences of two normal numbers is 0.6745 sqrt(2) of their standard deviation."""
 
 
-class Answer(Enum):
+class SequentialAnswer(Enum):
     """What the samples so far say."""
 
     HEALTHY = "healthy"
@@ -77,7 +77,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SequentialResult:
     """
     How a probe stands against what is normal for it.
 
@@ -85,7 +85,7 @@ class Standing:
     samples after which it was slow the first time (0: it was not), *n* all of them.
     """
 
-    answer: Answer
+    answer: SequentialAnswer
     ratio: float
     low: float
     first: int
@@ -94,7 +94,7 @@ class Standing:
     @property
     def wants_more(self) -> bool:
         """Another sample may settle it."""
-        return self.n < MOST_SAMPLES and self.answer in (Answer.OPEN, Answer.SLOW_ONCE)
+        return self.n < MOST_SAMPLES and self.answer in (SequentialAnswer.OPEN, SequentialAnswer.SLOW_ONCE)
 
 
 def noise_of(series: Iterable[Sequence[float]]) -> float | None:
@@ -117,24 +117,28 @@ def own_noise(values: Sequence[float], class_noise: float) -> float:
     return own if own > OWN_NOISE * class_noise else class_noise
 
 
-def standing(values: Sequence[float], normal_gbps: float, *, loss: float, noise: float) -> Standing:
+def standing(values: Sequence[float], normal_gbps: float, *, loss: float, noise: float) -> SequentialResult:
     """Of positive *values* (Gb/s, in order) against *normal_gbps*; *loss* is the share that matters."""
     logs = [log(value / normal_gbps) for value in values]
     middle = centre(logs, noise)
     ratio, low = exp(middle), exp(middle - Z_ONE_SIDED * noise / sqrt(len(logs)))
     said, first = _test(logs, loss, noise, beta=BETA)
-    again = _test(logs[first:], loss, noise, beta=BETA_AGAIN)[0] if said is Answer.SLOW else Answer.OPEN
+    again = (
+        _test(logs[first:], loss, noise, beta=BETA_AGAIN)[0] if said is SequentialAnswer.SLOW else SequentialAnswer.OPEN
+    )
     answer = said
-    if said is Answer.SLOW:
-        answer = Answer.SLOW_ONCE if again is Answer.OPEN else again
-    if (answer is Answer.SLOW and ratio > 1 - IMPORTANT * loss) or (first and answer is Answer.HEALTHY):
-        answer = Answer.OPEN  # the one says this, the other that: all samples shall tell
-    if answer in (Answer.OPEN, Answer.SLOW_ONCE) and len(logs) >= MOST_SAMPLES:
-        answer = Answer.HEALTHY if low > 1 - loss else Answer.OPEN
-    return Standing(answer, ratio, low, first, len(logs))
+    if said is SequentialAnswer.SLOW:
+        answer = SequentialAnswer.SLOW_ONCE if again is SequentialAnswer.OPEN else again
+    if (answer is SequentialAnswer.SLOW and ratio > 1 - IMPORTANT * loss) or (
+        first and answer is SequentialAnswer.HEALTHY
+    ):
+        answer = SequentialAnswer.OPEN  # the one says this, the other that: all samples shall tell
+    if answer in (SequentialAnswer.OPEN, SequentialAnswer.SLOW_ONCE) and len(logs) >= MOST_SAMPLES:
+        answer = SequentialAnswer.HEALTHY if low > 1 - loss else SequentialAnswer.OPEN
+    return SequentialResult(answer, ratio, low, first, len(logs))
 
 
-def above(values: Sequence[float], least_gbps: float, *, noise: float) -> Answer:
+def above(values: Sequence[float], least_gbps: float, *, noise: float) -> SequentialAnswer:
     """
     Against a limit, which is a line and no pair of hypotheses: surely above it (HEALTHY), surely below (SLOW), or OPEN.
 
@@ -142,7 +146,11 @@ def above(values: Sequence[float], least_gbps: float, *, noise: float) -> Answer
     """
     middle = centre([log(value / least_gbps) for value in values], noise)
     half = Z_ONE_SIDED * noise / sqrt(len(values))
-    return Answer.HEALTHY if middle > half else (Answer.SLOW if middle < -half else Answer.OPEN)
+    return (
+        SequentialAnswer.HEALTHY
+        if middle > half
+        else (SequentialAnswer.SLOW if middle < -half else SequentialAnswer.OPEN)
+    )
 
 
 def centre(logs: Sequence[float], noise: float) -> float:
@@ -161,7 +169,7 @@ def samples_needed(loss: float, noise: float, *, alpha: float = ALPHA, beta: flo
     return ((1 - beta) * upper + beta * lower) * 2 * (noise / log(1 - loss)) ** 2
 
 
-def _test(logs: Sequence[float], loss: float, noise: float, *, beta: float) -> tuple[Answer, int]:
+def _test(logs: Sequence[float], loss: float, noise: float, *, beta: float) -> tuple[SequentialAnswer, int]:
     """One test: SLOW with the number of samples that took, else HEALTHY or OPEN with 0."""
     shift = log(1 - loss)
     upper, lower = log((1 - beta) / ALPHA), log(beta / (1 - ALPHA))
@@ -170,7 +178,7 @@ def _test(logs: Sequence[float], loss: float, noise: float, *, beta: float) -> t
         total += min(LARGEST_WEIGHT * upper, shift / noise**2 * (each - shift / 2))
         # The sum of the parts may be less than the whole by the last bit of a float.
         if number >= LEAST_SAMPLES and total >= upper - 1e-9:
-            return Answer.SLOW, number
+            return SequentialAnswer.SLOW, number
     if len(logs) >= LEAST_SAMPLES and total <= lower:
-        return Answer.HEALTHY, 0
-    return Answer.OPEN, 0
+        return SequentialAnswer.HEALTHY, 0
+    return SequentialAnswer.OPEN, 0

@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import fmean, median, stdev
 
 from fabric.judge.normal.keys import BANDWIDTH_UNIT, bandwidths, floor_of, line_rate_gbps, link_class
-from fabric.judge.normal.peers import Group, Peers, Slow, peers_of, slow_among
+from fabric.judge.normal.peers import PeerGroup, Peers, Slow, peers_of, slow_among
 from fabric.judge.normal.samples import name_of
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -108,7 +108,7 @@ MEDIAN_EFFICIENCY = 1.2533
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PeerGroup:
+class PeerKey:
     """What peers share, *key*; one object a key, so that hundreds of thousands of them cost no comparing of keys."""
 
     phase: str
@@ -116,7 +116,7 @@ class PeerGroup:
     key: Hashable
 
 
-class Series:
+class ProbeSeries:
     """
     The repetitions of one probe that were measured; *group*: what peers share with it, None where it has none.
 
@@ -125,7 +125,7 @@ class Series:
 
     __slots__ = ("_steadiness", "group", "noise", "peers", "probe", "size_bytes", "values")
 
-    def __init__(self, probe: Probe, size_bytes: int | None, group: PeerGroup | None) -> None:
+    def __init__(self, probe: Probe, size_bytes: int | None, group: PeerKey | None) -> None:
         self.probe, self.size_bytes, self.group = probe, size_bytes, group
         self.values: list[float] = []
         self.peers: Peers | None = None  # of a repeated series: what is normal
@@ -157,10 +157,10 @@ class Series:
 
 def series_of(
     listed: Sequence[tuple[Probe, ProbeResult]], topology: Topology
-) -> tuple[list[Series], list[Series | None]]:
+) -> tuple[list[ProbeSeries], list[ProbeSeries | None]]:
     """Every series, and for each of *listed* the one it belongs to, None where it measured nothing."""
-    by_name: dict[Hashable, Series] = {}
-    belongs: list[Series | None] = []
+    by_name: dict[Hashable, ProbeSeries] = {}
+    belongs: list[ProbeSeries | None] = []
     groups = _Groups(topology)
     for probe, result in listed:
         number = _number(result)
@@ -170,16 +170,16 @@ def series_of(
         name = (probe.phase, probe.kind, name_of(probe), probe.hosts, probe.params.get("series"))
         one = by_name.get(name)
         if one is None:
-            one = by_name[name] = Series(probe, number[1], groups.of(probe, number[1]))
+            one = by_name[name] = ProbeSeries(probe, number[1], groups.of(probe, number[1]))
         one.values.append(number[0])
         belongs.append(one)
     return list(by_name.values()), belongs
 
 
-def slow_series(series: Sequence[Series]) -> Slow:
+def slow_series(series: Sequence[ProbeSeries]) -> Slow:
     """The series that are slower than their peers; a family is a phase, for the gate judges a phase as the end does."""
-    groups: dict[PeerGroup, dict[Hashable, float]] = {}
-    repeated: dict[PeerGroup, list[Series]] = {}
+    groups: dict[PeerKey, dict[Hashable, float]] = {}
+    repeated: dict[PeerKey, list[ProbeSeries]] = {}
     for one in series:
         if one.group is not None:
             groups.setdefault(one.group, {})[one] = one.value
@@ -189,9 +189,9 @@ def slow_series(series: Sequence[Series]) -> Slow:
         peers = peers_of(list(groups[group].values()))
         for one in members:
             one.peers = peers
-    families: dict[str, list[Group]] = {}
+    families: dict[str, list[PeerGroup]] = {}
     for group, values in groups.items():
-        families.setdefault(group.phase, []).append(Group(values, floor_of(group.kind)))
+        families.setdefault(group.phase, []).append(PeerGroup(values, floor_of(group.kind)))
     found = [slow_among(family) for family in families.values()]
     return Slow(
         {one: peers for family in found for one, peers in family.sure.items()},
@@ -229,10 +229,10 @@ class _Groups:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._known: dict[Hashable, PeerGroup] = {}
-        self._by_key: dict[Hashable, PeerGroup] = {}
+        self._known: dict[Hashable, PeerKey] = {}
+        self._by_key: dict[Hashable, PeerKey] = {}
 
-    def of(self, probe: Probe, size_bytes: int | None) -> PeerGroup | None:
+    def of(self, probe: Probe, size_bytes: int | None) -> PeerKey | None:
         """What a probe shares with its peers; None when it has none."""
         if probe.kind not in PEER_KINDS:
             return None
@@ -244,7 +244,7 @@ class _Groups:
             known = self._known[layout] = self._group(probe, size_bytes, host.platform.name)
         return known
 
-    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> PeerGroup:
+    def _group(self, probe: Probe, size_bytes: int | None, platform: str) -> PeerKey:
         topology, params = self._topology, probe.params
         key = (
             probe.phase,
@@ -257,7 +257,7 @@ class _Groups:
             params.get("ranks"),
             params.get("algorithm"),
         )
-        return self._by_key.setdefault(key, PeerGroup(probe.phase, probe.kind, key))
+        return self._by_key.setdefault(key, PeerKey(probe.phase, probe.kind, key))
 
 
 RETEST = "seen once: measure it again"
@@ -265,7 +265,7 @@ CONFIRMED = "confirmed by others"
 
 
 def slower(
-    verdict: ProbeVerdict, one: Series, normal_gbps: float, against: str, *, outcome: Outcome = Outcome.MARGINAL,
+    verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float, against: str, *, outcome: Outcome = Outcome.MARGINAL,
     how_sure: str = RETEST,
 ) -> ProbeVerdict:  # fmt: skip
     """MARGINAL until confirmed, and no better than it was without a limit."""
@@ -287,7 +287,7 @@ def failed(verdict: ProbeVerdict, peers: Peers | None) -> ProbeVerdict:
     return replace(verdict, outcome=Outcome.FAIL, reason=reason, against=against)
 
 
-def with_spread(verdict: ProbeVerdict, one: Series) -> str:
+def with_spread(verdict: ProbeVerdict, one: ProbeSeries) -> str:
     """The reason, and of a repeated series that did not pass also how its samples lie; none where nothing judges it."""
     if one.steadiness is None or verdict.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE):
         return verdict.reason

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from fabric.judge.ports.steps import Step, Windows, steps_of
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import Course
+from fabric.model.sampling import CounterCourse
 from fabric.model.units import duration_text
 from fabric.model.zero_growth import (
     LINK_DOWNED,
@@ -37,7 +37,7 @@ HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class PortGrowth:
     """
     What became of the criteria on one port.
 
@@ -52,13 +52,13 @@ class Growth:
 
 def growth_of(
     wanted: ZeroGrowth,
-    courses: Mapping[str, Course],
+    courses: Mapping[str, CounterCourse],
     own: Windows,
     anywhere: Windows,
     *,
     every_s: float,
     ethernet: bool,
-) -> Growth:
+) -> PortGrowth:
     """A port by the courses of its counters; *own* changes are those of its cable or host, *anywhere* all."""
     bad: dict[str, Outcome] = {}
     words: list[str] = []
@@ -81,14 +81,14 @@ def growth_of(
         for names_grown, text in found:
             bad.update(dict.fromkeys(names_grown, Outcome.FAIL))
             words += [text] if names_grown else []
-    return Growth(bad, tuple(words), tuple(unread))
+    return PortGrowth(bad, tuple(words), tuple(unread))
 
 
 _Found = tuple[tuple[str, ...], str]
 """The counters that grew too much (none: all is well), and what is said of them."""
 
 
-def _was_watched(name: str, course: Course | None, every_s: float) -> bool:
+def _was_watched(name: str, course: CounterCourse | None, every_s: float) -> bool:
     """It was read, and its host was asked again after that."""
     if course is None:
         return False
@@ -100,7 +100,7 @@ def _spacing_s(name: str, every_s: float) -> float:
     return SLOWLY * every_s if name in PFC_COUNTERS else every_s
 
 
-def _never(name: str, course: Course, own: Windows, every_s: float) -> _Found:
+def _never(name: str, course: CounterCourse, own: Windows, every_s: float) -> _Found:
     steps = [step for step in steps_of(name, course, own, every_s)[0] if not step.ours]
     if not steps:
         return (), ""
@@ -109,7 +109,7 @@ def _never(name: str, course: Course, own: Windows, every_s: float) -> _Found:
     return (name,), f"zero growth: {name} grew by {sum(step.by for step in steps):,}, {when}{last}"
 
 
-def _paused(name: str, course: Course, most: float, changes: Windows, every_s: float) -> _Found:
+def _paused(name: str, course: CounterCourse, most: float, changes: Windows, every_s: float) -> _Found:
     steps = _not_ours(name, course, changes, every_s)
     worst = worst_hour(steps, _watched_s([course]))
     if worst is None or worst.by * 1e-6 <= most * worst.span_s:
@@ -123,7 +123,7 @@ def _paused(name: str, course: Course, most: float, changes: Windows, every_s: f
     return (name,), text
 
 
-def _sent_again(read: Mapping[str, Course], most: float, changes: Windows, every_s: float) -> _Found:
+def _sent_again(read: Mapping[str, CounterCourse], most: float, changes: Windows, every_s: float) -> _Found:
     steps = sorted(
         (step for name, course in read.items() for step in _not_ours(name, course, changes, every_s)),
         key=lambda step: step.at_s,
@@ -170,16 +170,16 @@ def worst_hour(steps: Sequence[Step], watched_s: float) -> Hour | None:
     return worst
 
 
-def _not_ours(name: str, course: Course, changes: Windows, every_s: float) -> list[Step]:
+def _not_ours(name: str, course: CounterCourse, changes: Windows, every_s: float) -> list[Step]:
     spacing_s = _spacing_s(name, every_s)
     return [step for step in steps_of(name, course, changes, spacing_s)[0] if not step.ours]
 
 
-def _watched_s(courses: Iterable[Course]) -> float:
+def _watched_s(courses: Iterable[CounterCourse]) -> float:
     return max((course.until_s - course.at_s[0] for course in courses if course.at_s), default=0.0)
 
 
-def _after(course: Course, at_s: float) -> str:
+def _after(course: CounterCourse, at_s: float) -> str:
     """How long it had been watched then."""
     return duration_text(max(0.0, at_s - course.at_s[0]))
 

@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.judge.ports.growth import Growth, growth_of
+from fabric.judge.ports.growth import PortGrowth, growth_of
 from fabric.judge.ports.steps import BerVerdict, Step, SymbolErrors, judge_ber, steps_of, windows_of
 from fabric.model.change import ChangeResult
 from fabric.model.counters import HOT_C, JUDGED
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import Course
+from fabric.model.sampling import CounterCourse
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.model.zero_growth import ZeroGrowth
 
@@ -70,7 +70,7 @@ class PortHealth:
 def port_health(
     host: str,
     device: str,
-    courses: Mapping[str, Course],
+    courses: Mapping[str, CounterCourse],
     changes: Sequence[ChangeResult],
     *,
     every_s: float,
@@ -100,7 +100,7 @@ def port_health(
     if heat_c > HOT_C:
         bad["module_c"] = Outcome.MARGINAL
         words.append(f"its module was at {heat_c:.0f} C, NVIDIA isolates above {HOT_C:.0f}")
-    asked = Growth({}, (), ())
+    asked = PortGrowth({}, (), ())
     if zero_growth is not None:
         anywhere = windows_of(changes)
         asked = growth_of(zero_growth, courses, own, anywhere, every_s=every_s, ethernet=ethernet)
@@ -111,7 +111,7 @@ def port_health(
     return PortHealth(host, device, outcome, tuple(words), tuple(steps), bad, ber, resets, asked.unread)
 
 
-def _hottest(course: Course | None) -> float:
+def _hottest(course: CounterCourse | None) -> float:
     return max((value for value in course.values if value is not None), default=0.0) if course is not None else 0.0
 
 
@@ -122,7 +122,7 @@ def counted_words(steps: Sequence[Step], name: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _known(course: Course) -> bool:
+def _known(course: CounterCourse) -> bool:
     return any(value is not None for value in course.values)
 
 
@@ -132,7 +132,7 @@ def _own(port: str, changes: Sequence[ChangeResult]) -> list[ChangeResult]:
     return [result for result in changes if result.change.component in places]
 
 
-def _ber(name: str, course: Course, steps: Sequence[Step], line_rate_gbps: float) -> BerVerdict:
+def _ber(name: str, course: CounterCourse, steps: Sequence[Step], line_rate_gbps: float) -> BerVerdict:
     """By NVIDIA's windows, over all the time that it was watched; what a change of ours made is taken off."""
     readings = [SymbolErrors(course.at_s[0], 0)]
     for step in steps:

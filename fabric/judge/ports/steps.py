@@ -10,7 +10,7 @@ from math import inf
 from fabric.model.change import ChangeResult
 from fabric.model.counters import growth
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import Course
+from fabric.model.sampling import CounterCourse
 
 SETTLE_S = 30.0
 """So long after a change the link may still train and be swept (choice: a subnet manager's usual sweep takes 10 s)."""
@@ -43,7 +43,7 @@ def windows_of(changes: Iterable[ChangeResult]) -> list[tuple[float, float]]:
     ]
 
 
-def steps_of(name: str, course: Course, own: Windows, every_s: float) -> tuple[list[Step], int]:
+def steps_of(name: str, course: CounterCourse, own: Windows, every_s: float) -> tuple[list[Step], int]:
     """Its growths, and how often it was cleared; over a time in which it could not be read nothing is said."""
     found: list[Step] = []
     resets, before = 0, None

@@ -19,7 +19,7 @@ from fabric.model.counters import JUDGED
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.topology import Topology
 from fabric.model.units import duration_text
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
@@ -33,12 +33,12 @@ _MOST_PROBES = 20  # as ``model.verdict.Suspect``
 _NEXT = "clean or change the cable and the module, then measure again with `sample:` for two hours or more"
 
 
-def wanted(reading: Reading) -> bool:
+def wanted(reading: CounterReading) -> bool:
     """What of the samples is needed here."""
     return reading.name in JUDGED or reading.name == "module_c"
 
 
-def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[Reading], bool]:
+def wanted_for(zero_growth: ZeroGrowth | None) -> Callable[[CounterReading], bool]:
     """The same, and what the scenario's own criterion looks at."""
     if zero_growth is None:
         return wanted
@@ -108,7 +108,7 @@ def _ports(
     zero_growth: ZeroGrowth | None,
 ) -> tuple[list[PortHealth], list[str]]:
     """Every port that could be read, and the hosts of which some could not."""
-    by_port: dict[tuple[str, str], dict[str, Course]] = {}
+    by_port: dict[tuple[str, str], dict[str, CounterCourse]] = {}
     for reading, course in samples.courses.items():
         by_port.setdefault((reading.host, reading.part), {})[reading.name] = course
     found: list[PortHealth] = []

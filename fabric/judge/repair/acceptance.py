@@ -21,7 +21,7 @@ from statistics import median
 from fabric.judge.compare.identity import Repair, Repaired
 from fabric.judge.normal.keys import bandwidths, floor_of, key_of
 from fabric.judge.normal.peers import SCALE
-from fabric.judge.normal.recorded import LEAST_SAMPLES, Compared, against_recorded
+from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.samples import name_of
 from fabric.judge.normal.series import representative
 from fabric.judge.ports.health import ERRORS, PortHealth, port_health
@@ -31,14 +31,14 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
 from fabric.model.repair import Acceptance, Because, Decision, Evidence, Weighed
-from fabric.model.sampling import Course, Samples
+from fabric.model.sampling import CounterCourse, Samples
 from fabric.model.topology import Topology
 from fabric.model.units import duration_text
 from fabric.model.verdict import ProbeVerdict, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedPorts:
     """The ports that could be read; *watched_s* is the shortest time of them all, None where none was read."""
 
     ports: tuple[PortHealth, ...] = ()
@@ -47,9 +47,9 @@ class Watched:
 
 def watched_ports(
     samples: Samples, topology: Topology, hosts: Sequence[str], changes: Sequence[ChangeResult]
-) -> Watched:  # fmt: skip
+) -> WatchedPorts:  # fmt: skip
     """Every port of *hosts*, judged as in the verdict of a run."""
-    by_port: dict[tuple[str, str], dict[str, Course]] = {}
+    by_port: dict[tuple[str, str], dict[str, CounterCourse]] = {}
     for reading, course in samples.courses.items():
         by_port.setdefault((reading.host, reading.part), {})[reading.name] = course
     found: list[PortHealth] = []
@@ -70,7 +70,7 @@ def watched_ports(
             if port is not None:
                 found.append(port)
                 times_s += [courses[name].until_s - courses[name].at_s[0] for name in ERRORS if name in courses]
-    return Watched(tuple(found), min(times_s, default=None))
+    return WatchedPorts(tuple(found), min(times_s, default=None))
 
 
 GOOD = (Outcome.PASS, Outcome.MARGINAL)
@@ -100,7 +100,7 @@ class _Case:
 
 
 def accept(
-    because: Because, run: Measured, watched: Watched, repaired: Repaired, phase: str
+    because: Because, run: Measured, watched: WatchedPorts, repaired: Repaired, phase: str
 ) -> Acceptance:  # fmt: skip
     """Weigh everything; *phase* is where the evidence was measured again, *watched* the ports of the hosts."""
     case = _Case(notes=list(because.notes))
@@ -200,7 +200,7 @@ def _value(result: ProbeResult | None) -> list[tuple[float, int | None]]:
     return [representative(result)]
 
 
-def _against(values: Sequence[float], others: Sequence[float], margin: float) -> Compared | None:
+def _against(values: Sequence[float], others: Sequence[float], margin: float) -> RecordedRatio | None:
     """How *values* lie to *others*; None where either is too few to tell."""
     if min(len(values), len(others)) < LEAST_SAMPLES:
         return None
@@ -210,7 +210,7 @@ def _against(values: Sequence[float], others: Sequence[float], margin: float) ->
     return against_recorded(values, recorded, margin=margin)
 
 
-def _said(found: Compared | None) -> str:
+def _said(found: RecordedRatio | None) -> str:
     return "" if found is None else f"{found.ratio - 1:+.1%}"
 
 

@@ -18,7 +18,7 @@ from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.readmission import Readmission
-from fabric.model.sampling import Course, Samples
+from fabric.model.sampling import CounterCourse, Samples
 from fabric.model.units import duration_text
 from fabric.model.verdict import ProbeVerdict, Verdict
 
@@ -116,9 +116,11 @@ def samples_since(samples: Samples, readmitted: Mapping[str, float]) -> Samples:
     return Samples(samples.every_s, courses)
 
 
-def _since(course: Course, at_s: float) -> Course:
+def _since(course: CounterCourse, at_s: float) -> CounterCourse:
     place = bisect_right(course.at_s, at_s)
     if place in (0, len(course.at_s)):
         return course
     first = max(at_s, course.at_s[place - 1])
-    return Course([first, *course.at_s[place:]], [course.values[place - 1], *course.values[place:]], course.until_s)
+    return CounterCourse(
+        [first, *course.at_s[place:]], [course.values[place - 1], *course.values[place:]], course.until_s
+    )

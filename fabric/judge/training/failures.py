@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from fabric.judge.course.tracks import LEAST_ROUNDS
 from fabric.judge.normal.samples import gave_up
-from fabric.judge.training.training import DAY_S, Job, Observed, training_impact
+from fabric.judge.training.training import DAY_S, Observed, TrainingJob, training_impact
 from fabric.model.counters import growth
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -34,7 +34,7 @@ _Spans = dict[str, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedTime:
     """
     *count* failures, and when each host was watched, as times from and until (seconds).
 
@@ -65,7 +65,7 @@ def watched(
     results: Mapping[str, ProbeResult],
     phases: Sequence[Phase],
     shared: Mapping[str, Collection[str]] | None = None,
-) -> Watched | None:
+) -> WatchedTime | None:
     """
     From every phase that ran often enough and altered nothing; None where there is no such phase.
 
@@ -86,10 +86,10 @@ def watched(
     for rounds in kept:
         run = [one for one in rounds.values() if one.ended_s > 0]
         count += _watch(run, last_well, shared or {}, when, calm)
-    return Watched(count, when, calm) if when else None
+    return WatchedTime(count, when, calm) if when else None
 
 
-def flaps(found: Watched, samples: Samples) -> int | None:
+def flaps(found: WatchedTime, samples: Samples) -> int | None:
     """
     How many links went down, and came back without a failure, on hosts that were watched then.
 
@@ -211,7 +211,7 @@ def with_training(
     gpus = sum(len(topology.hosts[host].platform.gpus) for host in hosts)
     if not gpus:
         return verdict
-    job = Job(gpus, gpus_per_host=gpus / len(hosts))
+    job = TrainingJob(gpus, gpus_per_host=gpus / len(hosts))
     seen = watched(probes, results, phases, _shared(verdict))
     impact = training_impact(job, seen.failures if seen else None, retained=_retained(verdict))
     if seen is not None and impact.mttf_s is not None:
@@ -232,7 +232,7 @@ def _retained(verdict: Verdict) -> float | None:
 
 
 def _with_flaps(
-    impact: TrainingImpact, job: Job, failures: Observed, count: int | None, downed: int | None
+    impact: TrainingImpact, job: TrainingJob, failures: Observed, count: int | None, downed: int | None
 ) -> TrainingImpact:
     """Those that no probe died of are no failures; what they would cost a job that dies of each is said beside it."""
     if count is None:

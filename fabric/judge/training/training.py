@@ -50,7 +50,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """A training job and its checkpoints. *communication* is the part of a step spent waiting for the network."""
 
     gpus: int
@@ -100,7 +100,7 @@ def step_stretch(retained: float, communication: float) -> float:
 
 
 def training_impact(
-    job: Job, failures: Observed | None, *, flaps: Observed | None = None, retained: float | None = None
+    job: TrainingJob, failures: Observed | None, *, flaps: Observed | None = None, retained: float | None = None
 ) -> TrainingImpact:
     """
     What follows for a job from measured failures, from *flaps* that end a job, and from the bandwidth *retained*.
@@ -149,7 +149,7 @@ def _stretched(retained: float) -> str:
     return f"{text}; how much of a step waits for the network is not known: {most}"
 
 
-def _ettr(job: Job, mttf: float) -> float | None:
+def _ettr(job: TrainingJob, mttf: float) -> float | None:
     every_s = job.checkpoint_every_s
     if every_s is None:
         if job.checkpoint_write_s <= 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.judge.normal.samples import name_of
 from fabric.judge.verdict.probes import Judge
-from fabric.model.follow_up import Limits
+from fabric.model.follow_up import FollowUpLimits
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES, REPEATED_KINDS
@@ -46,14 +46,14 @@ class MoreSamples:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
-    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """As many rounds as samples may be added to one probe; a budget that follows the plan."""
         repeated = sum(probe.kind in REPEATED_KINDS for probe in _planned(phase_plan))
         if phase_plan.changes or not repeated:
             return None
         rounds = MOST_SAMPLES - LEAST_SAMPLES
         budget_s = max(LEAST_BUDGET_S, MOST_TIMES * phase_plan.schedule.makespan_s)
-        return Limits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
+        return FollowUpLimits(rounds=rounds, probes=rounds * repeated, budget_s=budget_s)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """One further repetition of each probe that is not settled."""

@@ -24,12 +24,12 @@ from dataclasses import replace
 from fabric.judge.locate.candidates import Component, are_about, components_of
 from fabric.judge.locate.cover import candidates_for
 from fabric.judge.normal.keys import floor_of, grown, key_of
-from fabric.judge.normal.limits import Limits, key_text
+from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.peers import Peers, Slow
-from fabric.judge.normal.recorded import LEAST_SAMPLES, Compared, against_recorded
+from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
 from fabric.judge.normal.samples import name_of
-from fabric.judge.normal.sequential import Answer
-from fabric.judge.normal.series import Series, failed, representative, series_of, slow_series, slower, with_spread
+from fabric.judge.normal.sequential import SequentialAnswer
+from fabric.judge.normal.series import ProbeSeries, failed, representative, series_of, slow_series, slower, with_spread
 from fabric.judge.normal.standings import Against, Standings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
@@ -41,7 +41,7 @@ from fabric.model.units import change_text
 from fabric.model.verdict import Baseline, ProbeVerdict
 
 
-def by_standing(verdict: ProbeVerdict, one: Series, found: Against) -> ProbeVerdict:
+def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
     """
     Against peers and record, for a series that met its limit or has none.
 
@@ -49,13 +49,13 @@ def by_standing(verdict: ProbeVerdict, one: Series, found: Against) -> ProbeVerd
     there are is INCONCLUSIVE. As good as what was recorded passes also without a limit; peers alone never acquit.
     """
     standing = found.standing
-    if standing.answer is Answer.SLOW:
+    if standing.answer is SequentialAnswer.SLOW:
         again = standing.n - standing.first
         how_sure = f"slow in {standing.first} samples and again in {again}"
         return slower(verdict, one, found.normal_gbps, found.text, outcome=Outcome.FAIL, how_sure=how_sure)
-    if standing.answer is Answer.SLOW_ONCE:
+    if standing.answer is SequentialAnswer.SLOW_ONCE:
         return slower(verdict, one, found.normal_gbps, found.text)
-    if standing.answer is Answer.OPEN:
+    if standing.answer is SequentialAnswer.OPEN:
         loss = floor_of(one.probe.kind)
         reason = (
             f"{one.value:.1f} Gb/s: {standing.n} samples cannot tell {found.text}, {found.normal_gbps:.1f}, from a "
@@ -68,9 +68,9 @@ def by_standing(verdict: ProbeVerdict, one: Series, found: Against) -> ProbeVerd
     return verdict
 
 
-def by_nearness(verdict: ProbeVerdict, one: Series, above: Answer) -> ProbeVerdict:
+def by_nearness(verdict: ProbeVerdict, one: ProbeSeries, above: SequentialAnswer) -> ProbeVerdict:
     """A median above the limit that noise may have lifted over it is no clean PASS."""
-    if above is Answer.HEALTHY or verdict.outcome is not Outcome.PASS:
+    if above is SequentialAnswer.HEALTHY or verdict.outcome is not Outcome.PASS:
         return verdict
     reason = f"{one.value:.1f} Gb/s, not surely above the {verdict.limit_gbps or 0.0:g} required"
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
@@ -168,7 +168,7 @@ class Judge:
     ) -> None:
         self._baselines, self._topology, self._marginal = baselines, topology, marginal
         self.sequential = sequential
-        self._limits = Limits(baselines, topology, override)
+        self._limits = LimitTable(baselines, topology, override)
         self._recorded: dict[str, Mapping[Key, Recorded]] = {
             name: {entry.key: entry for entry in baseline.recorded} for name, baseline in baselines.items()
         }
@@ -219,7 +219,7 @@ class Judge:
             if standings.wants_more(one, self._least_gbps(one)) or _is_torn(one, self._least_gbps(one))
         ]
 
-    def _series(self, one: Series, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
+    def _series(self, one: ProbeSeries, slow: Peers | None, low: Peers | None) -> ProbeVerdict:
         """One series of repetitions, of which there may be a single one; a slow one is not confirmed yet."""
         verdict = self._absolute(one)
         if verdict.outcome is Outcome.FAIL:
@@ -235,7 +235,7 @@ class Judge:
             verdict = _unsteady(verdict, one)
         return verdict if low is None else replace(verdict, expected_gbps=low.median_gbps)
 
-    def _by_samples(self, one: Series, standings: Standings) -> ProbeVerdict:
+    def _by_samples(self, one: ProbeSeries, standings: Standings) -> ProbeVerdict:
         """One series of as many repetitions as it took to tell."""
         verdict, found = self._absolute(one), standings.of(one)
         if verdict.outcome is Outcome.FAIL:
@@ -250,7 +250,7 @@ class Judge:
             verdict = by_nearness(verdict, one, standings.above(one, verdict.limit_gbps))
         return _unsteady(verdict, one)
 
-    def _against_record(self, verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
+    def _against_record(self, verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
         """What good runs measured, as an interval."""
         recorded = self._recorded_for(one)
         if recorded is None:
@@ -260,7 +260,7 @@ class Judge:
             return slower(verdict, one, recorded.median_gbps, f"the recorded median of {recorded.n} samples")
         return _by_record(verdict, one, found)
 
-    def _absolute(self, one: Series) -> ProbeVerdict:
+    def _absolute(self, one: ProbeSeries) -> ProbeVerdict:
         """Against the limit alone."""
         probe, value = one.probe, one.value
         least, unfit = self._limits.required(probe, one.size_bytes)
@@ -276,11 +276,11 @@ class Judge:
             return ProbeVerdict(probe.probe_id, Outcome.MARGINAL, reason, value, least)
         return ProbeVerdict(probe.probe_id, Outcome.PASS, "", value, least)
 
-    def _least_gbps(self, one: Series) -> float | None:
+    def _least_gbps(self, one: ProbeSeries) -> float | None:
         """The limit of a series, for its host; None where there is none that can judge it."""
         return self._limits.required(one.probe, one.size_bytes)[0]
 
-    def _recorded_for(self, one: Series) -> Recorded | None:
+    def _recorded_for(self, one: ProbeSeries) -> Recorded | None:
         known = self._recorded[self._limits.baseline_of(one.probe)]
         return known.get(key_of(one.probe, one.size_bytes, self._topology)) if known else None
 
@@ -288,7 +288,7 @@ class Judge:
         self,
         listed: Sequence[tuple[Probe, ProbeResult]],
         verdicts: Sequence[ProbeVerdict],
-        belongs: Sequence[Series | None],
+        belongs: Sequence[ProbeSeries | None],
         found: Slow,
     ) -> list[ProbeVerdict]:
         """Those that are slower than what is normal become FAIL where others, or a repetition, say the same."""
@@ -325,7 +325,7 @@ def _of_probe(verdict: ProbeVerdict, probe: Probe, result: ProbeResult) -> Probe
     return mine if len(result.measurements) == 1 else _with_counters(mine, result)
 
 
-def _below_limit(verdict: ProbeVerdict, one: Series, normal_gbps: float | None) -> ProbeVerdict:
+def _below_limit(verdict: ProbeVerdict, one: ProbeSeries, normal_gbps: float | None) -> ProbeVerdict:
     """FAIL with what is normal, where that is known; two samples that disagree do not say which of them is right."""
     if _is_torn(one, verdict.limit_gbps) and one.steadiness is not None:
         reason = (
@@ -335,7 +335,7 @@ def _below_limit(verdict: ProbeVerdict, one: Series, normal_gbps: float | None) 
     return replace(verdict, expected_gbps=normal_gbps, reason=with_spread(verdict, one))
 
 
-def _is_torn(one: Series, least_gbps: float | None) -> bool:
+def _is_torn(one: ProbeSeries, least_gbps: float | None) -> bool:
     """Two samples that lie far apart, one on either side of the limit."""
     spread = one.steadiness
     return (
@@ -346,7 +346,7 @@ def _is_torn(one: Series, least_gbps: float | None) -> bool:
     )
 
 
-def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerdict:
+def _by_record(verdict: ProbeVerdict, one: ProbeSeries, found: RecordedRatio) -> ProbeVerdict:
     """
     What a record that does not accuse makes of a verdict.
 
@@ -364,7 +364,7 @@ def _by_record(verdict: ProbeVerdict, one: Series, found: Compared) -> ProbeVerd
     return replace(verdict, outcome=Outcome.MARGINAL, reason=reason)
 
 
-def _unsteady(verdict: ProbeVerdict, one: Series) -> ProbeVerdict:
+def _unsteady(verdict: ProbeVerdict, one: ProbeSeries) -> ProbeVerdict:
     """A number without a limit stays INCONCLUSIVE, which is worse."""
     spread = one.steadiness
     if spread is None:

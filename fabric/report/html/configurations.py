@@ -29,7 +29,7 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class ConfigurationSamples:
     """Of one kind of probe in one configuration: bandwidths by message size, one for each probe (Gb/s)."""
 
     kind: str
@@ -47,7 +47,7 @@ def configurations(run: ShownRun) -> dict[str, Configuration]:
     }
 
 
-def collected(run: ShownRun) -> list[Samples]:
+def collected(run: ShownRun) -> list[ConfigurationSamples]:
     """Every kind of probe with message sizes, by configuration, in the order of the scenario; rounds are together."""
     known = configurations(run)
     sizes: dict[tuple[str, Configuration], dict[int, list[float]]] = {}
@@ -69,7 +69,7 @@ def collected(run: ShownRun) -> list[Samples]:
             sizes.setdefault(key, {}).setdefault(size_bytes, []).append(value)
         groups.setdefault(key, {}).setdefault(row.series, []).append(least[max(least)])
     return [
-        Samples(
+        ConfigurationSamples(
             kind,
             configuration,
             {size: tuple(values) for size, values in sorted(by_size.items())},
@@ -84,7 +84,7 @@ SERIES = 8
 """Colours that can be told apart (Okabe and Ito); a ninth line has the first one again, with another sign."""
 
 
-def draw(kind: str, samples: Sequence[Samples]) -> Markup | None:
+def draw(kind: str, samples: Sequence[ConfigurationSamples]) -> Markup | None:
     """None where no probe of the kind has two sizes."""
     several = [one for one in samples if len(one.by_size) > 1][: 2 * SERIES]
     if not several:
@@ -104,7 +104,7 @@ def draw(kind: str, samples: Sequence[Samples]) -> Markup | None:
     return picture(_WIDTH, height, parts, f"{kind}: bandwidth against message size")
 
 
-def _series(one: Samples, index: int, x: Scale, y: Scale) -> Iterator[Markup]:
+def _series(one: ConfigurationSamples, index: int, x: Scale, y: Scale) -> Iterator[Markup]:
     across = [(x(log2(size)), values) for size, values in one.by_size.items()]
     upper = [(at, y(max(values))) for at, values in across]
     lower = [(at, y(min(values))) for at, values in reversed(across)]
@@ -117,7 +117,7 @@ def _series(one: Samples, index: int, x: Scale, y: Scale) -> Iterator[Markup]:
         yield dot(x(log2(size)), y(median(values)), 3.5, f"point c{index % SERIES}", said)
 
 
-def _key(several: Sequence[Samples]) -> Iterator[Markup]:
+def _key(several: Sequence[ConfigurationSamples]) -> Iterator[Markup]:
     for index, one in enumerate(several):
         y = _HEIGHT + 8 + 18 * index
         n = min(len(values) for values in one.by_size.values())
@@ -126,7 +126,7 @@ def _key(several: Sequence[Samples]) -> Iterator[Markup]:
         yield text(_LEFT + 42, y + 4, f"{one.configuration.text} (n {n}; band: least to most)", cls="tick")
 
 
-def _dashed(one: Samples) -> str:
+def _dashed(one: ConfigurationSamples) -> str:
     """What was made bad on purpose is broken also in print."""
     return " dashed" if one.configuration.faulty else ""
 
@@ -137,12 +137,12 @@ _MOST_DOTS = 96
 Word = "adaptive_routing"
 
 
-def asked_for(samples: Sequence[Samples]) -> bool:
+def asked_for(samples: Sequence[ConfigurationSamples]) -> bool:
     """Whether a matrix compares adaptive routing off and on."""
     return len({value for one in samples for name, value in one.configuration.where if name == Word}) > 1
 
 
-def bars(samples: Sequence[Samples], *, simulated: bool) -> Markup:
+def bars(samples: Sequence[ConfigurationSamples], *, simulated: bool) -> Markup:
     """Figure 12a: a bar for each configuration (mean), a dot for each iteration, off and on side by side."""
     listed = [(one, one.by_size[max(one.by_size)]) for one in samples]
     groups = list(dict.fromkeys(_rest(one) for one, _ in listed))
@@ -161,7 +161,7 @@ def bars(samples: Sequence[Samples], *, simulated: bool) -> Markup:
     return picture(width, _BARS_HEIGHT, parts, "bandwidth with adaptive routing off and on, mean and every iteration")
 
 
-def rings(samples: Sequence[Samples], *, simulated: bool) -> Markup:
+def rings(samples: Sequence[ConfigurationSamples], *, simulated: bool) -> Markup:
     """Figure 12b: every concurrent ring's own mean, sorted, with quartiles; CV says how far apart they are."""
     found = [(one, sorted(fmean(values) for values in one.by_group.values())) for one in samples]
     highest = max(values[-1] for _, values in found) * 1.12
@@ -175,7 +175,7 @@ def rings(samples: Sequence[Samples], *, simulated: bool) -> Markup:
     return picture(width, _BARS_HEIGHT, parts, "bandwidth of concurrent rings with adaptive routing off and on")
 
 
-def _bar(x: float, one: Samples, values: Sequence[float], y: Scale) -> Iterator[Markup]:
+def _bar(x: float, one: ConfigurationSamples, values: Sequence[float], y: Scale) -> Iterator[Markup]:
     mean = fmean(values)
     cls = "bar on" if _on(one) else "bar off"
     yield rect(x, y(mean), 52, y(0) - y(mean), cls, f"{one.configuration.text}: mean {mean:.1f} Gb/s of {len(values)}")
@@ -186,7 +186,7 @@ def _bar(x: float, one: Samples, values: Sequence[float], y: Scale) -> Iterator[
     yield text(x + 26, _BARS_HEIGHT - 38, f"AR {_word(one)}", anchor="middle", cls="tick")
 
 
-def _cloud(x: float, width: float, one: Samples, values: Sequence[float], y: Scale) -> Iterator[Markup]:
+def _cloud(x: float, width: float, one: ConfigurationSamples, values: Sequence[float], y: Scale) -> Iterator[Markup]:
     last = len(values) - 1
     low, middle, high = values[last // 4], median(values), values[last - last // 4]
     yield rect(x, y(high), width, y(low) - y(high), "bar on" if _on(one) else "bar off")
@@ -205,14 +205,14 @@ def _stamp(width: float, simulated: bool) -> list[Markup]:
     return [text(width - 12, 16, "simulated", anchor="end", cls="stamp")] if simulated else []
 
 
-def _on(one: Samples) -> bool:
+def _on(one: ConfigurationSamples) -> bool:
     return _word(one) == "on"
 
 
-def _word(one: Samples) -> str:
+def _word(one: ConfigurationSamples) -> str:
     return dict(one.configuration.where).get(Word, "")
 
 
-def _rest(one: Samples) -> str:
+def _rest(one: ConfigurationSamples) -> str:
     others = [f"{name}={value}" for name, value in one.configuration.where if name != Word]
     return ", ".join([one.configuration.phase, *others])

@@ -123,7 +123,7 @@ _MOST_HOSTS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class PairMatrix:
+class DrawnMatrix:
     """
     Of one kind in one phase: each pair's share of the median of all pairs, and its worst outcome.
 
@@ -137,7 +137,7 @@ class PairMatrix:
     explained: tuple[Explained, ...] = ()
 
 
-def pair_matrices(run: ShownRun) -> list[PairMatrix]:
+def pair_matrices(run: ShownRun) -> list[DrawnMatrix]:
     """
     One matrix for each written phase and kind in which two hosts measure together, at least three pairs.
 
@@ -163,7 +163,7 @@ def _names(run: ShownRun) -> dict[str, str]:
     return names
 
 
-def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
+def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> DrawnMatrix:
     values: dict[Pair, list[Row]] = {}
     place = {host: number for number, host in enumerate(run.judged.scenario.hosts)}
     for row in rows:
@@ -176,10 +176,10 @@ def _matrix(name: str, rows: Sequence[Row], run: ShownRun) -> PairMatrix:
     shares = {pair: _folded(members, normal) for pair, members in values.items()}
     low = {pair: found for pair, members in values.items() if (found := _low(members, normal))}
     causes = explained(low, run.judged.verdict.suspects, run.inventory.topology)
-    return in_sight(PairMatrix(name, hosts, shares, patterns(shares, low.keys(), causes), causes))
+    return in_sight(DrawnMatrix(name, hosts, shares, patterns(shares, low.keys(), causes), causes))
 
 
-def in_sight(matrix: PairMatrix) -> PairMatrix:
+def in_sight(matrix: DrawnMatrix) -> DrawnMatrix:
     """Of many hosts those with a pair that did not pass or is low, and what became of all others in words."""
     if len(matrix.hosts) <= _MOST_HOSTS:
         return matrix
@@ -211,7 +211,7 @@ def _folded(rows: Sequence[Row], normal: float | None) -> tuple[float | None, Ou
     return (min(found) / normal if found and normal else None), outcome
 
 
-def draw(matrix: PairMatrix) -> Markup | None:
+def draw(matrix: DrawnMatrix) -> Markup | None:
     """Only measured pairs are drawn, on both sides of the diagonal; names where they can be read; None: no host."""
     if not matrix.hosts:
         return None
@@ -240,7 +240,7 @@ def draw(matrix: PairMatrix) -> Markup | None:
     return picture(_LEFT + side + _RIGHT, top + side + 12, parts, f"pairs of hosts, {matrix.name}")
 
 
-def _rings(matrix: PairMatrix, place: Mapping[str, int], cell: float, top: float) -> Iterator[Markup]:
+def _rings(matrix: DrawnMatrix, place: Mapping[str, int], cell: float, top: float) -> Iterator[Markup]:
     """Around the pairs of each suspect, on both sides of the diagonal."""
     for one in matrix.explained:
         said = f"over {one.component}, suspect {one.number}"

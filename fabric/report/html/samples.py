@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fabric.model.counters import HOT_C, JUDGED, growth
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.sampling import Course, Reading
+from fabric.model.sampling import CounterCourse, CounterReading
 from fabric.probes.sources import HARDWARE, HARDWARE_ETHERNET
 from fabric.report.html.svg import Scale, line, path, rect, text
 from fabric.report.shown_run import ShownRun
@@ -80,7 +80,7 @@ def draw(run: ShownRun, x: Scale, top: float) -> tuple[list[Markup], float]:
     return parts, top
 
 
-def _hosts(run: ShownRun, grew: dict[Reading, int]) -> list[str]:
+def _hosts(run: ShownRun, grew: dict[CounterReading, int]) -> list[str]:
     """Those of the suspects, those with a port that is not well, then those that counted most."""
     verdict = run.judged.verdict
     of_suspects = [host for suspect in verdict.suspects for host in suspect.hosts]
@@ -97,7 +97,7 @@ def _place(host: str, hosts: Sequence[str]) -> int:
     return hosts.index(host) if host in hosts else len(hosts)
 
 
-def _rates(name: str, course: Course) -> list[tuple[float, int]]:
+def _rates(name: str, course: CounterCourse) -> list[tuple[float, int]]:
     """When it grew, and by how much."""
     found, before = [], None
     for at_s, value in zip(course.at_s, course.values, strict=True):
@@ -141,9 +141,9 @@ def held(points: Sequence[tuple[float, float]], every_s: float) -> list[tuple[fl
     return found
 
 
-def _hottest(host: str, courses: Mapping[Reading, Course], every_s: float) -> Iterator[Lane]:
+def _hottest(host: str, courses: Mapping[CounterReading, CounterCourse], every_s: float) -> Iterator[Lane]:
     """Of each kind of sensor the one that became hottest."""
-    found: dict[str, tuple[float, Reading, Course]] = {}
+    found: dict[str, tuple[float, CounterReading, CounterCourse]] = {}
     for reading, course in courses.items():
         most_c = max((value for value in course.values if value is not None), default=None)
         if reading.host == host and most_c is not None and most_c > found.get(reading.name, (-300.0,))[0]:

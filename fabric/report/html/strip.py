@@ -18,7 +18,7 @@ MOST_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class PeerBand:
     """What the same measurement gave elsewhere, Gb/s: the middle 90 % and the median."""
 
     low: float
@@ -96,7 +96,7 @@ def names(rows: Sequence[Row]) -> list[str]:
     return [row.probe.probe_id if short.count(name) > 1 else name for row, name in zip(rows, short, strict=True)]
 
 
-def _line(row: Row, name: str, y: float, scale: Scale, peers: Peers | None) -> list[Markup]:
+def _line(row: Row, name: str, y: float, scale: Scale, peers: PeerBand | None) -> list[Markup]:
     value, limit = row.verdict.value_gbps or 0.0, row.verdict.limit_gbps
     parts = [text(_LEFT - 10, y + 4, name, anchor="end", cls="tick", most=38)]
     if peers is not None:
@@ -123,19 +123,19 @@ def _legend(*, with_peers: bool) -> list[Markup]:
     ]
 
 
-def _of_usual(row: Row, peers: Mapping[Label, Peers]) -> float:
+def _of_usual(row: Row, peers: Mapping[Label, PeerBand]) -> float:
     """What it has of the median of its peers, else of its limit; with neither it comes last."""
     other = peers.get(peer_label(row))
     reference = other.middle if other else row.verdict.limit_gbps
     return (row.verdict.value_gbps or 0.0) / reference if reference else float("inf")
 
 
-def _highest(row: Row, peers: Mapping[Label, Peers]) -> float:
+def _highest(row: Row, peers: Mapping[Label, PeerBand]) -> float:
     other = peers.get(peer_label(row))
     return max(row.verdict.value_gbps or 0.0, row.verdict.limit_gbps or 0.0, other.high if other else 0.0)
 
 
-def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspect: Suspect, suspected: set[str]) -> Peers | None:
+def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspect: Suspect, suspected: set[str]) -> PeerBand | None:
     """Of hosts that are not suspected, else of those that this suspect is not about; None where there are none."""
     values = sorted(value for value, hosts in measured if suspected.isdisjoint(hosts))
     if not values:
@@ -143,7 +143,7 @@ def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspect: Suspect, 
     if not values:
         return None
     last = len(values) - 1
-    return Peers(values[round(last * 0.05)], values[last // 2], values[round(last * 0.95)])
+    return PeerBand(values[round(last * 0.05)], values[last // 2], values[round(last * 0.95)])
 
 
 _EXPECTED_WIDTH, _EXPECTED_LEFT, _EXPECTED_ROW, _EXPECTED_TOP = 1000.0, 470.0, 26.0, 16.0

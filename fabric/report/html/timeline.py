@@ -45,7 +45,7 @@ class TargetedRounds:
         return isinstance(number, int) and planned is not None and number >= planned
 
 
-class Level(NamedTuple):
+class RoundLevel(NamedTuple):
     """
     One probe: its share of what its own key has without a fault (median), seconds of the run's clock.
 
@@ -68,7 +68,7 @@ _Key = tuple[str, str, tuple[str, ...], Where]
 _PeerKey = tuple[str, str, Where]
 
 
-def levels(run: ShownRun) -> list[Level]:
+def levels(run: ShownRun) -> list[RoundLevel]:
     """
     Every probe that ran; share None where nothing was measured. A step that went well and has no number by its nature
     (routes that were read) is none.
@@ -108,7 +108,7 @@ def levels(run: ShownRun) -> list[Level]:
         else:
             normal = known.normal(row, _key(row, peer), usual.get(peer))
         number = -1 if probe.phase in targeted.phases and targeted.has(probe) else lines.get(probe.phase, 0)
-        found.append(Level(result.started_s, result.ended_s, _share(value, normal), number))
+        found.append(RoundLevel(result.started_s, result.ended_s, _share(value, normal), number))
     return found
 
 
@@ -171,7 +171,7 @@ _LETTER = 5.2  # pixels of one letter of a tiny label
 _HOURS_FROM_S = 7200.0
 
 
-def draw(run: ShownRun, known: Sequence[Level] | None = None) -> Markup | None:
+def draw(run: ShownRun, known: Sequence[RoundLevel] | None = None) -> Markup | None:
     """None where nothing ran; *known*: the levels of the run, where somebody has them already."""
     found = levels(run) if known is None else known
     if not found:
@@ -198,7 +198,7 @@ def draw(run: ShownRun, known: Sequence[Level] | None = None) -> Markup | None:
     return picture(_WIDTH, end + 6, [*parts, *sampled], label)
 
 
-def caption(run: ShownRun, known: Sequence[Level] | None = None) -> str:
+def caption(run: ShownRun, known: Sequence[RoundLevel] | None = None) -> str:
     """What the picture leaves out, what its 1 is, and what the signs in it mean; *known* as in ``draw``."""
     found = levels(run) if known is None else known
     number, targeted = len(found), sum(level.line < 0 for level in found)
@@ -216,7 +216,7 @@ def caption(run: ShownRun, known: Sequence[Level] | None = None) -> str:
     return ". ".join([f"{number:,} probes, {said}; {clock}; {one}", *_signs(run.judged.verdict, found)]) + "."
 
 
-def _signs(verdict: Verdict, found: Sequence[Level]) -> Iterator[str]:
+def _signs(verdict: Verdict, found: Sequence[RoundLevel]) -> Iterator[str]:
     """What the signs mean, of those that the picture has."""
     if _bands(verdict):
         yield "Band: a change in force"
@@ -297,7 +297,7 @@ def _time_axis(x: Scale, bottom: float) -> list[Markup]:
     return x_axis(Scale(0.0, x.high / 3600.0, x.start, x.end), _TOP - 6, bottom, "hours")
 
 
-def _samples(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
+def _samples(found: Sequence[RoundLevel], x: Scale, y: Scale) -> Iterator[Markup]:
     for level in found:
         if level.share is None:
             yield _lost(x((level.began_s + level.ended_s) / 2), y)
@@ -312,7 +312,7 @@ def _lost(at: float, y: Scale) -> Markup:
     return tag("path", d=f"M{at - 4:.1f} {y(0) - 9:.1f}l8 8m-8 0l8 -8", class_="lost")
 
 
-def _binned(found: Sequence[Level], x: Scale, y: Scale) -> Iterator[Markup]:
+def _binned(found: Sequence[RoundLevel], x: Scale, y: Scale) -> Iterator[Markup]:
     """
     Too many to draw each: per slice of time the least and the most of all, and the median of each phase; a slice in
     which a probe ended without a number has a cross.

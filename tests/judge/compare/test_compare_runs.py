@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.compare.runs import compare_runs
-from fabric.model.comparison import WHOLE, Change, Comparison
+from fabric.model.comparison import WHOLE, Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
@@ -30,7 +30,7 @@ def run(topology: Topology, *, seed: int, factor: Factor = healthy, repeat: int 
     return [probe for probe, _ in pairs], {probe.probe_id: result for probe, result in pairs}
 
 
-def with_change(found: Comparison, change: Change) -> list[str]:
+def with_change(found: Comparison, change: Difference) -> list[str]:
     """The components of which that became."""
     return [row.component for row in found.rows if row.change is change]
 
@@ -38,14 +38,14 @@ def with_change(found: Comparison, change: Change) -> list[str]:
 def test_two_healthy_runs_are_the_same(rack: Topology) -> None:
     """Noise is no change, and every component has its interval."""
     found = compare(run(rack, seed=1), run(rack, seed=2))
-    assert found.change is Change.SAME
+    assert found.change is Difference.SAME
     assert all(
         row.low is not None and row.low < 1.0 < (row.high or 0.0) for row in found.rows if row.component == WHOLE
     )
 
 
-@pytest.mark.parametrize(("before", "after", "change"), [(1.0, 0.9, Change.WORSE), (0.9, 1.0, Change.BETTER)])
-def test_an_rnic_that_changed_is_named(rack: Topology, before: float, after: float, change: Change) -> None:
+@pytest.mark.parametrize(("before", "after", "change"), [(1.0, 0.9, Difference.WORSE), (0.9, 1.0, Difference.BETTER)])
+def test_an_rnic_that_changed_is_named(rack: Topology, before: float, after: float, change: Difference) -> None:
     """Before and after a repair, or the reverse: that RNIC and no host, no partner, not the whole."""
     runs = [
         run(rack, seed=seed, factor=slow_rnic("gpu002/mlx5_3", factor)) for seed, factor in ((1, before), (2, after))
@@ -71,8 +71,8 @@ def test_how_much_of_each_run_is_in_both_is_counted(rack: Topology) -> None:
 def test_all_of_it_slower_is_worse_everywhere(rack: Topology) -> None:
     """A firmware that costs 8 %: the whole is worse, and stands first."""
     found = compare(run(rack, seed=1), run(rack, seed=2, factor=lambda probe: 0.92))
-    assert found.change is Change.WORSE
-    assert {row.change for row in found.rows} == {Change.WORSE}
+    assert found.change is Difference.WORSE
+    assert {row.change for row in found.rows} == {Difference.WORSE}
 
 
 def test_a_path_seen_once_is_inconclusive_and_repeated_worse(rack: Topology) -> None:
@@ -82,10 +82,10 @@ def test_a_path_seen_once_is_inconclusive_and_repeated_worse(rack: Topology) -> 
         return 0.85 if probe.params["series"] == "mlx5_3.gpu1" and probe.hosts == ("gpu002",) else 1.0
 
     once = compare(run(rack, seed=1), run(rack, seed=2, factor=one_path))
-    assert "gpu002/mlx5_3.gpu1" in with_change(once, Change.INCONCLUSIVE)
-    assert once.change is Change.INCONCLUSIVE
+    assert "gpu002/mlx5_3.gpu1" in with_change(once, Difference.INCONCLUSIVE)
+    assert once.change is Difference.INCONCLUSIVE
     thrice = compare(run(rack, seed=1, repeat=3), run(rack, seed=2, repeat=3, factor=one_path))
-    assert "gpu002/mlx5_3.gpu1" in with_change(thrice, Change.WORSE)
+    assert "gpu002/mlx5_3.gpu1" in with_change(thrice, Difference.WORSE)
 
 
 def test_what_the_fabric_failed_afterwards_is_worse_without_a_number(rack: Topology) -> None:
@@ -98,8 +98,8 @@ def test_what_the_fabric_failed_afterwards_is_worse_without_a_number(rack: Topol
         for probe in probes
     }
     found = compare((probes, results), (probes, down))
-    assert set(with_change(found, Change.WORSE)) == {"gpu002/mlx5_3"}
-    assert compare((probes, down), (probes, results)).change is Change.BETTER
+    assert set(with_change(found, Difference.WORSE)) == {"gpu002/mlx5_3"}
+    assert compare((probes, down), (probes, results)).change is Difference.BETTER
 
 
 def test_what_could_not_be_measured_again_is_no_proof(rack: Topology) -> None:
@@ -110,27 +110,27 @@ def test_what_could_not_be_measured_again_is_no_proof(rack: Topology) -> None:
     for name in gone:
         again[name] = replace(results[name], measurements=(), outcome=Outcome.ERROR, reason="timeout")
     found = compare((probes, results), (probes, again))
-    assert (found.change, found.unmeasured) == (Change.INCONCLUSIVE, len(gone))
+    assert (found.change, found.unmeasured) == (Difference.INCONCLUSIVE, len(gone))
     assert found.only_first == (
         "80 loopback of intra-host on gpu004, asked of the second run, too, and not measured there",
         "56 rnic_to_rnic of intra-host on gpu004, asked of the second run, too, and not measured there",
     )
     fewer = [probe for probe in probes if probe.hosts != ("gpu004",)]
     found = compare((probes, results), (fewer, results))
-    assert found.change is Change.SAME
+    assert found.change is Difference.SAME
     assert found.only_first == ("80 loopback of intra-host on gpu004", "56 rnic_to_rnic of intra-host on gpu004")
 
 
 def test_nothing_in_common_is_no_answer(rack: Topology) -> None:
     """No row, no verdict."""
-    assert compare(([], {}), ([], {})).change is Change.INCONCLUSIVE
+    assert compare(([], {}), ([], {})).change is Difference.INCONCLUSIVE
 
 
 def test_too_few_to_know_the_spread_is_no_answer(rack: Topology) -> None:
     """Two probes, once each: what healthy noise would be is not known."""
     probes, results = run(rack, seed=1)
     found = compare((probes[:2], results), (probes[:2], run(rack, seed=2)[1]))
-    assert found.change is Change.INCONCLUSIVE
+    assert found.change is Difference.INCONCLUSIVE
     assert {row.note for row in found.rows} == {"too few to know the spread"}
 
 

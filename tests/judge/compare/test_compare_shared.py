@@ -10,7 +10,7 @@ import pytest
 
 from fabric.judge.compare.runs import compare_runs
 from fabric.judge.compare.shared import Culprit, Way, culprits, ways_of
-from fabric.model.comparison import Change, Comparison
+from fabric.model.comparison import Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import LoopbackSpec, PairwiseSpec, Phase, ProbeSpec, TorAllReduceSpec
@@ -56,7 +56,7 @@ def compared(*specs: ProbeSpec, bad: Factor, healed: bool = False) -> Comparison
     return compare_runs(*((other, good) if healed else (good, other)), topology=PODS)
 
 
-def named(found: Comparison, change: Change) -> list[str]:
+def named(found: Comparison, change: Difference) -> list[str]:
     """The components of which that became."""
     return [row.component for row in found.rows if row.change is change]
 
@@ -73,8 +73,8 @@ def a_pair(spec: PairwiseSpec) -> set[str]:
     return set(next(pair for pair in pairs if pairs.count(pair) == spec.repeat))
 
 
-@pytest.mark.parametrize(("healed", "change"), [(False, Change.WORSE), (True, Change.BETTER)])
-def test_pairs_that_share_a_leaf_name_the_leaf(healed: bool, change: Change) -> None:
+@pytest.mark.parametrize(("healed", "change"), [(False, Difference.WORSE), (True, Difference.BETTER)])
+def test_pairs_that_share_a_leaf_name_the_leaf(healed: bool, change: Difference) -> None:
     """Each of its RNICs is slow in all its pairs, and none of them is to blame."""
     on_leaf = {f"{name}/mlx5_3" for name in list(PODS.hosts)[:UNIT]}
     found = compared(*PAIRS, bad=lambda probe: 1.0 if on_leaf.isdisjoint(ends(probe)) else 0.6, healed=healed)
@@ -85,8 +85,8 @@ def test_pairs_that_share_a_leaf_name_the_leaf(healed: bool, change: Change) -> 
 def test_an_rnic_that_is_slow_in_all_its_pairs_is_named_and_no_partner() -> None:
     """Its partners have few pairs, of which the one with it is slow."""
     found = compared(*PAIRS, bad=lambda probe: 0.8 if "gpu002/mlx5_3" in ends(probe) else 1.0)
-    assert named(found, Change.WORSE) == ["gpu002/mlx5_3"]
-    assert named(found, Change.INCONCLUSIVE) == []
+    assert named(found, Difference.WORSE) == ["gpu002/mlx5_3"]
+    assert named(found, Difference.INCONCLUSIVE) == []
 
 
 def test_the_rnic_of_the_second_host_is_its_own() -> None:
@@ -100,7 +100,7 @@ def test_a_pair_between_good_rnics_is_a_pair() -> None:
     spec = PairwiseSpec(rounds=6, repeat=3)
     pair = a_pair(spec)
     found = compared(spec, bad=lambda probe: 0.5 if pair == set(ends(probe)) else 1.0)
-    assert named(found, Change.WORSE) == ["+".join(sorted(pair))]
+    assert named(found, Difference.WORSE) == ["+".join(sorted(pair))]
 
 
 def test_a_pair_that_was_slow_once_is_to_be_measured_again() -> None:
@@ -108,14 +108,14 @@ def test_a_pair_that_was_slow_once_is_to_be_measured_again() -> None:
     spec = PairwiseSpec(rounds=6)
     pair = a_pair(spec)
     found = compared(spec, bad=lambda probe: 0.5 if pair == set(ends(probe)) else 1.0)
-    assert named(found, Change.WORSE) == []
-    assert named(found, Change.INCONCLUSIVE) == ["+".join(sorted(pair))]
+    assert named(found, Difference.WORSE) == []
+    assert named(found, Difference.INCONCLUSIVE) == ["+".join(sorted(pair))]
 
 
 def test_pairs_that_carry_nothing_any_more_name_what_they_share() -> None:
     """A dead port has no ratio, and its partners are not dead."""
     found = compared(*PAIRS, bad=lambda probe: 0.0 if "gpu002/mlx5_3" in ends(probe) else 1.0)
-    [row] = [row for row in found.rows if row.change is Change.WORSE]
+    [row] = [row for row in found.rows if row.change is Difference.WORSE]
     assert row.component == "gpu002/mlx5_3"
     assert "carry nothing any more" in row.note
 
@@ -128,24 +128,24 @@ def test_of_two_ends_loopback_tells_which() -> None:
         mine = probe.hosts == ("gpu002",) and probe.params["rnic"] == "mlx5_3"
         return 0.7 if mine or (probe.kind == "pairwise" and "gpu002/mlx5_3" in ends(probe)) else 1.0
 
-    assert set(named(compared(*specs, bad=bad), Change.WORSE)) == {"gpu002/mlx5_3"}
+    assert set(named(compared(*specs, bad=bad), Difference.WORSE)) == {"gpu002/mlx5_3"}
     alone = compared(PairwiseSpec(rounds=1, repeat=2), bad=bad)
-    [pair] = named(alone, Change.WORSE)
+    [pair] = named(alone, Difference.WORSE)
     assert "+" in pair
 
 
 def test_the_host_of_slow_collectives_is_named_and_no_neighbour() -> None:
     """Around a ring of hosts each is in two pairs."""
     found = compared(TorAllReduceSpec(repeat=3), bad=lambda probe: 0.7 if "gpu002" in probe.hosts else 1.0)
-    assert named(found, Change.WORSE) == ["gpu002"]
-    assert named(found, Change.INCONCLUSIVE) == []
+    assert named(found, Difference.WORSE) == ["gpu002"]
+    assert named(found, Difference.INCONCLUSIVE) == []
 
 
 def test_all_pairs_slower_are_everything() -> None:
     """What all of it shares is no leaf."""
     found = compared(*PAIRS, bad=lambda probe: 0.9)
-    assert {row.change for row in found.rows} == {Change.WORSE}
-    assert "everything" in named(found, Change.WORSE)
+    assert {row.change for row in found.rows} == {Difference.WORSE}
+    assert "everything" in named(found, Difference.WORSE)
 
 
 def over(spine: str, number: int, *, slow: bool) -> tuple[Way, list[float]]:

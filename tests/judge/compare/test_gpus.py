@@ -7,7 +7,7 @@ import random
 import pytest
 
 from fabric.judge.compare.runs import compare_runs
-from fabric.model.comparison import Change
+from fabric.model.comparison import Difference
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import AllToAllSpec, Phase
 from fabric.probes.kinds import expand_phase
@@ -25,31 +25,31 @@ def slow_gpu(probe: Probe) -> float:
     return 0.8 if probe.hosts == ("gpu003",) and 5 in gpus else 1.0
 
 
-@pytest.mark.parametrize(("healed", "change"), [(False, Change.WORSE), (True, Change.BETTER)])
-def test_a_gpu_whose_nvlink_changed_is_named_and_no_other(healed: bool, change: Change) -> None:
+@pytest.mark.parametrize(("healed", "change"), [(False, Difference.WORSE), (True, Difference.BETTER)])
+def test_a_gpu_whose_nvlink_changed_is_named_and_no_other(healed: bool, change: Difference) -> None:
     """It is in four of the seven sets of its host, and any two GPUs share half of those."""
     found = compared(HALVES, bad=slow_gpu, healed=healed)
     assert named(found, change) == [BAD]
-    assert named(found, Change.INCONCLUSIVE) == []
+    assert named(found, Difference.INCONCLUSIVE) == []
 
 
 def test_all_gpus_of_a_host_slower_are_the_host() -> None:
     """Two GPUs that complete each other would explain the halves as well, and are two."""
     found = compared(HALVES, bad=lambda probe: 0.8 if probe.hosts == ("gpu003",) else 1.0)
-    assert named(found, Change.WORSE) == ["gpu003"]
+    assert named(found, Difference.WORSE) == ["gpu003"]
 
 
 def test_one_set_that_was_slow_once_is_to_be_measured_again() -> None:
     """Every GPU of it is well in other sets."""
     found = compared(HALVES, bad=lambda probe: 0.8 if probe.probe_id.endswith("gpu003/all_to_all.bit1-0") else 1.0)
-    assert named(found, Change.WORSE) == []
-    assert named(found, Change.INCONCLUSIVE) == ["gpu003/bit1-0"]
+    assert named(found, Difference.WORSE) == []
+    assert named(found, Difference.INCONCLUSIVE) == ["gpu003/bit1-0"]
 
 
 def test_a_gpu_that_is_gone_is_named_without_a_number() -> None:
     """The fabric failed every set that it is in."""
     found = compared(HALVES, bad=lambda probe: float(slow_gpu(probe) == 1.0))
-    assert named(found, Change.WORSE) == [BAD]
+    assert named(found, Difference.WORSE) == [BAD]
 
 
 def test_the_sets_are_as_the_probes_have_them() -> None:
@@ -82,4 +82,4 @@ def noisy(seed: int) -> tuple[list[Probe], dict[str, ProbeResult]]:
 def test_two_dips_in_noisy_numbers_make_no_gpu_worse(seed: int) -> None:
     """A GPU is in four sets only: two of them that dipped are as far out as the noise of all allows."""
     found = compare_runs(noisy(2 * seed), noisy(2 * seed + 1), topology=rack_topology(8))
-    assert named(found, Change.WORSE) == []
+    assert named(found, Difference.WORSE) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
@@ -20,7 +20,7 @@ Share = Callable[[str, str, int], float]
 """What a sender and a receiver leave of their pair test in a round."""
 
 
-def found(share: Share) -> list[Finding]:
+def found(share: Share) -> list[CourseFinding]:
     """Of pairs of all hosts with each other, in each round others; on one rail."""
     random = Random(1)
     phases = [Phase(f"soak-r{n}", (PairwiseSpec(),), label="soak", round=n) for n in range(ROUNDS)]

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import PairwiseSpec, Phase
 from fabric.model.verdict import Verdict
 from tests.conftest import rack_topology
@@ -27,7 +27,7 @@ Share = Callable[[str, int], float | None]
 """What a part leaves in a round; None: the transport gives up."""
 
 
-def measured(seed: int, share: Share, rounds: int = ROUNDS) -> list[Finding]:
+def measured(seed: int, share: Share, rounds: int = ROUNDS) -> list[CourseFinding]:
     """Pairs with other partners each round, 1 % noise, both ends limiting; what is found over time."""
     return over_time(*_run(seed, share, rounds), RACK, NOTHING)
 
@@ -139,8 +139,8 @@ def test_what_cannot_bear_warmth_is_named_with_its_temperatures() -> None:
 
     probes, results, phases = _run(6, bad("gpu003/mlx5_1", lambda n: 1.0 - 0.02 * (celsius(n) - 45.0)), ROUNDS)
     at_s = [number * HALF_HOUR_S for number in range(ROUNDS)]
-    course = Course(at_s, [celsius(number) for number in range(ROUNDS)], at_s[-1])
-    samples = Samples(300.0, {Reading("gpu003", "mlx5_1", "module_c"): course})
+    course = CounterCourse(at_s, [celsius(number) for number in range(ROUNDS)], at_s[-1])
+    samples = Samples(300.0, {CounterReading("gpu003", "mlx5_1", "module_c"): course})
     (found,) = over_time(probes, results, phases, RACK, samples)
     assert (found.component, found.kind) == ("gpu003/mlx5_1", "heat")
     assert "C (rank correlation -" in found.text
@@ -160,7 +160,7 @@ def test_a_phase_of_few_rounds_has_no_course() -> None:
 
 
 def test_a_verdict_takes_a_finding_as_a_suspect_that_fails() -> None:
-    finding = Finding("gpu003/mlx5_1", "dips", "dips to half", 1e-9, 1.0, ("p",))
+    finding = CourseFinding("gpu003/mlx5_1", "dips", "dips to half", 1e-9, 1.0, ("p",))
     verdict = with_over_time(Verdict(Outcome.PASS, (), (), (), ()), [finding])
     assert verdict.outcome is Outcome.FAIL
     assert [(one.component, one.kind, one.evidence) for one in verdict.suspects] == [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.ports import down_together
 from fabric.judge.course.verdict import with_over_time
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ComponentVerdict, Suspect, Verdict
 from tests.judge.course.test_shared import NAMES, hall
 
@@ -17,7 +17,9 @@ RAILS = range(4)
 HOUR_S = 3600.0
 
 
-def found(down: Mapping[tuple[str, int], float], also: Mapping[tuple[str, int], float] | None = None) -> list[Finding]:
+def found(
+    down: Mapping[tuple[str, int], float], also: Mapping[tuple[str, int], float] | None = None
+) -> list[CourseFinding]:
     """Of ports (host, rail) that went down once then, and others that counted a symbol error then."""
     courses = {}
     for host in NAMES:
@@ -25,8 +27,8 @@ def found(down: Mapping[tuple[str, int], float], also: Mapping[tuple[str, int], 
             for name, times in (("link_downed", down), ("symbol_error", also or {})):
                 at_s = times.get((host, rail))
                 steps = [(0.0, 0)] if at_s is None else [(0.0, 0), (at_s, 1)]
-                course = Course([when for when, _ in steps], [count for _, count in steps], 10 * HOUR_S)
-                courses[Reading(host, f"mlx5_{rail}", name)] = course
+                course = CounterCourse([when for when, _ in steps], [count for _, count in steps], 10 * HOUR_S)
+                courses[CounterReading(host, f"mlx5_{rail}", name)] = course
     return down_together(Samples(EVERY_S, courses), hall(1))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.judge.course.gather import Finding
-from fabric.judge.course.rates import Rates, few_dips
+from fabric.judge.course.gather import CourseFinding
+from fabric.judge.course.rates import DipRates, few_dips
 from fabric.judge.course.tracks import Point, Track, Tracks
 from fabric.judge.course.verdict import ALPHA, with_over_time
 from fabric.model.outcome import Outcome
@@ -30,23 +30,23 @@ def healthy(count: int) -> list[Track]:
 
 def test_the_same_probe_in_the_track_of_its_partner_is_no_dip_of_others() -> None:
     one, partner = track("gpu001/mlx5_0", 44, (4, 30), pair="p"), track("gpu002/mlx5_0", 44, (4, 30), pair="p")
-    rates = Rates([one, partner, *healthy(10)], set())
+    rates = DipRates([one, partner, *healthy(10)], set())
     assert rates.of_others(one) == pytest.approx(0.5 / 441)
 
 
 def test_a_dip_of_somebody_else_counts() -> None:
     one = track("gpu001/mlx5_0", 44, (4, 30))
-    rates = Rates([one, track("gpu002/mlx5_0", 44, (7,)), *healthy(9)], set())
+    rates = DipRates([one, track("gpu002/mlx5_0", 44, (7,)), *healthy(9)], set())
     assert rates.of_others(one) == pytest.approx(1.5 / 441)
 
 
 def test_who_is_slow_most_of_the_time_does_not_say_how_often_healthy_ones_dip() -> None:
     one = track("gpu001/mlx5_0", 44, (4, 30))
     slow = track("gpu002/mlx5_0", 44, tuple(range(20)))
-    assert Rates([one, slow, *healthy(10)], set()).of_others(one) == pytest.approx(0.5 / 441)
+    assert DipRates([one, slow, *healthy(10)], set()).of_others(one) == pytest.approx(0.5 / 441)
 
 
-def few(*tracks: Track, named: tuple[str, ...] = ()) -> list[Finding]:
+def few(*tracks: Track, named: tuple[str, ...] = ()) -> list[CourseFinding]:
     """Those that are told."""
     return few_dips(Tracks({one.component: one for one in tracks}, {}), named, set(), ALPHA)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fabric.judge.course.shared import Seen, Shared, shared_parts
+from fabric.judge.course.shared import LowThrough, SharedCause, shared_parts
 from fabric.model.topology import Topology
 from tests.conftest import rack_topology
 
@@ -30,7 +30,7 @@ Level = Callable[[str, int, int], float]
 """What the RNIC of a host on a rail lets through in a round, of 400."""
 
 
-def seen(level: Level, ring: Level | None = None, *, inside: bool = True) -> list[Seen]:
+def seen(level: Level, ring: Level | None = None, *, inside: bool = True) -> list[LowThrough]:
     """Pairs with other partners each round, on every rail; all-reduces of neighbours and all-to-alls beside them."""
     found = []
     for number in range(ROUNDS):
@@ -42,16 +42,16 @@ def seen(level: Level, ring: Level | None = None, *, inside: bool = True) -> lis
                 value = min(level(end, rail, number) for end in (a, b))
                 rnics = (f"{a}/mlx5_{rail}", f"{b}/mlx5_{rail}")
                 name = f"r{number}/{a}+{b}/{rail}"
-                found.append(Seen(name, "pairwise", at_s, at_s + 10.0, (a, b), rnics, value < 380.0, value))
+                found.append(LowThrough(name, "pairwise", at_s, at_s + 10.0, (a, b), rnics, value < 380.0, value))
         for place, a in enumerate(NAMES):
             b = NAMES[place ^ 1]
             value = min((ring or level)(end, rail, number) for end in (a, b) for rail in range(RAILS))
             found.append(
-                Seen(f"r{number}/{a}/ring", "ring", at_s + 20.0, at_s + 400.0, (a, b), (), value < 380.0, value)
+                LowThrough(f"r{number}/{a}/ring", "ring", at_s + 20.0, at_s + 400.0, (a, b), (), value < 380.0, value)
             )
             if inside:
                 found.append(
-                    Seen(f"r{number}/{a}/in", "all_to_all", at_s + 500.0, at_s + 900.0, (a,), (), False, 2700.0)
+                    LowThrough(f"r{number}/{a}/in", "all_to_all", at_s + 500.0, at_s + 900.0, (a,), (), False, 2700.0)
                 )
     return found
 
@@ -66,7 +66,7 @@ def named(*levels: Level, units: int = 1, inside: bool = True) -> list[tuple[str
     return [(one.group.component, one.rivals) for one in of(*levels, units=units, inside=inside)]
 
 
-def of(*levels: Level, units: int = 1, inside: bool = True) -> list[Shared]:
+def of(*levels: Level, units: int = 1, inside: bool = True) -> list[SharedCause]:
     """With the worst of these levels."""
     return shared_parts(
         seen(lambda host, rail, number: min(level(host, rail, number) for level in levels), inside=inside), hall(units)
@@ -123,7 +123,7 @@ def test_one_slow_host_under_a_leaf_is_not_the_leaf() -> None:
 
 
 def test_of_two_leaves_that_all_slow_pairs_crossed_the_all_reduces_under_one_say_which() -> None:
-    def beyond(under: bool) -> list[Seen]:
+    def beyond(under: bool) -> list[LowThrough]:
         first = set(NAMES[: HOSTS // 2])
         return [
             one

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
@@ -41,7 +41,7 @@ def found(
     units: int = UNITS,
     rounds: int = ROUNDS,
     rings: bool = True,
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """Of pairs across leaves, and of rings of neighbours under them."""
     random, topology = Random(1), hall(units)
     names = tuple(topology.hosts)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.verdict import with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
 
 SLOW = ProbeVerdict("p1", Outcome.FAIL, "slow", value_gbps=300.0)
-RACK = Finding(
+RACK = CourseFinding(
     "rack r1",
     "step",
     "lost 15 % at once",
@@ -74,7 +74,7 @@ def test_a_rack_is_of_its_hosts_and_uplinks_of_none() -> None:
 
 
 def test_one_failure_is_not_certain_and_more_are_surer() -> None:
-    once = Finding("gpu003/mlx5_1", "came_back", "failed in 1 of 33", 0.0, 1.0, ("p",), failures=1)
+    once = CourseFinding("gpu003/mlx5_1", "came_back", "failed in 1 of 33", 0.0, 1.0, ("p",), failures=1)
     shared = replace(once, rivals=("gpu004/mlx5_1",))
     often = replace(once, failures=8)
     sure = [
@@ -90,7 +90,7 @@ def test_nothing_that_is_measured_is_certain() -> None:
 
 
 def test_a_host_with_bad_nvlink_fails_because_of_it() -> None:
-    finding = Finding("gpu003/nvlink", "low", "slow", 1e-9, 1.0, ("p",), hosts=("gpu003",), place="nvlink")
+    finding = CourseFinding("gpu003/nvlink", "low", "slow", 1e-9, 1.0, ("p",), hosts=("gpu003",), place="nvlink")
     host = ComponentVerdict("gpu003", Outcome.PASS, "")
     verdict = with_over_time(Verdict(Outcome.PASS, (), (), (host,), ()), [finding])
     assert {one.component: one.outcome for one in verdict.components} == {
@@ -100,7 +100,7 @@ def test_a_host_with_bad_nvlink_fails_because_of_it() -> None:
 
 
 def test_who_failed_only_with_a_suspected_host_did_not_come_back() -> None:
-    back = Finding("gpu004", "came_back", "failed in 1 of 44", 0.0, 1.0, ("p1",), failures=1)
+    back = CourseFinding("gpu004", "came_back", "failed in 1 of 44", 0.0, 1.0, ("p1",), failures=1)
     back = replace(back, hosts=("gpu004",), explains={"p1": ("gpu009", "gpu004"), "p2": ("gpu004", "gpu005")})
     known = Verdict(Outcome.FAIL, (), (suspect("gpu009/mlx5_2", "p1", kind="rnic"),), (), (SLOW,))
     assert [one.component for one in with_over_time(known, [back]).suspects] == ["gpu009/mlx5_2"]

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.judge.normal.distribution import Sampled, Split, record, trimmed, two_classes
+from fabric.judge.normal.distribution import RecordedNumber, Split, record, trimmed, two_classes
 from fabric.model.recorded import Key, Recorded
 
 KEY = Key("loopback", "perftest", "pix", 8 << 20)
 
 
-def sampled(values: list[float], *, host: str = "gpu001", part: str = "mlx5_0") -> list[Sampled]:
+def sampled(values: list[float], *, host: str = "gpu001", part: str = "mlx5_0") -> list[RecordedNumber]:
     """Samples of one host and part."""
-    return [Sampled(value, (host,), (part,), "self-check/1") for value in values]
+    return [RecordedNumber(value, (host,), (part,), "self-check/1") for value in values]
 
 
 def normal(count: int, middle: float, *, cv: float = 0.004, seed: int = 1) -> list[float]:

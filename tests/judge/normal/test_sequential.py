@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.judge.normal.sequential import Answer, above, noise_of, own_noise, samples_needed, standing
+from fabric.judge.normal.sequential import SequentialAnswer, above, noise_of, own_noise, samples_needed, standing
 from fabric.model.repetition import MOST_SAMPLES
 
 
@@ -19,7 +19,7 @@ def drawn(count: int, *, mean: float = 400.0, cv: float = 0.01, seed: int = 1) -
     return [draw.gauss(mean, cv * mean) for _ in range(count)]
 
 
-def answer(values: list[float], *, noise: float = 0.01) -> Answer:
+def answer(values: list[float], *, noise: float = 0.01) -> SequentialAnswer:
     """Against 400 Gb/s and a loss of 3 %."""
     return standing(values, 400.0, loss=0.03, noise=noise).answer
 
@@ -27,44 +27,44 @@ def answer(values: list[float], *, noise: float = 0.01) -> Answer:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([400.0, 401.0, 399.0], Answer.HEALTHY),
-        ([360.0, 361.0, 359.0], Answer.SLOW_ONCE),
-        ([360.0, 361.0, 359.0, 360.0, 361.0, 360.0], Answer.SLOW),
-        ([394.0, 394.0, 394.0], Answer.OPEN),
+        ([400.0, 401.0, 399.0], SequentialAnswer.HEALTHY),
+        ([360.0, 361.0, 359.0], SequentialAnswer.SLOW_ONCE),
+        ([360.0, 361.0, 359.0, 360.0, 361.0, 360.0], SequentialAnswer.SLOW),
+        ([394.0, 394.0, 394.0], SequentialAnswer.OPEN),
     ],
 )
-def test_three_samples_settle_what_is_clear(values: list[float], expected: Answer) -> None:
+def test_three_samples_settle_what_is_clear(values: list[float], expected: SequentialAnswer) -> None:
     assert answer(values) is expected
 
 
 @pytest.mark.parametrize("values", [[400.0], [400.0, 400.0], [200.0, 200.0]])
 def test_fewer_than_three_samples_settle_nothing(values: list[float]) -> None:
-    assert answer(values) is Answer.OPEN
+    assert answer(values) is SequentialAnswer.OPEN
 
 
 def test_a_slow_probe_is_tested_again_with_new_samples_only() -> None:
     """Three disturbed samples and then healthy ones: not slow, though most of the six samples together are."""
     found = standing([360.0, 360.0, 360.0] + [400.0] * 6, 400.0, loss=0.03, noise=0.01)
     assert found.first == 3
-    assert found.answer is not Answer.SLOW
+    assert found.answer is not SequentialAnswer.SLOW
 
 
 def test_one_dip_does_not_decide() -> None:
     """A sample at half the bandwidth weighs no more than half of an accusation."""
-    assert answer([200.0, 400.0, 400.0]) in (Answer.OPEN, Answer.HEALTHY)
-    assert answer([200.0] + [400.0] * 4) is Answer.HEALTHY
+    assert answer([200.0, 400.0, 400.0]) in (SequentialAnswer.OPEN, SequentialAnswer.HEALTHY)
+    assert answer([200.0] + [400.0] * 4) is SequentialAnswer.HEALTHY
 
 
 def test_what_is_significant_and_small_is_not_slow() -> None:
     """-1.9 % in thirty samples of hardly any noise is sure, and nothing that anybody would act upon."""
-    assert answer([392.4] * MOST_SAMPLES, noise=0.003) is Answer.HEALTHY
-    assert answer([391.0] * MOST_SAMPLES, noise=0.003) is Answer.SLOW
+    assert answer([392.4] * MOST_SAMPLES, noise=0.003) is SequentialAnswer.HEALTHY
+    assert answer([391.0] * MOST_SAMPLES, noise=0.003) is SequentialAnswer.SLOW
 
 
 def test_with_all_samples_used_up_only_a_lower_bound_above_the_margin_passes() -> None:
     """The same -1.5 % passes where a sample spreads by 2 %, and cannot be told where it spreads by 6 %."""
-    assert answer([394.0] * MOST_SAMPLES, noise=0.02) is Answer.HEALTHY
-    assert answer([394.0] * MOST_SAMPLES, noise=0.06) is Answer.OPEN
+    assert answer([394.0] * MOST_SAMPLES, noise=0.02) is SequentialAnswer.HEALTHY
+    assert answer([394.0] * MOST_SAMPLES, noise=0.06) is SequentialAnswer.OPEN
     assert not standing([394.0] * MOST_SAMPLES, 400.0, loss=0.03, noise=0.06).wants_more
 
 
@@ -73,15 +73,15 @@ def test_what_is_healthy_has_enough_samples_and_what_is_slow_has_twice_as_many(
     values: list[float], noise: float
 ) -> None:
     found = standing(values, 400.0, loss=0.03, noise=noise)
-    assert found.answer is not Answer.HEALTHY or found.n >= 3
-    assert found.answer is not Answer.SLOW or (found.n >= 6 and found.first >= 3 and found.ratio <= 0.98)
+    assert found.answer is not SequentialAnswer.HEALTHY or found.n >= 3
+    assert found.answer is not SequentialAnswer.SLOW or (found.n >= 6 and found.first >= 3 and found.ratio <= 0.98)
     assert not found.wants_more or found.n < MOST_SAMPLES
 
 
 @given(st.floats(0.12, 5.0), st.integers(1, MOST_SAMPLES), st.floats(0.5, 1.0))
 def test_too_noisy_samples_never_pass(noise: float, count: int, share: float) -> None:
     """Where a sample spreads by 12 % and more, thirty that show no loss at all do not tell 3 %."""
-    assert answer([400.0 * share] * count, noise=noise) is not Answer.HEALTHY
+    assert answer([400.0 * share] * count, noise=noise) is not SequentialAnswer.HEALTHY
 
 
 def test_noise_is_that_within_series_whatever_they_differ_by() -> None:
@@ -103,9 +103,14 @@ def test_a_series_much_noisier_than_its_class_is_judged_by_its_own_noise() -> No
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [([390.0] * 3, Answer.HEALTHY), ([385.0] * 3, Answer.OPEN), ([383.0] * 3, Answer.OPEN), ([370.0] * 3, Answer.SLOW)],
+    [
+        ([390.0] * 3, SequentialAnswer.HEALTHY),
+        ([385.0] * 3, SequentialAnswer.OPEN),
+        ([383.0] * 3, SequentialAnswer.OPEN),
+        ([370.0] * 3, SequentialAnswer.SLOW),
+    ],
 )
-def test_a_limit_is_a_line_with_noise_around_it(values: list[float], expected: Answer) -> None:
+def test_a_limit_is_a_line_with_noise_around_it(values: list[float], expected: SequentialAnswer) -> None:
     assert above(values, 384.0, noise=0.01) is expected
 
 

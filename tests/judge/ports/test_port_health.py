@@ -5,15 +5,15 @@ from __future__ import annotations
 from fabric.judge.ports.health import PortHealth, port_health
 from fabric.model.change import Change, ChangeResult, When, Window
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import Course
+from fabric.model.sampling import CounterCourse
 
 EVERY_S = 60.0
 TWO_HOURS_S = 7800.0
 
 
-def course(*steps: tuple[float, float | None], until_s: float = TWO_HOURS_S) -> Course:
+def course(*steps: tuple[float, float | None], until_s: float = TWO_HOURS_S) -> CounterCourse:
     """0 from the beginning, and then what it became when."""
-    return Course([0.0, *(at_s for at_s, _ in steps)], [0, *(value for _, value in steps)], until_s)
+    return CounterCourse([0.0, *(at_s for at_s, _ in steps)], [0, *(value for _, value in steps)], until_s)
 
 
 def change(began_s: float, ended_s: float, component: str = "gpu001/mlx5_0") -> ChangeResult:
@@ -22,7 +22,7 @@ def change(began_s: float, ended_s: float, component: str = "gpu001/mlx5_0") -> 
     return ChangeResult(one, "reverted", windows=(Window(began_s, ended_s),))
 
 
-def health(courses: dict[str, Course], *changes: ChangeResult, ethernet: bool = False) -> PortHealth:
+def health(courses: dict[str, CounterCourse], *changes: ChangeResult, ethernet: bool = False) -> PortHealth:
     """Of a port of 400 Gb/s."""
     found = port_health("gpu001", "mlx5_0", courses, changes, every_s=EVERY_S, line_rate_gbps=400.0, ethernet=ethernet)
     assert found is not None
@@ -91,17 +91,17 @@ def test_what_a_change_of_ours_made_is_not_the_links() -> None:
 
 def test_a_cleared_counter_is_seen_and_not_negative() -> None:
     """What it counted since then counts."""
-    found = health({"link_downed": Course([0.0, 60.0, 120.0], [100, 0, 1], TWO_HOURS_S)})
+    found = health({"link_downed": CounterCourse([0.0, 60.0, 120.0], [100, 0, 1], TWO_HOURS_S)})
     assert (found.resets, found.words) == (1, ("1 time down",))
 
 
 def test_nothing_is_said_over_a_time_that_nobody_saw() -> None:
     """A host that was away comes back with other numbers."""
-    found = health({"link_downed": Course([0.0, 60.0, 500.0], [0, None, 7], TWO_HOURS_S)})
+    found = health({"link_downed": CounterCourse([0.0, 60.0, 500.0], [0, None, 7], TWO_HOURS_S)})
     assert found.outcome is Outcome.PASS
 
 
 def test_a_port_without_readable_counters_has_no_health() -> None:
     """Not a good one."""
-    none = {"link_downed": Course([0.0], [None], 100.0)}
+    none = {"link_downed": CounterCourse([0.0], [None], 100.0)}
     assert port_health("h", "d", none, (), every_s=1.0, line_rate_gbps=1.0, ethernet=False) is None

@@ -9,7 +9,7 @@ import pytest
 from fabric.judge.ports.windows import ports_of, with_samples
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 from tests.conftest import rack_topology
 
@@ -40,12 +40,12 @@ GOOD = Verdict(
 def samples(name: str, *steps: tuple[float, int]) -> Samples:
     """All ports of gpu001 and gpu002 counted nothing but this one."""
     courses = {
-        Reading(host, device, "link_downed"): Course([0.0], [0], 300.0)
+        CounterReading(host, device, "link_downed"): CounterCourse([0.0], [0], 300.0)
         for host in ("gpu001", "gpu002")
         for device in ("mlx5_0", "mlx5_1")
     }
     at_s, values = [0.0, *(at for at, _ in steps)], [0, *(value for _, value in steps)]
-    courses[Reading("gpu001", "mlx5_0", name)] = Course(at_s, values, 300.0)
+    courses[CounterReading("gpu001", "mlx5_0", name)] = CounterCourse(at_s, values, 300.0)
     return Samples(10.0, courses)
 
 

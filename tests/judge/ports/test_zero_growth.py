@@ -11,7 +11,7 @@ from fabric.judge.ports.health import PortHealth, port_health
 from fabric.judge.ports.steps import Step
 from fabric.model.change import Change, ChangeResult, When, Window
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import Course
+from fabric.model.sampling import CounterCourse
 from fabric.model.zero_growth import (
     CRITERIA,
     LINK_DOWNED,
@@ -27,18 +27,18 @@ EVERY_S = 60.0
 ALL = ZeroGrowth(CRITERIA, pfc_paused=0.05, retransmits_per_hour=100.0)
 
 
-def course(*steps: tuple[float, float | None], first: float = 0, until_s: float = 4 * HOUR_S) -> Course:
+def course(*steps: tuple[float, float | None], first: float = 0, until_s: float = 4 * HOUR_S) -> CounterCourse:
     """*first* from the beginning, and then what it became when."""
-    return Course([0.0, *(at_s for at_s, _ in steps)], [first, *(value for _, value in steps)], until_s)
+    return CounterCourse([0.0, *(at_s for at_s, _ in steps)], [first, *(value for _, value in steps)], until_s)
 
 
-def quiet(*, ethernet: bool) -> dict[str, Course]:
+def quiet(*, ethernet: bool) -> dict[str, CounterCourse]:
     """All counters of a port that counted nothing for four hours."""
     return {name: course() for criterion in CRITERIA for name in counters_of(criterion, ethernet=ethernet)}
 
 
 def health(
-    courses: dict[str, Course], *changes: ChangeResult, wanted: ZeroGrowth | None = ALL, ethernet: bool = False
+    courses: dict[str, CounterCourse], *changes: ChangeResult, wanted: ZeroGrowth | None = ALL, ethernet: bool = False
 ) -> PortHealth:
     """Of a quiet port that counted this besides."""
     found = port_health(
@@ -133,8 +133,8 @@ def test_a_port_that_is_paused_for_more_of_an_hour_than_allowed_fails() -> None:
         (RETRANSMITS, "roce_adp_retrans"),
     ],
 )
-@pytest.mark.parametrize("unread", [Course([0.0], [None], 4 * HOUR_S), Course([0.0], [7], 0.0)])
-def test_what_was_not_read_or_only_once_is_inconclusive(criterion: str, name: str, unread: Course) -> None:
+@pytest.mark.parametrize("unread", [CounterCourse([0.0], [None], 4 * HOUR_S), CounterCourse([0.0], [7], 0.0)])
+def test_what_was_not_read_or_only_once_is_inconclusive(criterion: str, name: str, unread: CounterCourse) -> None:
     found = health({name: unread}, ethernet=True)
     assert (found.outcome, found.unread) == (Outcome.INCONCLUSIVE, (criterion,))
 
@@ -144,7 +144,7 @@ def test_pauses_are_not_asked_of_infiniband() -> None:
 
 
 def test_growth_that_was_seen_fails_though_another_counter_was_not_read() -> None:
-    found = health({"out_of_sequence": Course([0.0], [None], 9.0), "link_downed": course((600.0, 1))})
+    found = health({"out_of_sequence": CounterCourse([0.0], [None], 9.0), "link_downed": course((600.0, 1))})
     assert (found.outcome, found.unread) == (Outcome.FAIL, (RETRANSMITS,))
 
 

@@ -9,7 +9,7 @@ import pytest
 from fabric.judge.compare.identity import Repair, Repaired
 from fabric.judge.ports.health import PortHealth
 from fabric.judge.ports.steps import BerVerdict
-from fabric.judge.repair.acceptance import Measured, Watched, accept
+from fabric.judge.repair.acceptance import Measured, WatchedPorts, accept
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Acceptance, Because, Decision, Evidence
@@ -23,11 +23,11 @@ SURE = BerVerdict(Outcome.PASS, "0 symbol errors in 7600 s")
 SHORT = BerVerdict(Outcome.INCONCLUSIVE, "7500 s are needed", 900.0)
 
 
-def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> Watched:
+def ports(ber: BerVerdict | None = SURE, outcome: Outcome = Outcome.PASS) -> WatchedPorts:
     """All ports of gpu001; *ber* and *outcome* are those of the first."""
     found = [PortHealth("gpu001", f"mlx5_{number}", Outcome.PASS, (), (), {}, SURE) for number in range(8)]
     found[0] = replace(found[0], ber=ber, outcome=outcome, words=("3 times down",))
-    return Watched(tuple(found), 7600.0)
+    return WatchedPorts(tuple(found), 7600.0)
 
 
 class Case:
@@ -44,7 +44,7 @@ class Case:
         self,
         *values: float,
         outcome: Outcome = Outcome.PASS,
-        watched: Watched | None = None,
+        watched: WatchedPorts | None = None,
         repaired: Repaired = RIGHT,
         suspects: tuple[Suspect, ...] = (),
         complete: bool = True,
@@ -76,12 +76,12 @@ def test_good_numbers_clean_ports_and_the_right_part_are_accepted(rack: Topology
     [
         (ports(SHORT), Decision.INCONCLUSIVE, "1 of 8 ports were not watched long enough: 15 min 00 s more"),
         (ports(None), Decision.INCONCLUSIVE, "1 of 8 ports could not be watched"),
-        (Watched(), Decision.INCONCLUSIVE, "8 of 8 ports could not be watched"),
+        (WatchedPorts(), Decision.INCONCLUSIVE, "8 of 8 ports could not be watched"),
         (ports(SURE, Outcome.FAIL), Decision.REJECT, "gpu001/mlx5_0:port: 3 times down"),
     ],
 )
 def test_without_a_clean_window_it_is_not_accepted(
-    rack: Topology, watched: Watched, decision: Decision, words: str
+    rack: Topology, watched: WatchedPorts, decision: Decision, words: str
 ) -> None:
     found = Case(rack).decided(*GOOD, watched=watched)
     assert found.decision is decision

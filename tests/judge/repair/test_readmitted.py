@@ -10,7 +10,7 @@ from fabric.judge.repair.readmitted import SetAside, before_repair, samples_sinc
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.readmission import Readmission
-from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ProbeVerdict, Verdict
 
 BACK = {"gpu002": 100.0}
@@ -77,18 +77,18 @@ def test_it_is_skipped_in_its_place_and_that_is_said() -> None:
 
 def test_what_its_ports_counted_before_does_not_count_either() -> None:
     """It begins with the value that it had then; other hosts keep all of theirs."""
-    course = Course([0.0, 50.0, 120.0], [0, 3, 4], 200.0)
-    samples = Samples(10.0, {Reading(host, "mlx5_0", "link_downed"): course for host in ("gpu001", "gpu002")})
+    course = CounterCourse([0.0, 50.0, 120.0], [0, 3, 4], 200.0)
+    samples = Samples(10.0, {CounterReading(host, "mlx5_0", "link_downed"): course for host in ("gpu001", "gpu002")})
     found = samples_since(samples, BACK).courses
-    assert found[Reading("gpu002", "mlx5_0", "link_downed")] == Course([100.0, 120.0], [3, 4], 200.0)
-    assert found[Reading("gpu001", "mlx5_0", "link_downed")] == course
-    late = Samples(10.0, {Reading("gpu002", "mlx5_0", "x"): Course([150.0], [1], 200.0)})
+    assert found[CounterReading("gpu002", "mlx5_0", "link_downed")] == CounterCourse([100.0, 120.0], [3, 4], 200.0)
+    assert found[CounterReading("gpu001", "mlx5_0", "link_downed")] == course
+    late = Samples(10.0, {CounterReading("gpu002", "mlx5_0", "x"): CounterCourse([150.0], [1], 200.0)})
     assert samples_since(late, BACK).courses == late.courses
 
 
 def test_a_counter_that_was_not_read_since_stands() -> None:
-    reading = Reading("gpu002", "mlx5_0", "link_downed")
-    samples = Samples(10.0, {reading: Course([0.0, 50.0], [0, 3], 200.0)})
+    reading = CounterReading("gpu002", "mlx5_0", "link_downed")
+    samples = Samples(10.0, {reading: CounterCourse([0.0, 50.0], [0, 3], 200.0)})
     assert samples_since(samples, BACK).courses == samples.courses
 
 

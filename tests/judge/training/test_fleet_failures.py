@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fabric.config import load_inventory
-from fabric.judge.training.failures import Watched, flaps, watched, with_training
+from fabric.judge.training.failures import WatchedTime, flaps, watched, with_training
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
-from fabric.model.sampling import Course, Reading, Samples
+from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Verdict
 from tests.report.shown import ROOT
@@ -29,7 +29,7 @@ def seen(
     bad: dict[tuple[int, str], tuple[Outcome, dict[str, object]]],
     rounds: int = ROUNDS,
     shared: dict[str, tuple[str, ...]] | None = None,
-) -> Watched | None:
+) -> WatchedTime | None:
     """Rounds of an hour in which a+b, c+d and each host alone are measured; *bad* says which went badly, and how."""
     phases, probes, results = [], [], {}
     for number in range(rounds):
@@ -52,7 +52,7 @@ def lost(host: str) -> tuple[Outcome, dict[str, object]]:
     return Outcome.ERROR, {"reason": "no answer", "error_host": host}
 
 
-def count(found: Watched | None) -> int:
+def count(found: WatchedTime | None) -> int:
     """Failures; there must be an answer."""
     assert found is not None
     return found.count
@@ -121,16 +121,16 @@ def test_a_phase_that_ran_a_few_times_says_nothing() -> None:
 def test_flaps_count_while_their_host_is_watched() -> None:
     found = seen({})
     assert found is not None
-    course = Course([0.0, 100.0, 5 * HOUR, 100 * HOUR], [0, 1, 3, 9], 100 * HOUR)
-    assert flaps(found, Samples(60.0, {Reading("a", "mlx5_0", "link_downed"): course})) == 2
-    assert flaps(found, Samples(60.0, {Reading("elsewhere", "mlx5_0", "link_downed"): course})) == 0
+    course = CounterCourse([0.0, 100.0, 5 * HOUR, 100 * HOUR], [0, 1, 3, 9], 100 * HOUR)
+    assert flaps(found, Samples(60.0, {CounterReading("a", "mlx5_0", "link_downed"): course})) == 2
+    assert flaps(found, Samples(60.0, {CounterReading("elsewhere", "mlx5_0", "link_downed"): course})) == 0
 
 
 def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> None:
     found = seen({(4, "a+b"): fail()})
     assert found is not None
-    course = Course([0.0, 3.5 * HOUR], [0, 1], 100 * HOUR)
-    assert flaps(found, Samples(60.0, {Reading("a", "mlx5_0", "link_downed"): course})) == 0
+    course = CounterCourse([0.0, 3.5 * HOUR], [0, 1], 100 * HOUR)
+    assert flaps(found, Samples(60.0, {CounterReading("a", "mlx5_0", "link_downed"): course})) == 0
 
 
 def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
@@ -145,8 +145,8 @@ def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
             bad = (number, who) == (4, hosts[0])
             results[name] = result(name, number, Outcome.FAIL if bad else None, GAVE_UP if bad else "")
     verdict = Verdict(Outcome.PASS, (), (), (), ())
-    course = Course([0.0, 4 * HOUR + 60.0], [0, 1], 5 * HOUR)  # seen while the probe that died of it ran
-    samples = Samples(60.0, {Reading(hosts[0], "mlx5_0", "link_downed"): course})
+    course = CounterCourse([0.0, 4 * HOUR + 60.0], [0, 1], 5 * HOUR)  # seen while the probe that died of it ran
+    samples = Samples(60.0, {CounterReading(hosts[0], "mlx5_0", "link_downed"): course})
     impact = with_training(verdict, samples, probes, results, phases=phases, topology=topology, hosts=hosts).training
     assert impact is not None
     assert impact.flaps == 0

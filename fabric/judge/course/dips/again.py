@@ -14,8 +14,8 @@ from collections.abc import Set as AbstractSet
 from fabric.judge.course import shapes
 from fabric.judge.course.dips.in_round import are_too_many
 from fabric.judge.course.dips.tests import partner_of
-from fabric.judge.course.gather import Finding
-from fabric.judge.course.rates import Rates
+from fabric.judge.course.gather import CourseFinding
+from fabric.judge.course.rates import DipRates
 from fabric.judge.course.tracks import LEAST_ROUNDS, Point, Track, Tracks, tracks
 from fabric.model.follow_up import AGAIN
 from fabric.model.part import Part
@@ -89,7 +89,7 @@ def dipped_again(
     named: Iterable[str],
     explained: AbstractSet[str],
     alpha: float,
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """
     One finding for each part with *further* tests that nothing has *named* yet: ``dips``, or one of the notes.
 
@@ -102,7 +102,7 @@ def dipped_again(
         return []
     known = set(named)
     parts = [part for part in dict.fromkeys(part for part, _ in whose.values()) if part in further.rnics]
-    rates = Rates(found.rnics.values(), explained)
+    rates = DipRates(found.rnics.values(), explained)
     listed = []
     for part in parts:
         level = further.rnics[part]
@@ -142,10 +142,10 @@ def _doubtful(part: str, own: Sequence[Point], further: Tracks, whose: _Ends) ->
     return other if (1.0 - len(low) / together) ** len(apart) > DOUBT else ""
 
 
-def _either(said: Finding, first: str, other: str) -> Finding:
+def _either(said: CourseFinding, first: str, other: str) -> CourseFinding:
     """A note instead: one of two."""
     text = f"{first}, and in {len(said.probes)} more, all of them with {other}: it may be either; more rounds do"
-    return Finding(said.component, OPEN, text, 1.0, said.weight, said.probes)
+    return CourseFinding(said.component, OPEN, text, 1.0, said.weight, said.probes)
 
 
 def _first(planned: Track, explained: AbstractSet[str], *, asked_with: bool) -> str:
@@ -162,7 +162,7 @@ def _first(planned: Track, explained: AbstractSet[str], *, asked_with: bool) -> 
     return f"dipped {times} in {sum(one.probe_id not in explained for one in planned.points)} probes"
 
 
-def _said(first: str, own: Sequence[Point], level: Track, rate: float, alpha: float) -> Finding:
+def _said(first: str, own: Sequence[Point], level: Track, rate: float, alpha: float) -> CourseFinding:
     """What its *own* further tests say; *rate*: how often its peers dip. *first*: why it was measured again."""
     import numpy as np
 
@@ -172,26 +172,26 @@ def _said(first: str, own: Sequence[Point], level: Track, rate: float, alpha: fl
     ids = tuple(one.probe_id for one in low)
     if not low and len(own) < LEAST_TO_CLEAR:
         text = f"{first}, not again in {len(own)} more: too few to clear it; more rounds do"
-        return Finding(part, OPEN, text, 1.0, 0.0, ())
+        return CourseFinding(part, OPEN, text, 1.0, 0.0, ())
     if not low:
         most = 1.0 - 0.05 ** (1.0 / len(own))  # none in n at this rate has a chance of 5 %
         text = f"{first}, not again in {len(own)} more: no suspect (95 %: it dips in fewer than 1 of {1 / most:.0f})"
         seen = 1.0 if first.startswith("dipped") else 0.0  # told before those that only their host accused
-        return Finding(part, CLEARED, text, 1.0, seen, ())
+        return CourseFinding(part, CLEARED, text, 1.0, seen, ())
     shares = np.array([one.share for one in own])
     found = shapes.dips(shares, rate, floor=level.floor, sigma=level.sigma, alpha=alpha)
     if found is None:
         text = f"{first}, and in {len(low)} of {len(own)} more: too few to tell from chance; more rounds do"
-        return Finding(part, OPEN, text, 1.0, lost, ids)
+        return CourseFinding(part, OPEN, text, 1.0, lost, ids)
     text = (
         f"dips to {found.depth:.0%} in {found.count} of {found.n} further probes (1 in {found.n / found.count:.0f}; "
         f"95 % interval 1 in {1 / found.high:.0f} to 1 in {1 / max(found.low, 1e-9):.0f}), its peers in {rate:.2g}; "
         f"they were run because it {first}, which does not count"
     )
-    return Finding(part, "dips", text, found.chance, lost, ids)
+    return CourseFinding(part, "dips", text, found.chance, lost, ids)
 
 
-def too_many_at_once(found: Tracks, probes: Sequence[Probe], explained: AbstractSet[str]) -> list[Finding]:
+def too_many_at_once(found: Tracks, probes: Sequence[Probe], explained: AbstractSet[str]) -> list[CourseFinding]:
     """A note for each round in which more pair tests dipped than single parts would explain: nobody was followed."""
     points = [(point, track) for track in found.rnics.values() for point in track.points if point.kind == pairwise.KIND]
     low = {point.probe_id for point, track in points if point.probe_id not in explained and _is_low(point, track)}
@@ -203,7 +203,7 @@ def too_many_at_once(found: Tracks, probes: Sequence[Probe], explained: Abstract
     followed = {probe.phase for probe in probes if AGAIN in probe.params}
     text = "pair tests dipped at once: no single part, so none was measured again"
     return [
-        Finding(phase, TOO_MANY, f"{count} {text}", 1.0, 0.0, ())
+        CourseFinding(phase, TOO_MANY, f"{count} {text}", 1.0, 0.0, ())
         for phase, count in counted.items()
         if are_too_many(count, compared[phase]) and phase not in followed
     ]

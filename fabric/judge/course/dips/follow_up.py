@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fabric.judge.course.dips.in_round import RoundDips, dips_in_round
 from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partners, unanswered_by
 from fabric.judge.course.dips.tests import tests as tests_of
-from fabric.model.follow_up import AGAIN, Limits
+from fabric.model.follow_up import AGAIN, FollowUpLimits
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import PairwiseSpec, Phase
@@ -57,7 +57,7 @@ _Repeated = tuple[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DipRecord:
     """What is known of an RNIC that dipped: in how many planned probes, how often it was tested since, with dips."""
 
     dips: int = 0
@@ -85,18 +85,18 @@ class DippedAgain:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._known: dict[_Repeated, dict[str, Standing]] = {}
+        self._known: dict[_Repeated, dict[str, DipRecord]] = {}
         self._spent: Counter[_Repeated] = Counter()
         self._kept_s: dict[_Repeated, float] = {}
         self._seen: tuple[str, int, RoundDips] | None = None
 
-    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """As many tests of a part as fit into its share of the rounds so far; None where that is none."""
         count = self._tests(phase_plan)
         if not count:
             return None
         rounds = -(-count // BATCH)
-        return Limits(rounds, MOST_PARTS * count, self._share_s(phase_plan))
+        return FollowUpLimits(rounds, MOST_PARTS * count, self._share_s(phase_plan))
 
     def ended(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
         """A round is over, in this session of the run or in one before it: the next rounds know of it."""
@@ -147,20 +147,20 @@ class DippedAgain:
 
     def _now(
         self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]
-    ) -> tuple[dict[str, Standing], RoundDips]:
+    ) -> tuple[dict[str, DipRecord], RoundDips]:
         """What is known with this round."""
         known = self._known.get(_repeated(phase_plan.phase), {})
         by_id = {result.probe_id: result for result in results}
         dips = self._dips(phase_plan, by_id, added, known)
         standings = dict(known)
         for part, count in dips.parts.items():
-            old = standings.get(part, Standing())
+            old = standings.get(part, DipRecord())
             standings[part] = replace(old, dips=old.dips + count)
         for part, (tests, again) in answers_of(added, by_id, self._topology).items():
-            old = standings.get(part, Standing())
+            old = standings.get(part, DipRecord())
             standings[part] = replace(old, tests=old.tests + tests, again=old.again + again)
         for part in doubtful_partners(added, by_id, self._topology):
-            old = standings.get(part, Standing())
+            old = standings.get(part, DipRecord())
             standings[part] = replace(old, dips=old.dips + 1)
         return standings, dips
 
@@ -169,7 +169,7 @@ class DippedAgain:
         phase_plan: PhasePlan,
         by_id: Mapping[str, ProbeResult],
         added: Sequence[Probe],
-        known: Mapping[str, Standing],
+        known: Mapping[str, DipRecord],
     ) -> RoundDips:
         """Looked for once a round: its planned probes have ended when it is asked for."""
         planned = [slot.probe for slots in phase_plan.schedule.components for slot in slots]
@@ -226,7 +226,7 @@ def _repeated(phase: Phase) -> _Repeated:
     return phase.written, phase.where
 
 
-def _urgency(part: str, standings: Mapping[str, Standing]) -> tuple[int, int, int, str]:
+def _urgency(part: str, standings: Mapping[str, DipRecord]) -> tuple[int, int, int, str]:
     """Who dipped again comes first, then who dipped most, then who was begun with."""
     one = standings[part]
     return -one.again, -one.dips, -one.tests, part

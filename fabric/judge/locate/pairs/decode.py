@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fabric.judge.locate.pairs.components import BAD_HOST, Components
-from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Evidence, Floats, Ints
+from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints, PairEvidence
 
 NEVER = 1e9
 """The penalty, in nats, of a component that shall not be considered."""
@@ -29,7 +29,7 @@ ENOUGH = 0.8
 """A component may be bad when at least this share of its samples is slow (a choice: noise lets a few pass)."""
 
 
-def scomp(evidence: Evidence, slow: Bools, penalties: Floats, part: Ints) -> list[int]:
+def scomp(evidence: PairEvidence, slow: Bools, penalties: Floats, part: Ints) -> list[int]:
     """The components found, certain ones first; *part* as in ``Components``: a whole stands for its directions."""
     width = evidence.paths.shape[1]
     counts = np.maximum(evidence.counts, 1)
@@ -104,7 +104,7 @@ class Blamed:
     gain: float
 
 
-def certain_from(loss: float, evidence: Evidence) -> float:
+def certain_from(loss: float, evidence: PairEvidence) -> float:
     """
     The nats from which a part that lost *loss* is called bad.
 
@@ -116,7 +116,7 @@ def certain_from(loss: float, evidence: Evidence) -> float:
     return settled_from(loss, evidence) if differ else CERTAIN
 
 
-def settled_from(loss: float, evidence: Evidence) -> float:
+def settled_from(loss: float, evidence: PairEvidence) -> float:
     """The nats from which no more samples are asked for: twice as many wherever the loss is just worth naming."""
     return CERTAIN * (2 if loss < _SMALL * evidence.least_loss else 1)
 
@@ -130,13 +130,13 @@ class Decoded:
     explained: Floats
 
 
-def slow_samples(evidence: Evidence) -> Bools:
+def slow_samples(evidence: PairEvidence) -> Bools:
     """Which samples are slower than noise or the effect floor allow."""
     slow: Bools = evidence.ratio < 1 - max(evidence.least_loss, 3 * evidence.noise)
     return slow
 
 
-def decode(evidence: Evidence, components: Components) -> Decoded:
+def decode(evidence: PairEvidence, components: Components) -> Decoded:
     """
     Name what is bad.
 
@@ -158,7 +158,7 @@ def decode(evidence: Evidence, components: Components) -> Decoded:
 
 
 def _split(
-    losses: dict[int, float], evidence: Evidence, slow: Bools, penalties: Floats, components: Components
+    losses: dict[int, float], evidence: PairEvidence, slow: Bools, penalties: Floats, components: Components
 ) -> tuple[dict[int, float], dict[int, float]]:
     """
     Each blamed leaf against its hosts one by one: the better of both, and by how many nats a leaf that stays leads.
@@ -178,13 +178,13 @@ def _split(
     return losses, leads
 
 
-def _cost(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> float:
+def _cost(losses: dict[int, float], evidence: PairEvidence, penalties: Floats) -> float:
     """Misfit of all samples and the penalties of what is blamed, in nats."""
     misfit = evidence.misfit(evidence.ratio, evidence.explained(losses)).sum()
     return float(misfit + sum(penalties[component] for component in losses))
 
 
-def _start(evidence: Evidence, slow: Bools, penalties: Floats, components: Components) -> dict[int, float]:
+def _start(evidence: PairEvidence, slow: Bools, penalties: Floats, components: Components) -> dict[int, float]:
     """What SCOMP finds, with losses."""
     nothing = np.zeros(len(evidence.ratio))
     found = {c: evidence.gain_of(c, nothing)[1] for c in scomp(evidence, slow, penalties, components.part)}
@@ -203,7 +203,7 @@ def learnt(losses: dict[int, float], components: Components) -> Floats:
     return penalties
 
 
-def _searched(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> dict[int, float]:
+def _searched(losses: dict[int, float], evidence: PairEvidence, penalties: Floats) -> dict[int, float]:
     """Components added, best first, until none is worth its penalty."""
     for _ in range(_MOST_MOVES):
         gains, found = evidence.gains(evidence.explained(losses))
@@ -220,7 +220,7 @@ def _searched(losses: dict[int, float], evidence: Evidence, penalties: Floats) -
     return losses
 
 
-def _settled(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> dict[int, float]:
+def _settled(losses: dict[int, float], evidence: PairEvidence, penalties: Floats) -> dict[int, float]:
     """Losses fitted again, one after the other, and components dropped that are no longer worth their penalty."""
     losses = dict(losses)
     for component in sorted(losses, key=lambda c: losses[c]):
@@ -232,7 +232,7 @@ def _settled(losses: dict[int, float], evidence: Evidence, penalties: Floats) ->
     return losses
 
 
-def _swapped(losses: dict[int, float], evidence: Evidence, penalties: Floats) -> dict[int, float]:
+def _swapped(losses: dict[int, float], evidence: PairEvidence, penalties: Floats) -> dict[int, float]:
     """Components exchanged for others that explain the samples better in their place."""
     for component in list(losses):
         rest = {c: loss for c, loss in losses.items() if c != component}
@@ -250,7 +250,7 @@ def _swapped(losses: dict[int, float], evidence: Evidence, penalties: Floats) ->
 
 
 def _decoded(
-    losses: dict[int, float], evidence: Evidence, penalties: Floats, leads: dict[int, float], components: Components
+    losses: dict[int, float], evidence: PairEvidence, penalties: Floats, leads: dict[int, float], components: Components
 ) -> Decoded:
     explained = evidence.explained(losses)
     blamed = [_blamed(component, losses, evidence, penalties, components) for component in losses]
@@ -266,7 +266,7 @@ def _decoded(
 
 
 def _blamed(
-    component: int, losses: dict[int, float], evidence: Evidence, penalties: Floats, components: Components
+    component: int, losses: dict[int, float], evidence: PairEvidence, penalties: Floats, components: Components
 ) -> Blamed:
     """How sure one component is, against being good and against every other part in its place."""
     gains, _ = evidence.gains(evidence.explained(losses, without=component))

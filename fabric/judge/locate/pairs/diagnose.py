@@ -9,7 +9,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.against_limit import PairsBelow, below_limit, pairs_below, said_once
 from fabric.judge.locate.pairs.decode import certain_from
-from fabric.judge.locate.pairs.failed import Failed, failed_tests
+from fabric.judge.locate.pairs.failed import FailedPairs, failed_tests
 from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
 from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, beside_alike, fit
 from fabric.judge.locate.pairs.planes import natural, planes_of
@@ -158,7 +158,7 @@ _SIGMAS = 3.0
 _NEXT_MOST = 32
 _NAMES_MOST = 6
 _MATRICES_MOST = 4
-_NONE_FAILED = Failed()
+_NONE_FAILED = FailedPairs()
 
 
 def diagnose(
@@ -195,7 +195,7 @@ def diagnosis_of(
     topology: Topology | None = None,
     limit_gbps: float | None = None,
     floor: float = EFFECT_FLOOR,
-    failed: Failed = _NONE_FAILED,
+    failed: FailedPairs = _NONE_FAILED,
 ) -> Diagnosis:
     """The verdict on planes that are decoded, each with its kind of test; *judged* is what was found before."""
     judged = [*judged, *failed.judged]

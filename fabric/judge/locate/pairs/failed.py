@@ -33,7 +33,7 @@ _NEXT_PATH = "measure the two again, and each with another partner; read the cou
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedPairs:
     """
     What failed tests say: *suspects*, each with its line in *said* (by component), and *judged* beside them.
 
@@ -47,11 +47,11 @@ class Failed:
     hosts: tuple[str, ...] = ()
 
 
-def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None) -> Failed:
+def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topology: Topology | None) -> FailedPairs:
     """Judge *failures* beside *rows*, what was measured; one that was measured later all the same is settled."""
     open_ = _unsettled(failures, rows, topology)
     if not open_:
-        return Failed()
+        return FailedPairs()
     met = _met(rows, topology)
     hosts = tuple(dict.fromkeys(host for one in open_ for host in (one.a, one.b)))
     suspects: list[Suspect] = []
@@ -76,7 +76,7 @@ def failed_tests(failures: Sequence[PairFailure], rows: Sequence[PairRow], topol
     again = [one for one in rest if not one.fabric]
     tests += [PairTest(one.a, one.b, why="was not measured") for one in again]
     judged = [*_not_measured(again), *_never(hosts, {host for host, _ in met}, suspects)]
-    return Failed(tuple(suspects), tuple(said), tuple(judged), _once(tests), hosts)
+    return FailedPairs(tuple(suspects), tuple(said), tuple(judged), _once(tests), hosts)
 
 
 def _unsettled(

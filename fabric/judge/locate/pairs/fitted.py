@@ -28,7 +28,7 @@ from fabric.judge.locate.pairs.reference import (
     of_healthy,
     reference,
 )
-from fabric.judge.locate.pairs.samples import Evidence, Floats, Ints, PairSamples
+from fabric.judge.locate.pairs.samples import Floats, Ints, PairEvidence, PairSamples
 
 EFFECT_FLOOR = 0.03
 """The smallest loss worth naming (the practice: InfiniBand is warned about at 10 %, GEMM at 3.5 %)."""
@@ -46,7 +46,7 @@ class Fitted:
 
     samples: PairSamples
     components: Components
-    evidence: Evidence
+    evidence: PairEvidence
     decoded: Decoded
     classes: tuple[Grouping, ...]
     of_class: Ints
@@ -163,18 +163,18 @@ def _references(samples: PairSamples, of_class: Ints, classes: int) -> tuple[Ref
     return tuple(reference(samples.a[mine], samples.b[mine], samples.gbps[mine]) for mine in members)
 
 
-def _evidence(plane: _Plane, references: tuple[Reference, ...]) -> Evidence:
+def _evidence(plane: _Plane, references: tuple[Reference, ...]) -> PairEvidence:
     samples, of_class = plane.samples, plane.of_class
     expected = np.array([found.gbps for found in references])[of_class]
     counts = np.bincount(of_class, minlength=len(references))
     noise = float(np.sqrt(sum(n * found.noise**2 for n, found in zip(counts, references, strict=True)) / counts.sum()))
     names = len(plane.components.names)
-    return Evidence(
+    return PairEvidence(
         samples.gbps / expected, max(noise, plane.least_noise), plane.components.paths, names, plane.least_loss
     )
 
 
-def _spread(samples: PairSamples, evidence: Evidence, good: np.ndarray) -> tuple[float, float]:
+def _spread(samples: PairSamples, evidence: PairEvidence, good: np.ndarray) -> tuple[float, float]:
     """
     Standard deviation between hosts beyond what noise makes of their means, and what it is at most.
 

@@ -16,7 +16,7 @@ from fabric.judge.locate.pairs.schedule import (
 )
 from fabric.judge.locate.pairs.targeted import verifying
 from fabric.model.diagnosis import PairTest
-from fabric.model.follow_up import Limits
+from fabric.model.follow_up import FollowUpLimits
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings, PairwiseSpec
@@ -127,12 +127,12 @@ class FurtherRounds:
         """As it stands in the run's history."""
         return "localise"
 
-    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """As the phase says; None where it does not localise."""
         settings = phase_plan.phase.localise
         if settings is None:
             return None
-        return Limits(settings.rounds + ROUTE_ROUNDS, PROBES_MOST, settings.budget_s)
+        return FollowUpLimits(settings.rounds + ROUTE_ROUNDS, PROBES_MOST, settings.budget_s)
 
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """First what the routes are, where they are static; then a round for each plane that is not settled."""

@@ -13,7 +13,7 @@ from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.diagnose import LEAST_HOSTS, doubts, merged, rails_of, where_text
 from fabric.judge.locate.pairs.findings import near_limit, suspects_of
 from fabric.judge.locate.pairs.fitted import Fitted, against_usual
-from fabric.judge.locate.pairs.rails import Whole, below_as_a_whole, only_leaf, whole_suspects
+from fabric.judge.locate.pairs.rails import SlowRail, below_as_a_whole, only_leaf, whole_suspects
 from fabric.judge.locate.pairs.reference import ALL
 from fabric.judge.locate.pairs.schedule import RunPlane, measured_in, run_planes
 from fabric.judge.locate.pairs.settle import not_crossed, to_settle
@@ -226,7 +226,7 @@ def pair_findings(
     )
 
 
-def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> Whole | None:
+def _whole(one: _Decoded, where: str, verdicts: Mapping[str, ProbeVerdict], topology: Topology) -> SlowRail | None:
     leaf = only_leaf(one.fitted.samples.hosts, one.run.plane.rail, topology)
     return below_as_a_whole(one.fitted, where, one.run.probe_ids, verdicts, leaf)
 

@@ -26,7 +26,7 @@ _PROBES_MOST, _PLANES_MOST = 20, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class SlowRail:
     """
     A plane that is below its limit as a whole: its name in brackets, hosts, and the verdicts of its slow pairs.
 
@@ -51,14 +51,14 @@ def below_as_a_whole(
     probe_ids: Sequence[str],
     verdicts: Mapping[str, ProbeVerdict],
     leaf: str | None = None,
-) -> Whole | None:
+) -> SlowRail | None:
     """The plane, when (nearly) all pairs that no bad part explains missed their limit; None else."""
     open_ = np.flatnonzero(fitted.decoded.explained == 0).tolist()
     judged = [verdicts[probe_ids[i]] for i in open_]
     slow = [one for one in judged if one.outcome is Outcome.FAIL and one.limit_gbps is not None and not one.against]
     if not slow or len(slow) < _NEARLY_ALL * len(judged) or _with_one_host(fitted, open_):
         return None
-    return Whole(where, fitted.samples.hosts, tuple(slow), leaf)
+    return SlowRail(where, fitted.samples.hosts, tuple(slow), leaf)
 
 
 def _with_one_host(fitted: Fitted, places: Sequence[int]) -> bool:
@@ -67,14 +67,14 @@ def _with_one_host(fitted: Fitted, places: Sequence[int]) -> bool:
     return len(frozenset.intersection(*(frozenset(pair) for pair in ends))) == 1
 
 
-def whole_suspects(found: Sequence[Whole], others: Sequence[Sequence[str]] = ()) -> list[Suspect]:
+def whole_suspects(found: Sequence[SlowRail], others: Sequence[Sequence[str]] = ()) -> list[Suspect]:
     """
     One suspect for the same hosts on all their planes, or one for each leaf.
 
     *others* are the hosts of each plane that is not slow as a whole.
     """
-    by_hosts: dict[tuple[str, ...], list[Whole]] = {}
-    by_leaf: dict[str, list[Whole]] = {}
+    by_hosts: dict[tuple[str, ...], list[SlowRail]] = {}
+    by_leaf: dict[str, list[SlowRail]] = {}
     for one in found:
         if one.leaf is not None and any(_nearly_all_in(one.hosts, hosts) for hosts in others):
             by_leaf.setdefault(one.leaf, []).append(one)
@@ -88,7 +88,7 @@ def _nearly_all_in(hosts: Sequence[str], others: Sequence[str]) -> bool:
     return len(set(hosts) & set(others)) >= _NEARLY_ALL * len(hosts)
 
 
-def _leaf_suspect(leaf: str, planes: Sequence[Whole]) -> Suspect:
+def _leaf_suspect(leaf: str, planes: Sequence[SlowRail]) -> Suspect:
     worst = _worst_first(planes)
     return Suspect(
         component=leaf,
@@ -106,12 +106,12 @@ def _leaf_suspect(leaf: str, planes: Sequence[Whole]) -> Suspect:
     )
 
 
-def _worst_first(planes: Sequence[Whole]) -> list[ProbeVerdict]:
+def _worst_first(planes: Sequence[SlowRail]) -> list[ProbeVerdict]:
     slow = [verdict for plane in planes for verdict in plane.slow]
     return sorted(slow, key=lambda one: (one.value_gbps or 0.0, one.probe_id))
 
 
-def _suspect(hosts: tuple[str, ...], planes: Sequence[Whole]) -> Suspect:
+def _suspect(hosts: tuple[str, ...], planes: Sequence[SlowRail]) -> Suspect:
     worst = _worst_first(planes)
     more = [f"and {len(planes) - _PLANES_MOST} more"] if len(planes) > _PLANES_MOST else []
     return Suspect(
@@ -132,7 +132,7 @@ def _suspect(hosts: tuple[str, ...], planes: Sequence[Whole]) -> Suspect:
     )
 
 
-def _said(plane: Whole) -> str:
+def _said(plane: SlowRail) -> str:
     level = median(one.value_gbps or 0.0 for one in plane.slow)
     limits = sorted({one.limit_gbps or 0.0 for one in plane.slow})
     required = " or ".join(f"{limit:g}" for limit in limits)

@@ -71,7 +71,7 @@ _NEAR = 2.5  # sigmas within which samples are averaged to one level
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PairEvidence:
     """
     *ratio* of each sample to its reference, *noise* of one sample, *paths* as in ``Components``.
 
@@ -153,7 +153,9 @@ class Evidence:
     def gain_of(self, component: int, explained: Floats) -> tuple[float, float]:
         """As ``gains``, for one component alone."""
         of_it = self.samples_of(component)
-        part = Evidence(self.ratio[of_it], self.noise, np.zeros((len(of_it), 1), dtype=np.int64), 1, self.least_loss)
+        part = PairEvidence(
+            self.ratio[of_it], self.noise, np.zeros((len(of_it), 1), dtype=np.int64), 1, self.least_loss
+        )
         gain, loss = part.gains(explained[of_it])
         return float(gain[0]), float(loss[0])
 

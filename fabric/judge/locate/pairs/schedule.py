@@ -42,7 +42,7 @@ number of samples a host hardly grows, but a run with such a host lasts up to tw
 
 
 @dataclass(frozen=True)
-class State:
+class PairState:
     """
     Hosts by leaf, the spines that a test can be sent over (none: paths cannot be chosen), and what was measured.
 
@@ -62,7 +62,7 @@ class State:
     most_rounds: int = MOST_ROUNDS
     further_rounds: int = FURTHER_ROUNDS
 
-    def with_results(self, results: Iterable[tuple[PairTest, float]]) -> State:
+    def with_results(self, results: Iterable[tuple[PairTest, float]]) -> PairState:
         """After one more round."""
         return replace(self, rounds=self.rounds + 1, results=(*self.results, *results))
 
@@ -91,7 +91,7 @@ class State:
         return fit(self.samples(), floor=self.floor)
 
 
-def next_round(state: State) -> tuple[PairTest, ...]:
+def next_round(state: PairState) -> tuple[PairTest, ...]:
     """
     The host-disjoint tests of the next round; none when the verdict stands or *most_rounds* were run.
 
@@ -126,7 +126,7 @@ class RunPlane:
     phase: str
     name: str
     plane: Plane
-    state: State
+    state: PairState
     probe_ids: tuple[str, ...]
     verified: bool
 
@@ -168,7 +168,7 @@ def _plane(phase: str, name: str, plane: Plane, measured: Measured, known: Route
         a, b = probe.hosts
         via = known.get((leaf[a], b)) if leaf[a] != leaf[b] else None
         tests.append((PairTest(a, b, via, str(probe.params.get("why", ""))), gbps))
-    state = State(
+    state = PairState(
         leaves=plane.leaves,
         spines=tuple(sorted(set(known.values()))),
         rounds=1 + max((pairwise.round_of(probe) for probe, _ in measured), default=-1),

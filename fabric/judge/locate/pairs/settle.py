@@ -121,7 +121,7 @@ _NEGLIGIBLE = 1e-12  # terms of the tail sink from there on
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SlowTogether:
     """*name* of a part, the indexes of the slow *samples* through it, and how many pass *through* it in all."""
 
     name: str
@@ -129,7 +129,7 @@ class Shared:
     through: int
 
 
-def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[Shared, ...]:
+def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[SlowTogether, ...]:
     """
     The parts that *odd* samples share beyond chance, the least likely first; a sample counts for one part only.
 
@@ -138,7 +138,7 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[Shared, .
     components, left = fitted.components, odd.copy()
     looked_at = len(set(components.part.tolist())) * planes
     through = _through(components.paths, np.ones(len(odd), dtype=np.bool_), len(components.names))
-    found: list[Shared] = []
+    found: list[SlowTogether] = []
     while left.sum() >= _LEAST and len(found) < _PARTS_MOST:
         slow = _through(components.paths, left, len(components.names))
         chances = {
@@ -150,7 +150,7 @@ def shared_parts(fitted: Fitted, odd: Bools, planes: int = 1) -> tuple[Shared, .
         if best == UNKNOWN or chances[best] * looked_at > LEVEL:
             break
         mine = left & (components.paths == best).any(axis=1)
-        found.append(Shared(components.names[best], np.flatnonzero(mine), int(through[best])))
+        found.append(SlowTogether(components.names[best], np.flatnonzero(mine), int(through[best])))
         left &= ~mine
     return tuple(found)
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from fabric.judge.course.dips.again import CLEARED, OPEN, TOO_MANY
-from fabric.judge.course.gather import Finding
+from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
@@ -26,7 +26,7 @@ FLEET = rack_topology(64, parts=8)
 
 def ran(
     share: Share, *, follow: bool = True, rounds: int = ROUNDS, fleet: bool = False, round_s: float = 14_400.0
-) -> list[Finding]:
+) -> list[CourseFinding]:
     """What is found over time in so many rounds; with *follow* with what was measured again."""
     topology = FLEET if fleet else RACK
     run = Rounds(share, topology)
@@ -50,7 +50,7 @@ def again(every: int) -> Share:
     return share
 
 
-def by_part(found: list[Finding]) -> dict[str, Finding]:
+def by_part(found: list[CourseFinding]) -> dict[str, CourseFinding]:
     """One finding for each."""
     assert len({one.component for one in found}) == len(found)
     return {one.component: one for one in found}

@@ -10,7 +10,7 @@ import pytest
 
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.in_verdict import Inside
-from fabric.judge.locate.pairs.schedule import State, next_round
+from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.judge.locate.pairs.targeted import verifying
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
@@ -352,7 +352,7 @@ def test_a_test_that_tells_of_an_uplink_really_crosses_it() -> None:
     leaves = {leaf: tuple(h for h in leaf_of if leaf_of[h] == leaf) for leaf in dict.fromkeys(leaf_of.values())}
     known = {(leaf, host): spine_of(host) for leaf in leaves for host in leaf_of if leaf_of[host] != leaf}
     bad = "u1-leaf0--spine0"
-    state = State(leaves, ("spine0", "spine1"), routes=known, directed=True)
+    state = PairState(leaves, ("spine0", "spine1"), routes=known, directed=True)
     asked: list[PairTest] = []
     for _ in range(6):
         tests = next_round(state) or tuple(verifying(state.fitted(), known))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from fabric.judge.locate.pairs.samples import Evidence
+from fabric.judge.locate.pairs.samples import PairEvidence
 
 LEAF, HOST = 0, 1
 NOISE = 0.002
 
 
-def under_a_slow_leaf(host_loss: float) -> tuple[Evidence, float]:
+def under_a_slow_leaf(host_loss: float) -> tuple[PairEvidence, float]:
     """Sixty samples through a leaf that lost 3 %, twenty of them of one host, exactly as slow; gain of the host."""
     paths = np.array([[LEAF, HOST if number < 20 else -1] for number in range(60)], dtype=np.int64)
     ratio = np.where(paths[:, 1] == HOST, 1 - host_loss, 0.97)
-    evidence = Evidence(ratio, NOISE, paths, 2, least_loss=0.02)
+    evidence = PairEvidence(ratio, NOISE, paths, 2, least_loss=0.02)
     gains, _ = evidence.gains(evidence.explained({LEAF: 0.03}))
     return evidence, float(gains[HOST])
 

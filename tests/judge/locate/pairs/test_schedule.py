@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.pair_fabric import Fabric, Scene, Score, localised, screened
-from fabric.judge.locate.pairs.schedule import FURTHER_ROUNDS, MOST_ROUNDS, State, next_round
+from fabric.judge.locate.pairs.schedule import FURTHER_ROUNDS, MOST_ROUNDS, PairState, next_round
 
 LEAVES = {f"leaf{leaf}": tuple(f"h{leaf}{host}" for host in range(6)) for leaf in range(4)}
 SPINES = ("spine0", "spine1")
@@ -21,7 +21,7 @@ def scored(scene, runs=12):
 
 @pytest.mark.parametrize("leaves", [LEAVES, {"leaf0": LEAVES["leaf0"][:5]}, {"a": ("x", "y", "z"), "b": ("w",)}])
 def test_every_round_has_each_host_once(leaves):
-    state = State(leaves, SPINES)
+    state = PairState(leaves, SPINES)
     while tests := next_round(state):
         ends = [end for test in tests for end in (test.a, test.b)]
         assert len(ends) == len(set(ends))
@@ -30,7 +30,7 @@ def test_every_round_has_each_host_once(leaves):
 
 
 def test_the_first_rounds_use_every_uplink():
-    state, used = State(LEAVES, SPINES), set()
+    state, used = PairState(LEAVES, SPINES), set()
     leaf_of = {host: leaf for leaf, hosts in LEAVES.items() for host in hosts}
     for _ in range(3):
         tests = next_round(state)
@@ -40,7 +40,7 @@ def test_the_first_rounds_use_every_uplink():
 
 
 def test_a_suspect_is_tested_with_another_partner_that_is_cleared():
-    state = State(LEAVES, SPINES)
+    state = PairState(LEAVES, SPINES)
     for _ in range(3):
         tests = next_round(state)
         state = state.with_results((test, 390.0 * (0.7 if {test.a, test.b} == {"h00", "h01"} else 1)) for test in tests)
@@ -50,14 +50,14 @@ def test_a_suspect_is_tested_with_another_partner_that_is_cleared():
 
 
 def test_it_ends_when_nothing_was_measured():
-    state = State(LEAVES, SPINES, rounds=3)
+    state = PairState(LEAVES, SPINES, rounds=3)
     assert next_round(state) == ()
 
 
 def test_a_part_that_is_blamed_and_not_certain_has_further_rounds_of_its_own():
     """A host that lost 3 % at a noise of 2 %: after nine rounds it is just below certainty."""
     fabric = Fabric(Scene(0.03, 0.02, repeats=2, hosts_only=True), 2)
-    state, sizes = State(fabric.leaves, fabric.spines), []
+    state, sizes = PairState(fabric.leaves, fabric.spines), []
     while tests := next_round(state):
         sizes.append(len(tests))
         state = state.with_results(fabric.samples(tests))
@@ -122,7 +122,7 @@ def test_many_bad_hosts_are_localised(bad):
 def test_a_suspect_that_stays_open_gets_a_new_partner_every_round():
     for seed in range(4):
         fabric = Fabric(Scene(0.05, 0.03, bad=3, hosts_only=True), seed)
-        state, met = State(fabric.leaves, fabric.spines), []
+        state, met = PairState(fabric.leaves, fabric.spines), []
         while tests := next_round(state):
             met += [frozenset((test.a, test.b)) for test in tests]
             state = state.with_results(fabric.samples(tests))

@@ -4,7 +4,7 @@ import numpy as np
 
 from fabric.judge.locate.pairs.components import components_of
 from fabric.judge.locate.pairs.decode import scomp
-from fabric.judge.locate.pairs.samples import Evidence, PairSamples
+from fabric.judge.locate.pairs.samples import PairEvidence, PairSamples
 
 
 def test_the_directions_of_a_part_do_not_keep_it_from_being_alone():
@@ -26,6 +26,6 @@ def test_the_directions_of_a_part_do_not_keep_it_from_being_alone():
         one_way=True,
     )
     components = components_of(samples)
-    evidence = Evidence(samples.gbps / 390.0, 0.01, components.paths, len(components.names), 0.02)
+    evidence = PairEvidence(samples.gbps / 390.0, 0.01, components.paths, len(components.names), 0.02)
     found = scomp(evidence, good == 0, components.penalties, components.part)
     assert [components.names[c] for c in found] == ["B", "C"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.judge.locate.pairs.schedule import State, next_round
+from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.judge.locate.pairs.settle import to_settle
 from fabric.model.diagnosis import PairTest
 
@@ -22,9 +22,9 @@ def way_of(test: PairTest) -> set[str]:
     return {f"{HOSTS[test.a]}->{over}", f"{over}->{HOSTS[test.b]}"} if over else set()
 
 
-def settled(slow: set[str], rounds: int = 10) -> State:
+def settled(slow: set[str], rounds: int = 10) -> PairState:
     """After every round that is asked for."""
-    state = State(LEAVES, SPINES, routes=ROUTES, directed=True, most_rounds=rounds)
+    state = PairState(LEAVES, SPINES, routes=ROUTES, directed=True, most_rounds=rounds)
     for number in range(40):
         tests = next_round(state)
         if not tests:
