@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fabric.app_prepare import prepare
+from fabric.app.prepare import prepare
 from fabric.engine.probe_run import ProbeRun
 from fabric.engine.roll_call import NAME_WORDS, WORDS
 from fabric.model import scenario

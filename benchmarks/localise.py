@@ -25,7 +25,7 @@ from pair_fabric import GOOD_GBPS, Fabric, Found, Scene, Score, localised, rows_
 from pair_peers import PEERS, SLOW_PEERS
 
 from fabric.analysis.pairs.diagnose import diagnose
-from fabric.app_diagnose import diagnose_files
+from fabric.app.diagnose import diagnose_files
 from fabric.model.outcome import Outcome
 
 GOALS: dict[str, tuple[Scene, str, Callable[[Score], bool]]] = {

@@ -20,6 +20,6 @@ def command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
 
     Rewrites what is derived, never what was measured.
     """
-    from fabric import app
+    from fabric.app.analyze import analyze
 
-    return show(app.analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)
+    return show(analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)

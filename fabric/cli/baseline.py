@@ -40,7 +40,7 @@ def command() -> None:
 @json_option
 def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
     """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""
-    from fabric.app_baseline import record_runs
+    from fabric.app.baseline import record_runs
     from fabric.report.baseline_text import recorded_lines, too_few_lines
 
     found = record_runs(runs, name=name, out=out)
@@ -60,11 +60,12 @@ def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_jso
 @click.option("--simulated", is_flag=True, help="Accept numbers of the mock backend, to try it out.")
 def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulated: bool) -> int:
     """Write a candidate into its baseline file; only the section 'recorded:' changes."""
-    from fabric import app_baseline
+    from fabric.app.baseline import accept as accept_baseline
+    from fabric.app.baseline import load_acceptance
     from fabric.errors import ConfigError, Problem
     from fabric.report.baseline_text import change_lines
 
-    acceptance = app_baseline.load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
+    acceptance = load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
     _say(change_lines(acceptance.changes))
     if acceptance.kept:
         _say((f"{acceptance.kept} other keys stay as they are",))
@@ -72,7 +73,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
         if not sys.stdin.isatty():
             raise ConfigError([Problem("--yes", 0, f"{acceptance.file} would be changed: say --yes")])
         click.confirm(f"Judge by these from now on ({acceptance.file})?", abort=True, err=True)
-    app_baseline.accept(acceptance)
+    accept_baseline(acceptance)
     _say((f"Written  {acceptance.file}",))
     return 0
 
@@ -83,7 +84,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
 @json_option
 def show(name: str, baselines: Path, *, as_json: bool) -> int:
     """Show the limits and records of a baseline."""
-    from fabric.app_baseline import named_baseline
+    from fabric.app.baseline import named_baseline
     from fabric.report.baseline_text import baseline_document, baseline_lines
 
     baseline = named_baseline(name, baselines=baselines)
@@ -105,11 +106,12 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
 
     A candidate has no limits: beside one only what was recorded is compared.
     """
-    from fabric import app_baseline
+    from fabric.app.baseline import diff as baseline_diff
+    from fabric.app.baseline import limits_diff
     from fabric.report.baseline_text import changes_document, diff_lines
 
-    limits = app_baseline.limits_diff(a, b, baselines=baselines)
-    changes = app_baseline.diff(a, b, baselines=baselines)
+    limits = limits_diff(a, b, baselines=baselines)
+    changes = baseline_diff(a, b, baselines=baselines)
     if as_json:
         print_json(changes_document(limits, changes))
     else:
@@ -123,9 +125,9 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
 @json_option
 def check(name: str, baselines: Path, *, as_json: bool) -> int:
     """Hold the limits against what was recorded; exit 2 when good parts do not meet a limit."""
-    from fabric import app_baseline
+    from fabric.app.baseline import check as check_baseline
 
-    notes = app_baseline.check(name, baselines=baselines)
+    notes = check_baseline(name, baselines=baselines)
     code = WRONG_FILE if any(wrong for wrong, _ in notes) else 0
     if as_json:
         print_json({"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]})

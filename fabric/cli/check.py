@@ -31,7 +31,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
-    from fabric.app_check import check
+    from fabric.app.check import check
     from fabric.report.check_text import check_document, print_check
 
     found = check(

@@ -21,7 +21,7 @@ def command(first: Path, second: Path, *, as_json: bool) -> int:
 
     Exit 0 the same or better, 1 worse, 3 it cannot be told.
     """
-    from fabric.app_compare import compare
+    from fabric.app.compare import compare
     from fabric.cli.report import newest
     from fabric.report.compare_text import EXIT_CODES, compare_document, compare_lines
     from fabric.report.output import say

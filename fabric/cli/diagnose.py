@@ -42,7 +42,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Say which part is bad, from pair results of any tool: FILES hold who was measured with whom, and how fast."""
-    from fabric.app_diagnose import diagnose_files
+    from fabric.app.diagnose import diagnose_files
     from fabric.report.diagnosis_json import diagnosis_document
     from fabric.report.diagnosis_text import diagnosis_text
     from fabric.report.output import say

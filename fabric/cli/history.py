@@ -21,12 +21,12 @@ def command(component: str | None, results: Path, days: int | None, *, as_json: 
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
     from dataclasses import asdict
 
-    from fabric import app_history
+    from fabric.app.history import history
     from fabric.report.history import SIGNALS, lines
     from fabric.report.output import say
     from fabric.report.visible import visible
 
-    found = app_history.history(results, component=component, days=days)
+    found = history(results, component=component, days=days)
     code = 3 if found.closed else 0  # not all that is there was told
     if as_json:
         document = asdict(found)

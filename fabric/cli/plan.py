@@ -33,7 +33,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
-    from fabric.app_prepare import prepare
+    from fabric.app.prepare import prepare
     from fabric.plan.cost import cost
     from fabric.report.console import print_plan
     from fabric.report.output import say

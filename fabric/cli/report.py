@@ -63,10 +63,10 @@ def command(
         return _push(runs[0], push)
     if html or open_it:
         return _make(runs[0], open_it=open_it)
-    from fabric import app_report
+    from fabric.app.report import judged_run
 
     _tell_who_is_at_work(runs[0])
-    return show(app_report.judged_run(runs[0]), as_json=as_json)
+    return show(judged_run(runs[0]), as_json=as_json)
 
 
 def _tell_who_is_at_work(run: Path) -> None:
@@ -94,7 +94,7 @@ def newest(path: Path) -> Path:
 
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
-    from fabric.app_verify import make_certificate
+    from fabric.app.verify import make_certificate
     from fabric.report.certificate import EXIT_CODES
     from fabric.report.output import say
 
@@ -107,7 +107,7 @@ def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
 
 def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
-    from fabric.app_post_repair import is_post_repair
+    from fabric.app.repair import is_post_repair
     from fabric.report.console import print_verdict
     from fabric.report.verdict_json import exit_code, verdict_document
 
@@ -121,15 +121,15 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric import app_report
-    from fabric.app_post_repair import decide
+    from fabric.app.repair import decide
+    from fabric.app.report import keep_decision
     from fabric.report.acceptance_text import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
     from fabric.report.output import say
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
     found = decide(path)
-    app_report.keep_decision(path, acceptance_document(found))
+    keep_decision(path, acceptance_document(found))
     code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
     if as_json:
         print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
@@ -139,7 +139,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _print_output(run: Path, probe: str) -> int:
-    from fabric.app_raw import raw_output
+    from fabric.app.raw import raw_output
     from fabric.report.output import say
     from fabric.report.visible import visible
 
@@ -148,49 +148,49 @@ def _print_output(run: Path, probe: str) -> int:
 
 
 def _print_csv(run: Path) -> int:
-    from fabric import app_report
+    from fabric.app.report import csv
     from fabric.report.output import say
 
-    for lines in app_report.csv(run):
+    for lines in csv(run):
         say(lines)
     return 0
 
 
 def _push(run: Path, url: str) -> int:
-    from fabric import app_report
+    from fabric.app.report import push as push_metrics
     from fabric.report.output import say
 
-    app_report.push(run, url)
+    push_metrics(run, url)
     say(f"pushed to {url}")
     return 0
 
 
 def _make(run: Path, *, open_it: bool) -> int:
-    from fabric import app_report
-    from fabric.app_post_repair import decide, is_post_repair
+    from fabric.app.repair import decide, is_post_repair
+    from fabric.app.report import keep_decision, make_reports, scenario_of
     from fabric.report.acceptance_text import acceptance_document
     from fabric.report.output import say
 
-    if is_post_repair(app_report.scenario_of(run)):  # its page begins with the decision
-        app_report.keep_decision(run, acceptance_document(decide(run)))
-    path = app_report.make_reports(run)
+    if is_post_repair(scenario_of(run)):  # its page begins with the decision
+        keep_decision(run, acceptance_document(decide(run)))
+    path = make_reports(run)
     say(str(path))
     return _show_in_browser(path) if open_it else 0
 
 
 def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
-    from fabric import app_report
+    from fabric.app.report import compare, write_comparison
     from fabric.report.output import say
     from fabric.report.side_by_side import lines
     from fabric.report.visible import visible
 
     if not_for_several:
         raise click.UsageError("--probe, --csv, --push and --json are for one run")
-    found = app_report.compare(runs)
+    found = compare(runs)
     say("\n".join("\n".join(visible(part) for part in line.split("\n")) for line in lines(found)))
     if not html:
         return 0
-    path = app_report.write_comparison(found)
+    path = write_comparison(found)
     say(f"\n{path}")
     return _show_in_browser(path) if open_it else 0
 

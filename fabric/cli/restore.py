@@ -10,7 +10,7 @@ import click
 from fabric.cli.options import json_option, print_json
 
 if TYPE_CHECKING:
-    from fabric.app_restore import Restored
+    from fabric.app.restore import Restored
     from fabric.model.inventory import Inventory
     from fabric.ports import Executor
 
@@ -30,7 +30,7 @@ def command(
     run: Path | None, results: Path, inventory: Path | None, backend: str | None, *, all_hosts: bool, as_json: bool
 ) -> int:
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
-    from fabric import app_restore
+    from fabric.app.restore import in_order, restore, restore_hosts
     from fabric.report.output import warn
 
     if all_hosts and inventory is None:
@@ -44,14 +44,12 @@ def command(
     where = f"in {run}" if run is not None else f"under {results.absolute()}"
     if inventory is None and run is None and not results.is_dir():
         raise click.UsageError(f"{results.absolute()} is no folder of runs: give a run, or --results")
-    with app_restore.in_order(warn):
+    with in_order(warn):
         if all_hosts and inventory is not None:
             where = f"on the hosts of {inventory}"
-            found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
+            found = restore_hosts(inventory, backend=backend, make_executor=_executor)
         else:
-            found = app_restore.restore(
-                run, results=results, make_executor=_executor, inventory_path=inventory, backend=backend
-            )
+            found = restore(run, results=results, make_executor=_executor, inventory_path=inventory, backend=backend)
     return _show(found, where=where, as_json=as_json)
 
 

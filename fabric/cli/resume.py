@@ -22,7 +22,7 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
 
     What it may have left on the fabric is taken back first; finished probes are kept, half-done ones begin again.
     """
-    from fabric import app_resume
+    from fabric.app.resume import look, resume
     from fabric.cli.run import agree
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
@@ -38,7 +38,7 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
             warn(visible(text))
 
     with planning():
-        found = app_resume.look(run, force=force)
+        found = look(run, force=force)
     for text in found.differs:
         say(f"gone on all the same: {text}")
     note = out_of_reach_line(found.asked.scenario, found.asked.inventory, found.asked.baselines)
@@ -48,7 +48,7 @@ def command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) 
         agree(found.asked, yes=yes)
     addresses = {host.name: host.address for host in found.asked.inventory.topology.hosts.values()}
     with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
-        judged = app_resume.resume(
+        judged = resume(
             found,
             make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
             observer=progress,

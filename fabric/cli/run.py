@@ -14,7 +14,7 @@ from fabric.cli.options import WholeNumber, collect_seldom, json_option, lasting
 from fabric.cli.report import show
 
 if TYPE_CHECKING:
-    from fabric.app import Asked
+    from fabric.app.prepare import Asked
     from fabric.plan.plan import Told
 
 
@@ -48,7 +48,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
-    from fabric import app
+    from fabric.app.run import run
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.errors import ConfigError, Problem
@@ -72,7 +72,7 @@ def command(
     collect_seldom()
     addresses = {host.name: host.address for host in asked.inventory.topology.hosts.values()}
     with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
-        judged = app.run(
+        judged = run(
             asked,
             backend=name,
             make_executor=BACKENDS[name],
@@ -97,14 +97,13 @@ def _asked(
     budget_s: float | None,
     told: Told,
 ) -> Asked:
-    from fabric import app
-    from fabric.app_prepare import require_run
+    from fabric.app.prepare import prepare, require_run
     from fabric.errors import ConfigError, Problem
 
     if because is None and quick:
         raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
     if because is None:
-        asked = app.prepare(
+        asked = prepare(
             scenario,
             inventory_path=inventory,
             hosts=hosts,
@@ -120,10 +119,10 @@ def _asked(
     if budget_s is not None:
         text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
         raise ConfigError([Problem("--budget", 0, text)])
-    from fabric.app_post_repair import Wanted, prepare
+    from fabric.app.repair import Wanted, prepare_repair
     from fabric.cli.report import newest
 
-    return prepare(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
+    return prepare_repair(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
 
 
 def _tell(note: str | None) -> None:

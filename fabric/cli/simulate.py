@@ -42,7 +42,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
-    from fabric.app_simulate import simulate
+    from fabric.app.simulate import simulate
     from fabric.report.output import say
     from fabric.report.what_if_text import what_if_document, what_if_text
 

@@ -11,7 +11,7 @@ import click
 from fabric.cli.options import WholeNumber, json_option, print_json
 
 if TYPE_CHECKING:
-    from fabric.app_status import RunStatus
+    from fabric.app.status import RunStatus
 
 _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 
@@ -23,18 +23,18 @@ _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 @json_option
 def command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
     """How far RUN is, from its files alone; without one all runs under --results, newest first."""
-    from fabric import app_status
+    from fabric.app.status import all_runs, status
     from fabric.report.output import say
     from fabric.report.visible import visible
 
     if run is not None:
-        found = app_status.status(run)
+        found = status(run)
         if as_json:
             print_json(_document(found))
         else:
             say("\n".join(visible(line) for line in _lines(found)))
         return 0
-    runs = app_status.all_runs(results, most=last)
+    runs = all_runs(results, most=last)
     if as_json:
         print_json({"runs": [_document(one) for one in runs]})
     else:

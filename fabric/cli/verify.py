@@ -22,7 +22,7 @@ def command(file: Path, key: Path | None, *, as_json: bool) -> int:
     """
     from dataclasses import asdict
 
-    from fabric.app_verify import verify
+    from fabric.app.verify import verify
     from fabric.report.output import say
     from fabric.report.visible import visible
 

@@ -10,7 +10,7 @@ from fabric.report.visible import visible
 
 
 class Answer(Protocol):
-    """What became of one alteration (``fabric.app_restore.Restored``)."""
+    """What became of one alteration (``fabric.app.restore.Restored``)."""
 
     @property
     def run(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from fabric.app_simulate import simulate
+from fabric.app.simulate import simulate
 from fabric.report.what_if_text import what_if_document, what_if_text
 from fabric.sim.what_if import WhatIf
 

@@ -26,8 +26,8 @@ from benchmarks.certificate_mutations import (
     of_version,
     seal,
 )
-from fabric.app_judge import analyze, reopened
-from fabric.app_verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
+from fabric.app.analyze import analyze, reopened
+from fabric.app.verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
 from fabric.report import kept_verdict
 from fabric.report.certificate import encoded
@@ -204,7 +204,7 @@ def test_a_run_that_was_moved_and_made_again_is_still_true(signed: tuple[Path, P
     elsewhere = tmp_path / "somewhere" / "else" / "renamed"
     shutil.copytree(run, elsewhere)
     assert verify(elsewhere, key=public).exit_code == 0
-    code = "import sys, pathlib, fabric.app_verify as app; app.make_certificate(pathlib.Path(sys.argv[1]), key=None)"
+    code = "import sys, pathlib, fabric.app.verify as app; app.make_certificate(pathlib.Path(sys.argv[1]), key=None)"
     before = (elsewhere / NAME).read_bytes()
     own = {**os.environ, "PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
     subprocess.run([sys.executable, "-c", code, str(elsewhere)], check=True, env=own, cwd=tmp_path, timeout=120)

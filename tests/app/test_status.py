@@ -10,9 +10,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fabric import app, app_judge, app_report, app_status
-from fabric.app_status import all_runs, status
-from fabric.app_stop import stop
+from fabric.app import analyze as judging
+from fabric.app import status as statuses
+from fabric.app.analyze import analyze
+from fabric.app.report import judged_run
+from fabric.app.status import all_runs, status
+from fabric.app.stop import stop
 from fabric.errors import ConfigError, StoreError
 from fabric.store.lock_holder import myself, to_json
 from fabric.store.run_lock import FILE, GONE_S, holding
@@ -165,7 +168,7 @@ def test_a_run_that_goes_on_has_no_outcome_yet(tmp_path: Path) -> None:
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 3)
-    app.analyze(run, baseline_path=None, rewrite=True)
+    analyze(run, baseline_path=None, rewrite=True)
     assert status(run).outcome != ""
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         assert (status(run).state, status(run).outcome) == ("running", "")
@@ -177,9 +180,9 @@ def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path)
     cut_after(run, "finished", 3)
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         before = sorted(run.iterdir())
-        assert app_report.judged_run(run).goes_on
+        assert judged_run(run).goes_on
         assert sorted(run.iterdir()) == before
-    assert not app_report.judged_run(run).goes_on
+    assert not judged_run(run).goes_on
     assert status(run).judged
 
 
@@ -187,7 +190,7 @@ def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_
     begin(tmp_path)
     run = run_of(tmp_path)
     kept_of(run, history_bytes=1, outcome="inconclusive")
-    app_report.judged_run(run)
+    judged_run(run)
     assert (status(run).outcome, status(run).judged) == ("pass", True)
 
 
@@ -200,7 +203,7 @@ def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
     more = {"ambiguous_with": [], "next_step": "look", "hosts": ["gpu001"], "probes": []}
     kept_of(run, suspects=[{**suspect, **more}])
     for name in ("reopened", "plan_scenario", "concluded"):
-        monkeypatch.setattr(app_judge, name, None)
+        monkeypatch.setattr(judging, name, None)
     found = status(run)
     assert [one.component for one in found.suspects or ()] == ["gpu001"]
 
@@ -209,8 +212,8 @@ def test_a_large_run_is_counted_and_not_judged(tmp_path: Path, monkeypatch: pyte
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 3)
-    monkeypatch.setattr(app_status, "MOST_JUDGED", 5)
-    monkeypatch.setattr(app_judge, "reopened", None)
+    monkeypatch.setattr(statuses, "MOST_JUDGED", 5)
+    monkeypatch.setattr(judging, "reopened", None)
     found = status(run)
     assert (found.done, found.planned, found.suspects, found.no_number) == (4, 6, None, 0)
 

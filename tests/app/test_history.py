@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fabric.app_history import history
+from fabric.app.history import history
 from fabric.errors import ConfigError, StoreError
 from fabric.report.history import lines, spark
 from fabric.store.run_lock import holding

@@ -75,7 +75,7 @@ def judged_run(path: Path) -> JudgedRun:
         kept = as_kept(path)
     if kept is not None and is_told(Path(kept.judged.path)):
         return kept.judged
-    from fabric.app_judge import analyze
+    from fabric.app.analyze import analyze
 
     return analyze(path, baseline_path=None, rewrite=False)
 
@@ -174,7 +174,7 @@ def _first(found: SideBySide) -> ShownRun:
 
 
 def _reopened(path: Path) -> ShownRun:
-    from fabric.app_judge import reopened  # what judges takes a while to import
+    from fabric.app.analyze import reopened  # what judges takes a while to import
 
     return reopened(path)
 

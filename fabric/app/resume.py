@@ -10,9 +10,10 @@ from typing import Any
 
 import orjson
 
-from fabric.app import Asked, Begun, measured, nothing_held, prepare, stop_this_run
-from fabric.app_post_repair import because_of, filled
-from fabric.app_restore import Restored, in_order, restore
+from fabric.app.prepare import Asked, prepare
+from fabric.app.repair import because_of, filled
+from fabric.app.restore import Restored, in_order, restore
+from fabric.app.run import Begun, measured, nothing_held, stop_this_run
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.observer import Observer

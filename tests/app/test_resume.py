@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fabric import app_resume
+from fabric.app.resume import look, resume
 from fabric.errors import ConfigError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
 from fabric.store.events import read_events
@@ -111,9 +111,9 @@ def test_nothing_is_measured_while_a_guard_holds_a_change_of_another_run(tmp_pat
     run = run_of(tmp_path)
     cut_after(run, "finished", 3)
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
-    found = app_resume.look(tmp_path / "results" / NAME, force=False)
+    found = look(tmp_path / "results" / NAME, force=False)
     with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill/"):
-        app_resume.resume(
+        resume(
             found,
             make_executor=lambda backend, inventory, seed: left_behind(inventory),
             observer=Watcher(),
@@ -197,10 +197,10 @@ def test_a_run_begun_with_relative_paths_goes_on_though_nothing_has_changed(
     file.write_text(SCENARIO.format(inventory="../inventory/r.yaml", change=BER))
     begin(Path(), file=file, inventory=inventory)
     cut_after(run_of(Path()), "finished", 2)
-    assert app_resume.look(run_of(Path()), force=False).differs == ()
+    assert look(run_of(Path()), force=False).differs == ()
     file.write_text(file.read_text().replace("repeat: 3", "repeat: 4"))
     with pytest.raises(ConfigError, match="was 3, is 4"):
-        app_resume.look(run_of(Path()), force=False)
+        look(run_of(Path()), force=False)
 
 
 @pytest.mark.parametrize("changes", [1, 20])
@@ -212,7 +212,7 @@ def test_the_reasons_come_first_and_the_conclusion_last(tmp_path: Path, changes:
     document["asked"]["scenario"].update({f"zz{number}": "9" for number in range(changes)})
     (run_of(tmp_path) / "run.json").write_bytes(orjson.dumps(document))
     with pytest.raises(ConfigError, match="was begun with 9") as told:
-        app_resume.look(run_of(tmp_path), force=False)
+        look(run_of(tmp_path), force=False)
     assert [("--force" in str(one)) for one in told.value.problems] == [False] * (len(told.value.problems) - 1) + [True]
 
 
@@ -221,7 +221,7 @@ def test_a_scenario_that_is_gone_is_refused(tmp_path: Path) -> None:
     cut_after(run_of(tmp_path), "finished", 2)
     (tmp_path / "small.yaml").rename(tmp_path / "moved.yaml")
     with pytest.raises(ConfigError, match="cannot be read as then"):
-        app_resume.look(run_of(tmp_path), force=False)
+        look(run_of(tmp_path), force=False)
 
 
 def test_a_run_that_goes_on_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -273,8 +273,8 @@ def test_it_goes_on_wherever_a_person_stands(
     run = run_of(tmp_path)
     cut_after(run, "finished", 3)
     monkeypatch.chdir(run / where if named else run.parent)
-    found = app_resume.look(Path(named or run.name), force=False)
-    judged = app_resume.resume(
+    found = look(Path(named or run.name), force=False)
+    judged = resume(
         found,
         make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
         observer=Watcher(),

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app, app_resume
-from fabric.app_status import status
+from fabric.app import resume as resuming
+from fabric.app import run as app
+from fabric.app.analyze import analyze
+from fabric.app.status import status
 from fabric.errors import ConfigError, StoreError
 from fabric.model.outcome import Outcome
 from fabric.store.manifest import JUDGED
@@ -24,7 +26,7 @@ def judged_early(folder: Path) -> Path:
     begin(folder)
     run = run_of(folder)
     cut_after(run, "finished", 3)
-    app.analyze(run, baseline_path=None, rewrite=True)
+    analyze(run, baseline_path=None, rewrite=True)
     for name in ("judged.json", "acceptance.json", "compare.html"):
         (run / name).write_text("of an earlier interruption")
     (run / "certificate.json").write_text("signed")
@@ -53,7 +55,7 @@ def test_nothing_that_was_judged_earlier_outlives_a_kill_between_the_end_and_the
     assert (told.state, told.judged, told.outcome) == ("ended", False, "")
     with pytest.raises(ConfigError, match=f"is not judged yet: fabric analyze {run}"):
         go_on(tmp_path)
-    assert app.analyze(run, baseline_path=None, rewrite=True).verdict.outcome is Outcome.PASS
+    assert analyze(run, baseline_path=None, rewrite=True).verdict.outcome is Outcome.PASS
     assert status(run).outcome == "pass"
 
 
@@ -103,9 +105,9 @@ def test_a_run_that_goes_on_is_refused_before_anything_is_read_or_planned(
     run = run_of(tmp_path)
     cut_after(run, "finished", 2)
     for name in ("_history", "plan_scenario"):
-        monkeypatch.setattr(app_resume, name, None)
+        monkeypatch.setattr(resuming, name, None)
     with (
         holding(tmp_path / "results", "small", ["gpu001"], run="another" if other else run.name),
         pytest.raises(StoreError, match="is going on"),
     ):
-        app_resume.look(run, force=False)
+        resuming.look(run, force=False)

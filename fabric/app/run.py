@@ -1,4 +1,4 @@
-"""What a person can ask for, one function each; the command line only parses, calls and prints."""
+"""Run a plan: measure, judge, report."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fabric.analysis.follow_ups import follow_ups
 from fabric.analysis.gate import out_after
 from fabric.analysis.judge import Judge
 from fabric.analysis.own_fails import own_fails
-from fabric.app_judge import all_probes, analyze, concluded, named, probes_of, reopened, write_derived
-from fabric.app_prepare import Asked, prepare
+from fabric.app.analyze import all_probes, concluded, named, probes_of, write_derived
+from fabric.app.prepare import Asked
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity
@@ -45,20 +45,6 @@ from fabric.store.run_document import go_on_command, run_document
 from fabric.store.run_lock import RunLock, holding
 from fabric.store.so_far import SoFar
 from fabric.store.verdict_age import history_bytes
-
-__all__ = [
-    "EVENTS",
-    "Asked",
-    "Begun",
-    "MakeExecutor",
-    "analyze",
-    "measured",
-    "nothing_held",
-    "prepare",
-    "reopened",
-    "run",
-    "stop_this_run",
-]
 
 MakeExecutor = Callable[[Inventory, int], Executor]
 """Builds the executor of the chosen backend."""

@@ -10,15 +10,15 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from fabric import app
 from fabric.analysis.acceptance import Measured, accept
 from fabric.analysis.acceptance_ports import watched_ports
 from fabric.analysis.identity import repaired
 from fabric.analysis.windows import wanted
-from fabric.app_judge import reopened
-from fabric.app_past import evidence_of, suspected
-from fabric.app_repair_inventory import inventory_of
-from fabric.app_repair_quick import quick_evidence
+from fabric.app.analyze import reopened
+from fabric.app.past import evidence_of, suspected
+from fabric.app.prepare import Asked, prepare
+from fabric.app.repair_inventory import inventory_of
+from fabric.app.repair_quick import quick_evidence
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.names import fold
@@ -70,7 +70,7 @@ class Wanted:
     quick: bool = False
 
 
-def prepare(asked: Wanted) -> app.Asked:
+def prepare_repair(asked: Wanted) -> Asked:
     """
     The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
 
@@ -82,12 +82,12 @@ def prepare(asked: Wanted) -> app.Asked:
     because = _because(asked, failed, hosts)
     names = _taking_part(because, failed)
     inventory, notes = inventory_of(asked.because, failed, asked.inventory, because, names)
-    prepared = app.prepare(asked.scenario, inventory_path=inventory, hosts=fold(sorted(names)), faults=asked.faults)
+    prepared = prepare(asked.scenario, inventory_path=inventory, hosts=fold(sorted(names)), faults=asked.faults)
     because = replace(because, notes=(*because.notes, *notes))
     return filled(prepared, quick_evidence(because, prepared.scenario) if asked.quick else because)
 
 
-def filled(prepared: app.Asked, because: Because) -> app.Asked:
+def filled(prepared: Asked, because: Because) -> Asked:
     """
     The scenario of a file with the evidence in it, planned; quick or not as *because* says.
 
@@ -116,7 +116,7 @@ def because_of(scenario: Scenario) -> Because | None:
 
 
 def decide(path: Path) -> Acceptance:
-    """The decision of a run, from its directory alone; ``app_report.keep_decision`` keeps it beside the run."""
+    """The decision of a run, from its directory alone; ``report.keep_decision`` keeps it beside the run."""
     return decided(reopened(path))
 
 

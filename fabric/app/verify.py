@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from fabric.app_judge import reopened
-from fabric.app_post_repair import decided, is_post_repair
-from fabric.app_report import as_kept, keep_decision
+from fabric.app.analyze import reopened
+from fabric.app.repair import decided, is_post_repair
+from fabric.app.report import as_kept, keep_decision
 from fabric.errors import ConfigError, FabricError, Problem, StoreError
 from fabric.model.repair import Acceptance
 from fabric.report.acceptance_text import acceptance_document

@@ -78,7 +78,7 @@ def status(path: Path) -> RunStatus:
         return found
     if found.planned > MOST_JUDGED:
         return replace(found, suspects=None)
-    from fabric.app_judge import reopened  # what judges takes a while to import
+    from fabric.app.analyze import reopened  # what judges takes a while to import
 
     return replace(found, suspects=reopened(path).judged.verdict.suspects)
 
