@@ -8,8 +8,10 @@ from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
-from fabric.checks import orchestrator, reach
-from fabric.checks.held import findings, held_on, holders
+from fabric.checks import held, orchestrator
+from fabric.checks.held import held_on, holders
+from fabric.checks.kind import signed
+from fabric.checks.machines import REACH
 from fabric.checks.needs import HostNeeds, host_needs
 from fabric.checks.pre_flight import pre_flight
 from fabric.config import load_inventory, load_scenario
@@ -45,9 +47,9 @@ def check(
     if faults and name != "mock":
         executor.close()
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
-    found: list[Finding] = list(orchestrator.installed(_version_of, backend=name))
+    found = list(signed(orchestrator.NAME, orchestrator.installed(_version_of, backend=name)))
     if scenario is not None:
-        found += orchestrator.settings(scenario, inventory)
+        found += signed(orchestrator.NAME, orchestrator.settings(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
     started_s = executor.now()
     try:
@@ -71,10 +73,11 @@ def _held(
 ) -> list[Finding]:
     """What guards hold, of hosts that answer; the others were told already."""
     silent = {
-        name for one in found if one.check == reach.NAME and one.severity is not Severity.WARNING for name in one.hosts
+        name for one in found if one.check == REACH and one.severity is not Severity.WARNING for name in one.hosts
     }
     asked = held_on(executor, inventory, [name for name in holders(inventory, needs) if name not in silent])
-    return list(findings(asked, inventory, altering={name for name, one in needs.items() if one.alters.guarded}))
+    altering = {name for name, one in needs.items() if one.alters.guarded}
+    return list(signed(held.NAME, held.findings(asked, inventory, altering=altering)))
 
 
 def _asked_for(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks import one_machine
-from fabric.checks.answer import Answers
+from fabric.checks.ask import Answers
+from fabric.checks.machines import IDS, MACHINE, NETWORK, machine
 from fabric.executors.once import run_once
 from fabric.executors.process_plain import ProcessPlainExecutor
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded
-from tests.checks.asked import answer
+from tests.checks.asked import answer, compared
 from tests.cli.command_line import called
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,14 +24,14 @@ def says(boot: str, disk: str = DISK, network: str = "net:[4026531840]") -> Answ
     """What a host answers."""
     ids = f"/proc/sys/kernel/random/boot_id:{boot}\n" + (f"/etc/machine-id:{disk}\n" if disk else "")
     return {
-        one_machine.IDS: answer(one_machine.IDS, ids, status=0 if disk else 2),
-        one_machine.NETWORK: answer(one_machine.NETWORK, f"{network}\n"),
+        IDS: answer(IDS, ids, status=0 if disk else 2),
+        NETWORK: answer(NETWORK, f"{network}\n"),
     }
 
 
 def found(*hosts: Answers) -> list[Finding]:
     """What is told of gpu1, gpu2 and so on."""
-    return list(one_machine.read({f"gpu{number}": said for number, said in enumerate(hosts, 1)}))
+    return compared(MACHINE, {f"gpu{number}": said for number, said in enumerate(hosts, 1)})
 
 
 @pytest.mark.parametrize("disk", [DISK, ""])
@@ -59,7 +59,7 @@ def test_containers_of_one_machine_are_a_note() -> None:
 
 
 def test_a_host_that_does_not_say_it_is_unknown() -> None:
-    silent = {**says(BOOT), one_machine.IDS: answer(one_machine.IDS, lost="no answer within 15 s")}
+    silent = {**says(BOOT), IDS: answer(IDS, lost="no answer within 15 s")}
     (one,) = found(silent, says(OTHER))
     assert (one.severity, one.hosts) == (Severity.UNKNOWN, ("gpu1",))
 
@@ -68,11 +68,11 @@ def test_this_machine_says_who_it_is() -> None:
     """The commands and what is read of them, on a real kernel."""
     executor = ProcessPlainExecutor()
     try:
-        results = [run_once(executor, Command("here", argv, 20.0)) for argv in one_machine.commands()]
+        results = [run_once(executor, Command("here", argv, 20.0)) for argv in (IDS, NETWORK)]
     finally:
         executor.close()
     said = {one.command.argv: answer(one.command.argv, one.stdout, one.stderr, one.exit_status) for one in results}
-    me = one_machine.machine(said)
+    me = machine(said)
     assert me is not None
     assert me.boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert me.network.startswith("net:[")
