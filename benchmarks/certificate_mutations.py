@@ -16,6 +16,7 @@ import hashlib
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -410,10 +411,8 @@ def runs_in(folder: Path) -> list[Path]:
 
 def new_key(path: Path) -> Path:
     """A private key to sign with."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    path.write_bytes(Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    words = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path))
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
     return path
 
 

@@ -21,7 +21,7 @@ from fabric.model.repair import Acceptance
 from fabric.report.acceptance_text import acceptance_document
 from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
 from fabric.report.certificate_html import certificate_html
-from fabric.report.certificate_signature import fingerprint, private_key, public_key, sign, signer
+from fabric.report.certificate_signature import fingerprint, sign, signer
 from fabric.report.decision import FILE as DECISION
 from fabric.report.kept_verdict import FILE as KEPT
 from fabric.report.shown_run import ShownRun
@@ -113,8 +113,8 @@ class _Found:
 
 def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     """
-    Write certificate.json, its digest, its page and with *key* (Ed25519, OpenSSH or PEM) its signature; the path of the
-    page, and the result.
+    Write certificate.json, its digest, its page and with *key* its signature, as ``ssh-keygen -Y sign`` makes it; the
+    path of the page, and the result.
 
     What killed writers left goes first, and the verdict and decision beside it are made again where they say something
     else. Raises ConfigError for a key that cannot be used, and for a run that goes on: its files change, so that the
@@ -126,19 +126,21 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
             f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
         )
         raise ConfigError([Problem(str(path), 0, text)])
-    signing = private_key(_key(key), str(key)) if key is not None else None
+    if key is not None:
+        sign(b"", key)  # one that cannot be used is told before anything is judged
     shown, decision = _judged(path)
     directory = Path(shown.judged.path)
     try:
         _tidy(directory, shown, decision)
         document = _document(shown, decision, manifest(directory))
         data = encoded(document)
+        signature = None if key is None else sign(data, key)
         (directory / SIGNATURE).unlink(missing_ok=True)  # an older one is of another text
         write_durably(directory / NAME, data)
         write_durably(directory / SHA256, _digest_line(data))
         write_durably(directory / HTML, certificate_html(document).encode())
-        if signing is not None:
-            write_durably(directory / SIGNATURE, sign(data, signing).encode())
+        if signature is not None:
+            write_durably(directory / SIGNATURE, signature)
     except OSError as exc:
         raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / HTML, str(document["result"])
@@ -151,7 +153,7 @@ def verify(path: Path, *, key: Path | None) -> Verified:
 
     *path* is certificate.json, certificate.html or the run directory. ConfigError when it is no certificate.
     """
-    wanted = public_key(_key(key).decode("utf-8", "replace"), str(key)) if key is not None else None
+    wanted = fingerprint(_key(key), str(key)) if key is not None else None
     file = path / NAME if path.is_dir() else path.with_name(NAME) if path.name == HTML else path
     stated = _certificate(file)
     found = _Found()
@@ -324,7 +326,7 @@ def _page(document: Mapping[str, Any]) -> bytes:
         return b""
 
 
-def _signature(stated: _Stated, wanted: bytes | None, found: _Found) -> None:
+def _signature(stated: _Stated, wanted: str | None, found: _Found) -> None:
     """Who signed it, what is wrong with that, and what to say of it."""
     armoured = _neighbour(stated, SIGNATURE, found)
     if armoured is None:
@@ -334,18 +336,18 @@ def _signature(stated: _Stated, wanted: bytes | None, found: _Found) -> None:
             found.notes.append("not signed: whoever can write the files can write a certificate, too")
         return
     try:
-        public = signer(stated.data, armoured.decode("utf-8", "replace"))
+        name = signer(stated.data, armoured)
     except StoreError as exc:
         found.problems.append(f"{SIGNATURE}: {exc}")
         return
-    if public is None:
+    if name is None:
         found.problems.append(f"{SIGNATURE}: not the signature of this certificate")
         return
-    name = found.signed_by = fingerprint(public)
+    found.signed_by = name
     if wanted is None:
         found.notes.append(f"signed by {name}: whose key that is, --key PUB can tell")
-    elif wanted != public:
-        found.problems.append(f"signed by another key: {name}, not {fingerprint(wanted)}")
+    elif wanted != name:
+        found.problems.append(f"signed by another key: {name}, not {wanted}")
     else:
         found.notes.append(f"signed by {name}, the key that was given")
 

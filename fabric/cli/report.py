@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
 @click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
 @click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
-@click.option("--key", type=click.Path(path_type=Path), help="With --certificate: sign it with this Ed25519 key.")
+@click.option("--key", type=click.Path(path_type=Path), help="With --certificate: sign it with this OpenSSH key.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
 @json_option
 def command(

@@ -11,7 +11,7 @@ from fabric.cli.options import json_option, print_json
 
 @click.command("verify")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), help="It must be signed with this Ed25519 key (its .pub file).")
+@click.option("--key", type=click.Path(path_type=Path), help="It must be signed with this key (its .pub file).")
 @json_option
 def command(file: Path, key: Path | None, *, as_json: bool) -> int:
     """

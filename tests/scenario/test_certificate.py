@@ -10,8 +10,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from benchmarks.certificate_mutations import (
     BYTES,
@@ -35,16 +33,8 @@ from fabric.report.derived import keep_verdict
 from fabric.store.manifest import DERIVED
 from fabric.store.run_document import own_version
 from fabric.store.run_lock import holding
+from tests.report.test_certificate_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked, validated
-
-
-def _key(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and a public key, as ssh-keygen makes them."""
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / name, folder / f"{name}.pub"
-    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b" somebody\n")
-    return private, public
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +48,9 @@ def certified(failed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     folder = tmp_path_factory.mktemp("certified")
     run = folder / failed.name
     shutil.copytree(failed, run)
-    private, public = _key(folder, "key")
-    make_certificate(run, key=private)
-    return run, public
+    key = new_key(folder)
+    make_certificate(run, key=key)
+    return run, key.with_suffix(".pub")
 
 
 @pytest.fixture
@@ -224,7 +214,7 @@ def test_another_ones_signature_is_not_taken_for_the_one_that_is_asked_for(
     signed: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run, _ = signed
-    _, other = _key(tmp_path, "other")
+    other = new_key(tmp_path, "other").with_suffix(".pub")
     assert any(text.startswith("signed by another key: SHA256:") for text in verify(run, key=other).problems)
 
 
