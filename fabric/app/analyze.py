@@ -16,7 +16,7 @@ from fabric.analysis.rounds_run import with_rounds
 from fabric.analysis.routes_read import read_elsewhere
 from fabric.analysis.windows import wanted_for, with_samples
 from fabric.config import from_resolved, load_baseline
-from fabric.engine.round_clock import reached
+from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun

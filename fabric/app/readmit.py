@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.folded import FoldedNames
 from fabric.config.wording import nearest
-from fabric.engine.readmit_files import FOLDER
+from fabric.engine.left_out import FOLDER
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS

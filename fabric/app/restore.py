@@ -12,7 +12,7 @@ from fabric.changes.isolation import Unhealthy, from_entry
 from fabric.changes.procedure import Procedure
 from fabric.changes.restore import Left, left_by, take_back, take_back_all, take_off_list
 from fabric.config import from_resolved, load_inventory
-from fabric.engine.carry_out import carry_out
+from fabric.engine.conductor import carry_out
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory

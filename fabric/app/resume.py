@@ -16,8 +16,8 @@ from fabric.app.restore import Restored, in_order, restore
 from fabric.app.run import Begun, measured, nothing_held, stop_this_run
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.continued_clock import continued, simulated_until
+from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
-from fabric.engine.stop_file import NAME as STOP
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun

@@ -20,10 +20,10 @@ from fabric.app.prepare import Asked
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity
+from fabric.engine.deadlines import reached, without_results
 from fabric.engine.held_changes import Changing
 from fabric.engine.interruption import heeding_threads, listening
 from fabric.engine.observer import Observer
-from fabric.engine.round_clock import reached, without_results
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
 from fabric.errors import Interrupted, MayBeLive, OutOfMemory, StoreError, out_of_memory

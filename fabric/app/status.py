@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fabric.engine.stop_file import NAME as STOP
+from fabric.engine.interruption import STOP
 from fabric.errors import FabricError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect

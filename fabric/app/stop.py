@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.engine.stop_file import NAME as STOP
+from fabric.engine.interruption import STOP
 from fabric.errors import ConfigError, MayBeLive, Problem, StoreError
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS

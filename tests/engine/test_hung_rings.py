@@ -8,7 +8,7 @@ import pytest
 
 from fabric.app.prepare import prepare
 from fabric.app.run import run as run_asked
-from fabric.engine.hung_rings import HungRings
+from fabric.engine.admission import HungRings
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
