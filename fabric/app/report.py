@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.report.told_verdict import is_told
 from fabric.store.durable import write_durably
+from fabric.store.events import read_events
 from fabric.store.identity import read_identity
+from fabric.store.raw import raw_entries
+from fabric.store.results import from_events
 from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_lock import running
 from fabric.store.verdict_age import history_bytes
@@ -189,3 +193,14 @@ def _without_collector() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+def raw_output(path: Path, probe_id: str) -> str:
+    """What the commands of one probe printed; raises ConfigError naming the nearest probe that there is."""
+    text = raw_entries(path, probe_id)
+    if not text:
+        known = from_events(read_events(path / "events.jsonl"))
+        near = get_close_matches(probe_id, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError([Problem(str(path), 0, f"nothing was printed by a probe {probe_id!r}{hint}")])
+    return text

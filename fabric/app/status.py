@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic_core import PydanticCustomError
+
+from fabric.config.folded import FoldedNames
+from fabric.config.wording import nearest
 from fabric.engine.interruption import STOP
-from fabric.errors import FabricError
+from fabric.engine.left_out import FOLDER
+from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
+from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
 from fabric.store.journal import FILE as JOURNAL
-from fabric.store.left_open import open_changes
+from fabric.store.journal import read_journal
+from fabric.store.left_open import CLOSED, open_changes, open_or_may_be_live
 from fabric.store.plain_file import is_there
 from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_folders import run_folders
@@ -159,3 +169,196 @@ def _rate_per_min(events: list[Event]) -> float | None:
     finished = sum(event["event"] == "finished" for event in session)
     took_s = session[-1]["at_s"] - session[0]["at_s"] if session else 0.0
     return 60.0 * finished / took_s if finished and took_s > 0.0 else None
+
+
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """
+    What became of a run that was asked to stop.
+
+    *ended*: nobody works on it any more (False: not within the time). *finished*: it reached its own end first.
+    *taken_back* are the changes that it took back since it was asked, *still_open* those that may be live.
+    *go_on* is the command that measures what is left, empty where nothing is.
+    """
+
+    run: str
+    ended: bool
+    finished: bool
+    took_s: float
+    taken_back: tuple[str, ...]
+    still_open: tuple[str, ...]
+    go_on: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """4 a change may still be live, 3 it has not ended yet, 0 otherwise."""
+        if not self.ended:
+            return 3
+        return 4 if self.still_open else 0
+
+
+def stop(path: Path, *, wait_s: float) -> Stopped:
+    """
+    Ask a run to stop, and wait at most *wait_s* until it has; 0: do not wait.
+
+    Raises ConfigError when nobody works on it, StoreError when it cannot be asked, MayBeLive when its journal cannot be
+    read: who works on it has been asked then.
+    """
+    path = run_path(path)
+    go_on = go_on_command(path, read_run(path))
+    holder = running(path)
+    if holder is None:
+        raise ConfigError(
+            [Problem(str(path), 0, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")]
+        )
+    before: tuple[str, ...] = ()
+    with suppress(MayBeLive):  # it is asked all the same, and told afterwards
+        before = _open(path)
+    began_s = time.monotonic()
+    try:
+        write_durably(path / STOP, b"")
+    except OSError as exc:
+        raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
+    ended = _waited(path, began_s + wait_s)
+    after = _open(path)
+    states, finished = _states(path), _has_run_ended(path)
+    return Stopped(
+        run=str(path),
+        ended=ended,
+        finished=finished,
+        took_s=time.monotonic() - began_s,
+        taken_back=tuple(one for one in before if one not in after and states.get(one) in CLOSED),
+        still_open=after,
+        go_on="" if finished else go_on,
+    )
+
+
+def _waited(path: Path, until_s: float) -> bool:
+    """Until nobody works on it; False when that takes too long."""
+    pause = threading.Event()
+    while running(path) is not None:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0.0:
+            return False
+        pause.wait(min(_LOOK_S, left_s))
+    return True
+
+
+def _open(path: Path) -> tuple[str, ...]:
+    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if is_there(path / JOURNAL) else ()
+
+
+def _states(path: Path) -> dict[str, str]:
+    if not is_there(path / JOURNAL):
+        return {}
+    return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
+
+
+def _has_run_ended(path: Path) -> bool:
+    if not is_there(path / EVENTS):
+        return False
+    return any(event["event"] == "run_ended" for event in read_events(path / EVENTS))
+
+
+def _next(path: Path, go_on: str) -> str:
+    if _has_run_ended(path):
+        return f"it has ended: fabric report {path}"
+    if _open(path):
+        return f"it died with changes open: fabric restore {path}"
+    return f"it was killed or interrupted: {go_on}"
+
+
+MOST_NAMES = 10_000
+"""Of one set of hosts (a choice: each becomes a file in the run's directory)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readmitted:
+    """
+    Which *hosts* a run was asked to let in again.
+
+    *at_work*: somebody works on it now, else it must go on first, by the command *go_on*.
+    """
+
+    run: str
+    hosts: tuple[str, ...]
+    at_work: bool
+    go_on: str
+
+
+def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
+    """
+    Ask a run to measure hosts again that it left out, or that had stopped answering.
+
+    *hosts* are names or sets of names (``gpu[003,011]``), or ``all``: every host that is out of the run. Raises
+    ConfigError with everything that is wrong: no run, one that has ended, a host that it does not have or that is not
+    left out. StoreError when the run cannot be asked.
+    """
+    path = run_path(path)
+    document = read_run(path)
+    events = list(read_events(path / EVENTS)) if is_there(path / EVENTS) else []
+    if any(event["event"] == "run_ended" for event in events):
+        text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
+        raise ConfigError([Problem(str(path), 0, text)])
+    known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
+    wanted, said = _unfolded(hosts, sorted(away))
+    said += [text for host in wanted for text in _wrong(host, known, away)]
+    if said:
+        raise ConfigError(Problem("HOST", 0, text) for text in said)
+    for host in wanted:
+        _ask(path / FOLDER, host)
+    return Readmitted(str(path), wanted, running(path) is not None, go_on_command(path, document))
+
+
+def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The hosts that are meant, each once, in the order written; and what is wrong with the texts."""
+    found: dict[str, None] = {}
+    said: list[str] = []
+    for text in texts:
+        if text == "all":
+            found.update(dict.fromkeys(away))
+            said += [] if away else ["no host is out of the run: nothing to readmit"]
+            continue
+        try:
+            found.update(dict.fromkeys(FoldedNames(MOST_NAMES).parse(text).names()))
+        except PydanticCustomError as exc:
+            said.append(exc.message())
+        except ValueError as exc:
+            said.append(f"{text}: {exc}")
+    return tuple(found), said
+
+
+def _ask(folder: Path, host: str) -> None:
+    try:
+        folder.mkdir(mode=0o755, exist_ok=True)
+        if folder.is_symlink():
+            raise StoreError(f"{folder}: cannot write: a link, which leads somewhere else")
+        write_durably(folder / host, b"")
+    except OSError as exc:
+        raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc
+
+
+def _away(events: Iterable[Event]) -> set[str]:
+    """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
+    known = list(events)
+    done = so_far(known)
+    found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
+    excluded: set[str] = set()
+    for event in known:
+        if event["event"] == "phase_started":
+            excluded = set(event["excluded"])
+        elif event["event"] == "readmitted":
+            excluded.discard(event["component"])
+    return found | excluded
+
+
+def _wrong(host: str, known: Sequence[str], away: set[str]) -> list[str]:
+    if host not in known:
+        return [f"no host '{host}' in this run{nearest(host, known)}"]
+    if host in away:
+        return []
+    gone = ", ".join(sorted(away)) or "none"
+    return [f"{host} takes part: nothing to readmit (out of the run: {gone})"]

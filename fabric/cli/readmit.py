@@ -22,7 +22,7 @@ def command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     """
     from dataclasses import asdict
 
-    from fabric.app.readmit import readmit
+    from fabric.app.status import readmit
     from fabric.model.names import fold
     from fabric.report.output import say
     from fabric.report.visible import visible

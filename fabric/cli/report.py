@@ -139,7 +139,7 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _print_output(run: Path, probe: str) -> int:
-    from fabric.app.raw import raw_output
+    from fabric.app.report import raw_output
     from fabric.report.output import say
     from fabric.report.visible import visible
 

@@ -10,7 +10,7 @@ import click
 from fabric.cli.options import WholeNumber, json_option, print_json
 
 if TYPE_CHECKING:
-    from fabric.app.stop import Stopped
+    from fabric.app.status import Stopped
 
 WAIT_S = 600
 """Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
@@ -29,7 +29,7 @@ def command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int:
     """
     from dataclasses import asdict
 
-    from fabric.app.stop import stop
+    from fabric.app.status import stop
 
     found = stop(run, wait_s=0.0 if no_wait else float(wait_s))
     code = 0 if no_wait else found.exit_code

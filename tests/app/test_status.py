@@ -14,8 +14,7 @@ from fabric.app import analyze as judging
 from fabric.app import status as statuses
 from fabric.app.analyze import analyze
 from fabric.app.report import judged_run
-from fabric.app.status import all_runs, status
-from fabric.app.stop import stop
+from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
 from fabric.store.lock_holder import myself, to_json
 from fabric.store.run_lock import FILE, GONE_S, holding

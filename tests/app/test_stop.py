@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.stop import stop
+from fabric.app.status import stop
 from fabric.errors import ConfigError
 from fabric.store.run_lock import holding
 from tests.store.small_run import begin, cut_after, go_on, run_of

@@ -10,9 +10,9 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked, prepare
-from fabric.app.readmit import readmit
 from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
+from fabric.app.status import readmit
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun

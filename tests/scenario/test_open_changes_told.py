@@ -14,7 +14,7 @@ from fabric.app.analyze import analyze
 from fabric.app.restore import in_order, restore
 from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
-from fabric.app.stop import stop
+from fabric.app.status import stop
 from fabric.engine.interruption import interrupt_when_told_to_end
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
