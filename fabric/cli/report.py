@@ -1,4 +1,4 @@
-"""``fabric report``."""
+"""``fabric report``, ``fabric analyze`` and ``fabric verify``: a run that is over."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import PATH, json_option, print_json, print_lines
 
 if TYPE_CHECKING:
     from fabric.model.judged_run import JudgedRun
 
 
 @click.command("report")
-@click.argument("runs", metavar="RUN...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, type=PATH)
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
 @click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
 @click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
-@click.option("--key", type=click.Path(path_type=Path), help="With --certificate: sign it with this OpenSSH key.")
+@click.option("--key", type=PATH, help="With --certificate: sign it with this OpenSSH key.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
 @json_option
-def command(
+def report_command(
     runs: tuple[Path, ...],
     probe: str | None,
     *,
@@ -76,11 +76,8 @@ def _tell_who_is_at_work(run: Path) -> None:
     from fabric.store.run_lock import running
 
     if (holder := running(run)) is not None:
-        warn(
-            visible(
-                f"{run} is going on ({holder.text}): below is what was measured until now; see: fabric status {run}"
-            )
-        )
+        until_now = "below is what was measured until now"
+        warn(visible(f"{run} is going on ({holder.text}): {until_now}; see: fabric status {run}"))
 
 
 def newest(path: Path) -> Path:
@@ -140,10 +137,8 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
 
 def _print_output(run: Path, probe: str) -> int:
     from fabric.app.report import raw_output
-    from fabric.report.output import say
-    from fabric.report.visible import visible
 
-    say("\n".join(visible(line.expandtabs()) for line in raw_output(run, probe).splitlines()))
+    print_lines(line.expandtabs() for line in raw_output(run, probe).splitlines())
     return 0
 
 
@@ -182,12 +177,11 @@ def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, ope
     from fabric.app.report import compare, write_comparison
     from fabric.report.output import say
     from fabric.report.side_by_side import lines
-    from fabric.report.visible import visible
 
     if not_for_several:
         raise click.UsageError("--probe, --csv, --push and --json are for one run")
     found = compare(runs)
-    say("\n".join("\n".join(visible(part) for part in line.split("\n")) for line in lines(found)))
+    print_lines(lines(found))
     if not html:
         return 0
     path = write_comparison(found)
@@ -199,3 +193,44 @@ def _show_in_browser(path: Path) -> int:
     """0 also where there is no browser: the path was printed, and the file is there."""
     click.launch(str(path.resolve()))
     return 0
+
+
+@click.command("analyze")
+@click.argument("run", type=PATH)
+@click.option("--baseline", type=PATH, help="Judge by this baseline file instead.")
+@json_option
+def analyze_command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
+    """
+    Judge RUN (a run directory, or results/<scenario> for its newest) again.
+
+    Rewrites what is derived, never what was measured.
+    """
+    from fabric.app.analyze import analyze
+
+    return show(analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)
+
+
+@click.command("verify")
+@click.argument("file", type=PATH)
+@click.option("--key", type=PATH, help="It must be signed with this key (its .pub file).")
+@json_option
+def verify_command(file: Path, key: Path | None, *, as_json: bool) -> int:
+    """
+    Is the certificate FILE true? Makes all of it again from the run's files beside it.
+
+    Exit 0: it is; 1: it says something else, a file was changed or added, or the signature is not what it should be; 3:
+    it cannot be told (the files are not here, another version made it).
+    """
+    from dataclasses import asdict
+
+    from fabric.app.verify import verify
+
+    found = verify(file, key=key)
+    if as_json:
+        print_json({**asdict(found), "exit_code": found.exit_code})
+        return found.exit_code
+    word = "NOT TRUE" if found.problems else "NOT TOLD" if found.open else "OK"
+    lines = [f"{word}: {found.certificate} says {found.result} of {found.run}"]
+    lines += [f"  {text}" for text in (*found.problems, *found.open, *found.notes)]
+    print_lines(lines)
+    return found.exit_code

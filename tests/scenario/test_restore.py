@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.app.restore import Restored, restore
-from fabric.cli.restore import command
+from fabric.cli.restore import restore_command as command
 from fabric.errors import MayBeLive
 from fabric.store.journal import FILE
 from fabric.store.left_open import open_changes
