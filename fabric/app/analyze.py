@@ -15,6 +15,7 @@ from fabric.analysis.readmitted import before_repair, measured_again, samples_si
 from fabric.analysis.rounds_run import with_rounds
 from fabric.analysis.routes_read import read_elsewhere
 from fabric.analysis.windows import wanted_for, with_samples
+from fabric.app.report import as_judged
 from fabric.config import from_resolved, load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
@@ -40,7 +41,7 @@ from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
 from fabric.store.readmissions import read_readmissions
 from fabric.store.results import history_of, replanned
-from fabric.store.run_document import baselines_from, go_on_command, read_run
+from fabric.store.run_document import baselines_from, read_run
 from fabric.store.run_lock import running
 from fabric.store.samples import read_samples
 from fabric.store.samples_table import write_samples
@@ -92,21 +93,17 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
         verdict = replace(
             verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
         )
-    again = f"fabric report {path}" if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
-    judged = JudgedRun(
-        scenario=scenario,
-        verdict=verdict,
-        path=str(path),
-        run_id=document["run_id"],
+    judged = as_judged(
+        path,
+        document,
+        scenario,
+        verdict,
         elapsed_s=0.0 if first is None else history.at_s - first["at_s"],
-        backend=document["backend"],
         judged_by=named(baselines),
-        again=again,
         complete=complete,
-        goes_on=goes_on,
-        history_bytes=read_bytes,
-        go_on="" if complete else go_on_command(path, document),
     )
+    again = judged.again if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
+    judged = replace(judged, again=again, goes_on=goes_on, history_bytes=read_bytes)
     return ShownRun(judged, inventory, probes, by_id, document, complete)
 
 

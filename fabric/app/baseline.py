@@ -10,7 +10,7 @@ from fabric.analysis.conclude import conclude
 from fabric.analysis.distribution import Sampled, Split, record
 from fabric.analysis.judge import Judge
 from fabric.analysis.keys import floor_of, key_of
-from fabric.analysis.record_fit import changes_between, fit_notes, limit_changes
+from fabric.analysis.record_fit import changes_between, limit_changes
 from fabric.analysis.series import representative
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
 from fabric.config.wording import nearest, quoted
@@ -104,10 +104,7 @@ def _unfit(run: PastRun) -> Iterator[Problem]:
             str(run.path), 0, f"{len(run.changes)} changes were in force: it did not measure the plain fabric"
         )
         return
-    settings = run.scenario.judge
-    judge = Judge(
-        run.baselines, topology=run.inventory.topology, marginal=settings.marginal, override=settings.baseline
-    )
+    judge = Judge.as_asked(run.scenario.judge, run.baselines, run.inventory.topology)
     verdict = conclude(
         run.probes,
         run.results,
@@ -232,11 +229,6 @@ def limits_diff(a: str, b: str, *, baselines: Path) -> list[LimitChange] | None:
 def diff(a: str, b: str, *, baselines: Path) -> list[KeyChange]:
     """What was recorded otherwise in *b* than in *a*, the largest loss first."""
     return changes_between(recorded_of(a, baselines=baselines), recorded_of(b, baselines=baselines))
-
-
-def check(name: str, *, baselines: Path) -> list[tuple[bool, str]]:
-    """What does not fit between limits and records: (whether the file is wrong, in words); nothing when all does."""
-    return fit_notes(named_baseline(name, baselines=baselines))
 
 
 def _write(file: Path, text: str) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pydantic_core import PydanticCustomError
-
+from fabric.app.prepare import hosts_named
 from fabric.checks import held, orchestrator
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import signed
@@ -15,7 +14,6 @@ from fabric.checks.machines import REACH
 from fabric.checks.needs import HostNeeds, host_needs
 from fabric.checks.pre_flight import pre_flight
 from fabric.config import load_inventory, load_scenario
-from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.inventory import Inventory
@@ -90,22 +88,7 @@ def _asked_for(
     if inventory_path is None:
         raise ConfigError([Problem("fabric check", 0, "expected a scenario, or --inventory FILE, or both")])
     inventory = load_inventory(inventory_path, extra_faults=faults)
-    return None, inventory, _selected(hosts or "all", inventory)
-
-
-def _selected(text: str, inventory: Inventory) -> tuple[str, ...]:
-    """The hosts that ``--hosts`` selects."""
-    try:
-        wanted = HostsText().parse(text)
-    except PydanticCustomError as exc:
-        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
-    said: list[Problem] = []
-    names = selected(
-        wanted, inventory.topology, lambda what: said.append(Problem("--hosts", 0, what)), source=inventory.source
-    )
-    if said:
-        raise ConfigError(said)
-    return names
+    return None, inventory, hosts_named(hosts or "all", inventory)
 
 
 def _version_of(distribution: str) -> str | None:

@@ -7,9 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fabric.analysis.pairs.diagnose import diagnose
-from fabric.analysis.pairs.fitted import EFFECT_FLOOR
-from fabric.analysis.pairs.planes import unknown_names
 from fabric.config.inventory import load_inventory
 from fabric.config.wording import shown
 from fabric.errors import ConfigError, Problem
@@ -27,13 +24,17 @@ def diagnose_files(
     inventory: Path | None = None,
     format_name: str = "auto",
     limit_gbps: float | None = None,
-    floor: float = EFFECT_FLOOR,
+    floor: float | None = None,
 ) -> tuple[Diagnosis, tuple[str, ...]]:
     """
     The diagnosis of all files together, and what the readers left out. ConfigError with everything that is wrong.
 
     ``-`` is standard input.
     """
+    from fabric.analysis.pairs.diagnose import diagnose  # numpy takes a while to import, and memory
+    from fabric.analysis.pairs.fitted import EFFECT_FLOOR
+    from fabric.analysis.pairs.planes import unknown_names
+
     topology = load_inventory(inventory).topology if inventory is not None else None
     rows: list[PairRow] = []
     failures: list[PairFailure] = []
@@ -41,7 +42,7 @@ def diagnose_files(
     problems: list[Problem] = []
     for file in files:
         name = shown(str(file))
-        table = pair_formats.read(_text(file), format_name, file.name)
+        table = pair_formats.read(_decoded(read_input(file, MOST_BYTES)), format_name, file.name)
         problems += [Problem(name, line, text) for line, text in table.problems]
         if topology is not None and not table.problems:
             problems += [Problem(name, line, text) for line, text in unknown_names(_named(table), topology)]
@@ -50,7 +51,7 @@ def diagnose_files(
         notes += [f"{name}: {note}" for note in table.notes]
     if problems:
         raise ConfigError(problems)
-    found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor, failures=failures)
+    found = diagnose(rows, topology=topology, limit_gbps=limit_gbps, floor=floor or EFFECT_FLOOR, failures=failures)
     return found, tuple(notes)
 
 
@@ -59,18 +60,20 @@ def _named(table: PairTable) -> list[PairRow]:
     return [*table.rows, *(PairRow(one.a, one.b, 0.0, one.line, rail=one.rail) for one in table.failures)]
 
 
-def _text(file: Path) -> str:
+def read_input(file: Path, most_bytes: int) -> bytes:
+    """What a person names to be read, ``-`` for standard input; ConfigError where that cannot be, or is too large."""
+    name = shown(str(file))
     try:
         if str(file) == "-":
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+            data = sys.stdin.buffer.read(most_bytes + 1)
         else:
             with file.open("rb") as stream:
-                data = stream.read(MOST_BYTES + 1)
+                data = stream.read(most_bytes + 1)
     except OSError as exc:
-        raise ConfigError([Problem(shown(str(file)), 0, f"cannot read: {exc.strerror}")]) from exc
-    if len(data) > MOST_BYTES:
-        raise ConfigError([Problem(shown(str(file)), 0, f"larger than {MOST_BYTES >> 20} MiB")])
-    return _decoded(data)
+        raise ConfigError([Problem(name, 0, f"cannot read: {exc.strerror}")]) from exc
+    if len(data) > most_bytes:
+        raise ConfigError([Problem(name, 0, f"larger than {most_bytes >> 20} MiB")])
+    return data
 
 
 def _decoded(data: bytes) -> str:

@@ -8,12 +8,15 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
 from fabric.analysis.candidates import components_of
 from fabric.analysis.over_time.dipped_again import dips_lines
 from fabric.changes.blast_radius import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.again_lines import again_lines
 from fabric.config.changes_lines import changes_lines
+from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
@@ -109,6 +112,23 @@ def require_run(asked: Asked) -> None:
     source = asked.scenario.source
     text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
     raise ConfigError([Problem(source, line, text) for line in again_lines(Path(source)) or (0,)])
+
+
+def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
+    """The hosts that ``--hosts`` selects; ConfigError with everything that is wrong with it."""
+    said: list[Problem] = []
+    try:
+        names = selected(
+            HostsText().parse(text),
+            inventory.topology,
+            lambda what: said.append(Problem("--hosts", 0, what)),
+            source=inventory.source,
+        )
+    except PydanticCustomError as exc:
+        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
+    if said:
+        raise ConfigError(said)
+    return names
 
 
 def _covers(topology: Topology) -> Covers:

@@ -8,8 +8,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import PydanticCustomError
-
 from fabric.analysis.acceptance import Measured, Same, accept, same
 from fabric.analysis.acceptance_ports import watched_ports
 from fabric.analysis.counters import bandwidths
@@ -18,9 +16,8 @@ from fabric.analysis.identity import repaired
 from fabric.analysis.series import representative
 from fabric.analysis.windows import wanted
 from fabric.app.analyze import reopened
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, hosts_named, prepare
 from fabric.config import load_inventory
-from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, FabricError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.names import fold
@@ -154,18 +151,7 @@ def _repaired_hosts(asked: Wanted, failed: ShownRun) -> tuple[str, ...]:
             text = "it names no host as bad: say --hosts"
             raise ConfigError([Problem(str(asked.because), 0, text)])
         return found
-    try:
-        wanted = HostsText().parse(asked.hosts)
-    except PydanticCustomError as exc:
-        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
-    said: list[Problem] = []
-    inventory = failed.inventory
-    found = selected(
-        wanted, inventory.topology, lambda text: said.append(Problem("--hosts", 0, text)), source=inventory.source
-    )
-    if said:
-        raise ConfigError(said)
-    return found
+    return hosts_named(asked.hosts, failed.inventory)
 
 
 def _because(asked: Wanted, failed: ShownRun, hosts: Sequence[str]) -> Because:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,6 +15,7 @@ from fabric.config import from_resolved
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.judged_run import JudgedRun
 from fabric.model.scenario import Scenario
+from fabric.model.verdict import Verdict
 from fabric.report import derived
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import decision_bytes, same_decision
@@ -98,21 +99,43 @@ def as_kept(path: Path) -> ShownRun | None:
     kept = read_kept(path, scenario, inventory)
     if kept is None:
         return None
-    judged = JudgedRun(
-        scenario=scenario,
-        verdict=kept.verdict,
-        path=str(path),
-        run_id=document["run_id"],
+    judged = as_judged(
+        path,
+        document,
+        scenario,
+        kept.verdict,
         elapsed_s=kept.elapsed_s,
-        backend=document["backend"],
         judged_by=kept.judged_by,
-        again=f"fabric report {path}",
         complete=kept.complete,
-        goes_on=not kept.complete and running(path) is not None,
-        history_bytes=history_bytes(path),
-        go_on="" if kept.complete else go_on_command(path, document),
     )
     return ShownRun(judged, inventory, kept.probes, kept.results, document, kept.complete)
+
+
+def as_judged(
+    path: Path,
+    document: Mapping[str, Any],
+    scenario: Scenario,
+    verdict: Verdict,
+    *,
+    elapsed_s: float,
+    judged_by: tuple[str, ...],
+    complete: bool = True,
+) -> JudgedRun:
+    """A run with its verdict; one that is not *complete* goes on while somebody works on it."""
+    return JudgedRun(
+        scenario=scenario,
+        verdict=verdict,
+        path=str(path),
+        run_id=document.get("run_id", path.name),
+        elapsed_s=elapsed_s,
+        backend=document["backend"],
+        judged_by=judged_by,
+        again=f"fabric report {path}",
+        complete=complete,
+        goes_on=not complete and running(path) is not None,
+        history_bytes=history_bytes(path),
+        go_on="" if complete else go_on_command(path, document),
+    )
 
 
 def csv(path: Path) -> Iterator[str]:

@@ -17,6 +17,7 @@ from fabric.analysis.judge import Judge
 from fabric.analysis.own_fails import own_fails
 from fabric.app.analyze import all_probes, concluded, named, probes_of, write_derived
 from fabric.app.prepare import Asked
+from fabric.app.report import as_judged
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity
@@ -30,7 +31,6 @@ from fabric.errors import Interrupted, MayBeLive, OutOfMemory, StoreError, out_o
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
-from fabric.model.verdict import Verdict
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
@@ -44,7 +44,6 @@ from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import go_on_command, run_document
 from fabric.store.run_lock import RunLock, holding
 from fabric.store.so_far import SoFar
-from fabric.store.verdict_age import history_bytes
 
 MakeExecutor = Callable[[Inventory, int], Executor]
 """Builds the executor of the chosen backend."""
@@ -138,7 +137,8 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         with suppress(StoreError):
             executor.close()
         changing.journal.close()
-        judged = _judged(begun, verdict, elapsed_s=elapsed_s)
+        judged_by = named(asked.baselines)
+        judged = as_judged(directory.path, begun.document, scenario, verdict, elapsed_s=elapsed_s, judged_by=judged_by)
         write_derived(ShownRun(judged, inventory, probes, by_id, begun.document), reports=reports)
     except BaseException as exc:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
@@ -239,18 +239,3 @@ def _own_boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def _judged(begun: Begun, verdict: Verdict, *, elapsed_s: float) -> JudgedRun:
-    path = begun.directory.path
-    return JudgedRun(
-        scenario=begun.asked.scenario,
-        verdict=verdict,
-        path=str(path),
-        run_id=path.name,
-        elapsed_s=elapsed_s,
-        backend=begun.backend,
-        judged_by=named(begun.asked.baselines),
-        again=f"fabric report {path}",
-        history_bytes=history_bytes(path),
-    )

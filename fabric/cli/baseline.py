@@ -120,9 +120,10 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
 @json_option
 def check(name: str, baselines: Path, *, as_json: bool) -> int:
     """Hold the limits against what was recorded; exit 2 when good parts do not meet a limit."""
-    from fabric.app.baseline import check as check_baseline
+    from fabric.analysis.record_fit import fit_notes
+    from fabric.app.baseline import named_baseline
 
-    notes = check_baseline(name, baselines=baselines)
+    notes = fit_notes(named_baseline(name, baselines=baselines))
     code = WRONG_FILE if any(wrong for wrong, _ in notes) else 0
     if as_json:
         print_json({"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]})

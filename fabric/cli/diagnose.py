@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,31 +69,17 @@ def diagnose_command(
 @json_option
 def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
+    from fabric.app.diagnose import read_input
     from fabric.report.parsed import parsed_document, parsed_lines
 
-    documents = [parsed_document(tool, text) for text in [_text(file) for file in files]]
+    texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]
+    documents = [parsed_document(tool, text) for text in texts]
     if not as_json:
         for file, document in zip(files, documents, strict=True):
             print_lines(parsed_lines(document, str(file)))
     else:
         print_json(documents[0] if len(documents) == 1 else documents)
     return 0 if all(_sound(document) for document in documents) else 3
-
-
-def _text(file: Path) -> str:
-    from fabric.errors import ConfigError, Problem
-
-    try:
-        if str(file) == "-":
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(MOST_BYTES + 1)
-    except OSError as exc:
-        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
-    if len(data) > MOST_BYTES:
-        raise ConfigError([Problem(str(file), 0, f"larger than {MOST_BYTES >> 20} MiB")])
-    return data.decode("utf-8", "replace")
 
 
 def _sound(document: dict[str, Any]) -> bool:
