@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import PATH, json_option, print_json, print_lines
+from fabric.cli.options import PATH, answer, json_option, print_lines
 
 WRONG_FILE = 2
 """Exit code: a limit that the recorded parts do not meet is a mistake in the file."""
@@ -39,12 +39,10 @@ def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_jso
     from fabric.report.baseline_text import recorded_lines, too_few_lines
 
     found = record_runs(runs, name=name, out=out)
-    if as_json:
-        print_json({"name": found.candidate.name, "file": str(found.file), "keys": len(found.candidate.recorded)})
-        return 0
-    print_lines((*recorded_lines(found.candidate.recorded), *too_few_lines(found.too_few), f"Written  {found.file}"))
-    print_lines((f"Accept   fabric baseline accept {found.file}",))
-    return 0
+    document = {"name": found.candidate.name, "file": str(found.file), "keys": len(found.candidate.recorded)}
+    last = (f"Written  {found.file}", f"Accept   fabric baseline accept {found.file}")
+    lines = (*recorded_lines(found.candidate.recorded), *too_few_lines(found.too_few), *last)
+    return answer(document, lines, as_json=as_json)
 
 
 @baseline_command.command("accept", short_help="Write a candidate into its baseline file.")
@@ -83,11 +81,7 @@ def show(name: str, baselines: Path, *, as_json: bool) -> int:
     from fabric.report.baseline_text import baseline_document, baseline_lines
 
     baseline = named_baseline(name, baselines=baselines)
-    if as_json:
-        print_json(baseline_document(baseline))
-    else:
-        print_lines(baseline_lines(baseline))
-    return 0
+    return answer(baseline_document(baseline), baseline_lines(baseline), as_json=as_json)
 
 
 @baseline_command.command("diff", short_help="What two baselines require or record otherwise.")
@@ -107,11 +101,7 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
 
     limits = limits_diff(a, b, baselines=baselines)
     changes = baseline_diff(a, b, baselines=baselines)
-    if as_json:
-        print_json(changes_document(limits, changes))
-    else:
-        print_lines(diff_lines(limits, changes))
-    return 0
+    return answer(changes_document(limits, changes), diff_lines(limits, changes), as_json=as_json)
 
 
 @baseline_command.command("check", short_help="Hold the limits against what was recorded.")
@@ -125,8 +115,6 @@ def check(name: str, baselines: Path, *, as_json: bool) -> int:
 
     notes = fit_notes(named_baseline(name, baselines=baselines))
     code = WRONG_FILE if any(wrong for wrong, _ in notes) else 0
-    if as_json:
-        print_json({"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]})
-    else:
-        print_lines([f"{'wrong' if wrong else 'note '}  {text}" for wrong, text in notes] or ["limits and records fit"])
-    return code
+    document = {"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]}
+    lines = [f"{'wrong' if wrong else 'note '}  {text}" for wrong, text in notes] or ["limits and records fit"]
+    return answer(document, lines, as_json=as_json, code=code)

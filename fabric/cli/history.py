@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import PATH, WholeNumber, json_option, print_json, print_lines, results_option
+from fabric.cli.options import PATH, WholeNumber, answer, json_option, print_json, print_lines, results_option
 from fabric.cli.report import newest
 
 DAYS_MOST = 36_500
@@ -54,8 +54,6 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
 
     found = compare(newest(first), newest(second))
     told = (found.first, found.second, found.comparison, found.notes)
-    if as_json:
-        print_json(compare_document(*told))
-    else:
-        print_lines(compare_lines(*told))
-    return EXIT_CODES[found.comparison.change]
+    return answer(
+        compare_document(*told), compare_lines(*told), as_json=as_json, code=EXIT_CODES[found.comparison.change]
+    )

@@ -138,3 +138,12 @@ def print_lines(lines: Iterable[str]) -> None:
     from fabric.report.visible import visible
 
     say("\n".join(visible(part) for line in lines for part in line.split("\n")))
+
+
+def answer(document: object, lines: Iterable[str], *, as_json: bool, code: int = 0) -> int:
+    """Print a document for who asked for JSON, lines for everybody else; the exit code."""
+    if as_json:
+        print_json(document)
+    else:
+        print_lines(lines)
+    return code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import PATH, json_option, print_json, print_lines
+from fabric.cli.options import PATH, answer, json_option, print_json, print_lines
 
 if TYPE_CHECKING:
     from fabric.model.judged_run import JudgedRun
@@ -223,11 +223,7 @@ def verify_command(file: Path, key: Path | None, *, as_json: bool) -> int:
     from fabric.app.verify import verify
 
     found = verify(file, key=key)
-    if as_json:
-        print_json({**asdict(found), "exit_code": found.exit_code})
-        return found.exit_code
     word = "NOT TRUE" if found.problems else "NOT TOLD" if found.open else "OK"
     lines = [f"{word}: {found.certificate} says {found.result} of {found.run}"]
     lines += [f"  {text}" for text in (*found.problems, *found.open, *found.notes)]
-    print_lines(lines)
-    return found.exit_code
+    return answer({**asdict(found), "exit_code": found.exit_code}, lines, as_json=as_json, code=found.exit_code)

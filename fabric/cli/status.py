@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fabric.cli.options import PATH, WholeNumber, json_option, print_json, print_lines, results_option
+from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
 
 if TYPE_CHECKING:
     from fabric.app.status import RunStatus, Stopped
@@ -30,17 +30,10 @@ def status_command(run: Path | None, results: Path, last: int, *, as_json: bool)
 
     if run is not None:
         found = status(run)
-        if as_json:
-            print_json(_document(found))
-        else:
-            print_lines(_lines(found))
-        return 0
+        return answer(_document(found), _lines(found), as_json=as_json)
     runs = all_runs(results, most=last)
-    if as_json:
-        print_json({"runs": [_document(one) for one in runs]})
-    else:
-        print_lines(_table(runs))
-    return 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
+    code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
+    return answer({"runs": [_document(one) for one in runs]}, _table(runs), as_json=as_json, code=code)
 
 
 @click.command("stop")
@@ -60,11 +53,8 @@ def stop_command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int
 
     found = stop(run, wait_s=0.0 if no_wait else float(wait_s))
     code = 0 if no_wait else found.exit_code
-    if as_json:
-        print_json({**asdict(found), "exit_code": code})
-    else:
-        print_lines(_stopped_lines(found, waited=not no_wait))
-    return code
+    lines = _stopped_lines(found, waited=not no_wait)
+    return answer({**asdict(found), "exit_code": code}, lines, as_json=as_json, code=code)
 
 
 def _stopped_lines(found: Stopped, *, waited: bool) -> Iterator[str]:
@@ -97,12 +87,9 @@ def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     from fabric.model.names import fold
 
     found = readmit(run, hosts)
-    if as_json:
-        print_json({**asdict(found), "exit_code": 0})
-        return 0
     when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: {found.go_on}"
-    print_lines([f"{found.run}: {fold(found.hosts)} will take part again {when}"])
-    return 0
+    line = f"{found.run}: {fold(found.hosts)} will take part again {when}"
+    return answer({**asdict(found), "exit_code": 0}, [line], as_json=as_json)
 
 
 def _document(found: RunStatus) -> dict[str, Any]:
