@@ -82,9 +82,12 @@ def _tell_who_is_at_work(run: Path) -> None:
 
 def newest(path: Path) -> Path:
     """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
-    from fabric.store.run_path import run_path
+    from fabric.store.plain_file import is_there
+    from fabric.store.run_folders import runs_of
 
-    return run_path(path)
+    if is_there(path / "run.json"):
+        return path
+    return path / "latest" if is_there(path / "latest" / "run.json") else max(runs_of(path).runs, default=path)
 
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
