@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fabric.app_prepare import prepare
-from fabric.engine.probe_run import ProbeRun
-from fabric.engine.roll_call import NAME_WORDS, WORDS
+from fabric.app.prepare import prepare
+from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun
 from fabric.model import scenario
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Inventory
@@ -106,7 +105,7 @@ class Canned:
 
 def ended(probe: Probe, topology: Topology, executor: Executor, names: dict[str, str] | None = None) -> ProbeRun:
     """A probe that has run; *names*: what hosts are known to call themselves."""
-    run = ProbeRun(probe, topology, executor, names=names)
+    run = ProbeRun(probe, topology, executor, names={} if names is None else names)
     run.begin()
     while not run.done:
         for happening in executor.wait(executor.now() + 3600.0):

@@ -40,7 +40,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from burn_in_faults import HOUR_S, UNIT, Planted, planted, score
 from self_check import inventory as hall
 
-from fabric.app import Asked, prepare, run
+from fabric.app.prepare import Asked, prepare
+from fabric.app.run import run
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome

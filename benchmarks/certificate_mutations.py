@@ -16,6 +16,7 @@ import hashlib
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,9 +31,9 @@ import orjson
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.post_repair import CHECK, INVENTORY, ROOT, measured
-from fabric import app
-from fabric.app_post_repair import Wanted, prepare
-from fabric.app_verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
+from fabric.app.prepare import prepare
+from fabric.app.repair import Wanted, prepare_repair
+from fabric.app.verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError, FabricError
 from fabric.report.certificate import encoded
 from fabric.report.certificate_html import certificate_html
@@ -385,7 +386,7 @@ def taken_from(other: Path) -> tuple[Mutation, ...]:
 
 
 def _ran(folder: Path, scenario: Path, *, hosts: str, lasts_s: float | None = None, seed: int = 1) -> Path:
-    asked = app.prepare(scenario, inventory_path=None, hosts=hosts, faults=(), lasts_s=lasts_s)
+    asked = prepare(scenario, inventory_path=None, hosts=hosts, faults=(), lasts_s=lasts_s)
     return measured(asked, folder / "results", seed)
 
 
@@ -393,12 +394,12 @@ def runs_in(folder: Path) -> list[Path]:
     """The four runs, each with a signed certificate."""
     check = folder / "check.yaml"
     check.write_text(CHECK.format(inventory=INVENTORY), "utf-8")
-    asked = app.prepare(check, inventory_path=None, hosts=None, faults=("gpu003/mlx5_3:slow=0.6",))
+    asked = prepare(check, inventory_path=None, hosts=None, faults=("gpu003/mlx5_3:slow=0.6",))
     failed = measured(asked, folder / "results", 1)
     wanted = Wanted(ROOT / "scenarios" / "post-repair.yaml", failed, INVENTORY, None, ("gpu003/mlx5_3:replaced",), True)
     runs = [
         failed,
-        measured(prepare(wanted), folder / "results", 2),
+        measured(prepare_repair(wanted), folder / "results", 2),
         _ran(folder, ROOT / "scenarios" / "burn-in.yaml", hosts="gpu[001-004]", lasts_s=7200.0),
         _ran(folder, ROOT / "scenarios" / "flap-tolerance.yaml", hosts="gpu[001-004]"),
     ]
@@ -410,10 +411,8 @@ def runs_in(folder: Path) -> list[Path]:
 
 def new_key(path: Path) -> Path:
     """A private key to sign with."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    path.write_bytes(Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    words = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path))
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
     return path
 
 

@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from fabric import app
+from fabric.app.prepare import prepare
+from fabric.app.run import run
 from fabric.errors import Interrupted
 from fabric.model.verdict import Suspect, Verdict
 from fabric.wiring import BACKENDS
@@ -152,8 +153,8 @@ def inventory(folder: Path) -> Path:
 
 def verdict_of(seed: int, faults: list[Drawn], pod: Path, results: Path) -> tuple[Verdict, float]:
     """One run through the product, and how long its probes took in simulated time (seconds)."""
-    asked = app.prepare(SCENARIO, inventory_path=pod, hosts=None, faults=tuple(fault.text for fault in faults))
-    judged = app.run(
+    asked = prepare(SCENARIO, inventory_path=pod, hosts=None, faults=tuple(fault.text for fault in faults))
+    judged = run(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],

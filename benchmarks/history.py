@@ -16,7 +16,7 @@ from pathlib import Path
 
 from report import run
 
-from fabric.app_history import history
+from fabric.app.history import history
 from fabric.store.runs_index import FOLDER
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from pair_fabric import GOOD_GBPS, Fabric, Found, Scene, Score, localised, rows_of, screened
 from pair_peers import PEERS, SLOW_PEERS
 
-from fabric.app_diagnose import diagnose_files
+from fabric.app.diagnose import diagnose_files
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.outcome import Outcome
 

@@ -19,8 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fabric import app
-from fabric.app_post_repair import Wanted, decide, prepare
+from fabric.app.prepare import Asked, prepare
+from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.run import run
 from fabric.model.repair import Acceptance
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
@@ -44,9 +45,9 @@ WANTED = {
 }
 
 
-def measured(asked: app.Asked, results: Path, seed: int) -> Path:
+def measured(asked: Asked, results: Path, seed: int) -> Path:
     """The directory of the run."""
-    judged = app.run(
+    judged = run(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],
@@ -77,13 +78,13 @@ def one(seed: int, results: Path, *, quick: bool) -> dict[str, Acceptance]:
     slow, after = situations(random.Random(seed))
     path = results / "check.yaml"
     path.write_text(CHECK.format(inventory=INVENTORY), "utf-8")
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=(slow,))
+    asked = prepare(path, inventory_path=None, hosts=None, faults=(slow,))
     failed = measured(asked, results, seed)
     host = slow.partition("/")[0]
     found = {}
     for name, faults in after.items():
         wanted = Wanted(ROOT / "scenarios" / "post-repair.yaml", failed, INVENTORY, host, faults, quick)
-        found[name] = decide(measured(prepare(wanted), results, seed + 1000))
+        found[name] = decide(measured(prepare_repair(wanted), results, seed + 1000))
     return found
 
 

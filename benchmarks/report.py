@@ -21,7 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric import app
+from fabric.app.analyze import reopened
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
 from fabric.report import derived
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
@@ -76,7 +78,7 @@ def measured(hosts: int, results: Path, *, paint: bool) -> Iterator[Line]:
     """Run, read back, make every report; then all of it as a person asks for it."""
     path = run(hosts, results)
     start, cpu = time.perf_counter(), time.process_time()
-    shown = app.reopened(path)
+    shown = reopened(path)
     probes = len(shown.rows)
     yield Line(hosts, probes, "read and judge", time.perf_counter() - start, time.process_time() - cpu)
     for name, make in derived.MAKERS.items():
@@ -106,13 +108,13 @@ def asked_for(path: Path) -> tuple[float, float]:
 
 def run(hosts: int, results: Path) -> Path:
     """The self-check of the first hosts of the hall, without reports."""
-    asked = app.prepare(
+    asked = prepare(
         ROOT / "scenarios" / "self-check.yaml",
         inventory_path=ROOT / "inventory" / "hall-2048.yaml",
         hosts=f"gpu[0001-{hosts:04}]" if hosts > 1 else "gpu0001",
         faults=FAULTS if hosts > 5 else (),
     )
-    judged = app.run(
+    judged = run_asked(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],

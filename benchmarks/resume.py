@@ -55,9 +55,9 @@ def say(found: list[Killed], took_s: float) -> None:
 
 def warm(folder: Path) -> None:
     """One run in this very process: whatever is imported on the way is there for those that are forked."""
-    import fabric.app_resume
-    import fabric.cli.analyze
-    import fabric.cli.resume  # noqa: F401 - imported for those that are forked
+    import fabric.app.resume
+    import fabric.cli.report
+    import fabric.cli.run  # noqa: F401 - imported for those that are forked
     from fabric.cli.main import run
 
     sys.argv = ["fabric", *words(folder, folder / "warm")]

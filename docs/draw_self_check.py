@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fabric import app
+from fabric.app.prepare import prepare
+from fabric.app.run import run
 from fabric.report.console import show_verdict
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
@@ -22,9 +23,9 @@ def main() -> None:
     """Run the demo rack and export what is printed."""
     console = Console(record=True, width=132, file=io.StringIO(), force_terminal=True, highlight=False)
     os.chdir(ROOT)  # the README shows paths as a user in this folder sees them
-    asked = app.prepare(Path("scenarios/self-check.yaml"), inventory_path=None, hosts=None, faults=())
+    asked = prepare(Path("scenarios/self-check.yaml"), inventory_path=None, hosts=None, faults=())
     with tempfile.TemporaryDirectory() as folder:
-        judged = app.run(
+        judged = run(
             asked,
             backend="mock",
             make_executor=BACKENDS["mock"],

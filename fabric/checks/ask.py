@@ -1,14 +1,17 @@
-"""Asks many hosts many things at the same time, within bounds, and never waits for ever."""
+"""Asks many hosts many things at the same time, within bounds, and never waits for ever; what each answered."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from fabric.checks.answer import Answer, Argv
 from fabric.errors import CommandTimeout
 from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Lost, Ready, Ticket
+from fabric.tools.said import complaint, plain
+
+Argv = tuple[str, ...]
 
 IN_FLIGHT_MOST = 256
 """Commands at the same time over all hosts; a choice: a thread each over SSH."""
@@ -21,6 +24,53 @@ TIMEOUTS_MOST = 3
 SILENCE_S = 120.0
 """An executor that tells nothing for so long is broken: longer than any connect and any deadline (choice)."""
 OUTPUT_MOST_BYTES = 64 << 10
+
+_MOST = 160  # characters of a quoted line
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    How one command ended; *lost* says why there is no answer, and is empty when there is one.
+
+    Times are seconds of the executor's clock.
+    """
+
+    argv: Argv
+    status: int
+    stdout: str
+    stderr: str
+    started_s: float
+    ended_s: float
+    lost: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both streams without colours, for tools that do not care which one they use."""
+        return plain(f"{self.stdout}\n{self.stderr}")
+
+    @property
+    def absent(self) -> bool:
+        """The program is not there, or not the libraries it needs."""
+        return not self.lost and self.status == 127
+
+
+Answers = Mapping[Argv, Answer]
+"""All that one host answered, by the command."""
+
+
+def quoted(text: str) -> str:
+    """Text of a host as a finding may quote it: one line, cut at 160 characters, and always encodable."""
+    line = " ".join(plain(text).split())
+    shown = line.encode("utf-8", "replace").decode("utf-8")
+    return shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
+
+
+def excuse(answer: Answer) -> str:
+    """Why an answer cannot be used: it was lost, or the line in which the tool complains."""
+    if answer.lost:
+        return quoted(answer.lost)
+    return f"exit {answer.status}: {quoted(complaint(answer.stdout, answer.stderr))}"
 
 
 def ask_all(

@@ -1,147 +1,128 @@
-"""Whether the GPUs are those of the inventory, and whether somebody uses them."""
+"""Whether the GPUs are those of the inventory, whether somebody uses them, and whether RNICs can reach their memory."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from fabric.checks.answer import Answer, Answers, Argv, excuse, quoted
+from fabric.checks.ask import Answer, Argv, excuse, quoted
+from fabric.checks.kind import Check, Looked, problem, unknown, warning
 from fabric.checks.needs import HostNeeds
-from fabric.model.finding import Finding, Severity
+from fabric.model.finding import Finding
 from fabric.model.topology import Host
 
-NAME = "gpus"
 LIST = ("nvidia-smi", "--query-gpu=index,name,mig.mode.current", "--format=csv,noheader")
 JOBS = ("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader")
+MODULES = ("cat", "/proc/modules", "/proc/driver/nvidia/version")
 
 _ROW = re.compile(r"\s*([0-9]{1,4}), ([^,]+), ([^,]+)", re.ASCII)
 _JOB = re.compile(r"\s*(?:GPU|MIG)-[0-9A-Fa-f/-]+, ([0-9]+|\[[^\]]*\]), (.*)", re.ASCII)
 _NONE = "No devices were found"
+_PEERMEM = re.compile(r"^(?:nvidia_peermem|nv_peer_mem) [0-9]+ ", re.MULTILINE | re.ASCII)
+_MODULE = re.compile(r"^[a-z0-9_]+ [0-9]+ -?[0-9]+ ", re.MULTILINE | re.ASCII)
+_OPEN = "Open Kernel Module"
+_DISTURBED = "a job beside the measurement makes its numbers wrong, and is disturbed by it"
 
 
-def commands(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+def _ask_gpus(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """Two questions to nvidia-smi, where the inventory has GPUs."""
     return (LIST, JOBS) if needs.measured and host.platform.gpus else ()
 
 
-def read(host: Host, needs: HostNeeds, answers: Answers) -> Iterator[Finding]:
+def _read_gpus(looked: Looked) -> Iterator[Finding]:
     """Missing, more, partitioned or occupied GPUs."""
-    del needs
-    listed = answers[LIST]
-    indexes = _indexes(listed)
-    if indexes is None:
-        yield _unusable(host, listed)
+    listed, jobs = looked.answers[LIST], looked.answers[JOBS]
+    rows = _rows(listed, _ROW)
+    if rows is None or (not rows and _lines(listed) != [_NONE]):
+        rows = None
+        yield _unusable(listed)
     else:
-        yield from _compared(host, indexes)
-        yield from _partitioned(host, listed)
-    if indexes or answers[JOBS].lost:
-        yield from _occupied(host, answers[JOBS])
+        yield from _compared(looked.host, {int(row[1]) for row in rows})
+        if split := {int(row[1]) for row in rows if row[3].strip() == "Enabled"}:
+            why = "CUDA sees parts of these GPUs, under other numbers"
+            yield problem(f"MIG is on: GPU {_numbers(split)}", why, "nvidia-smi -mig 0")
+    if rows or jobs.lost:
+        yield from _occupied(jobs)
 
 
 def _lines(answer: Answer) -> list[str]:
     return [line for line in answer.stdout.splitlines() if line.strip()]
 
 
-def _indexes(answer: Answer) -> list[int] | None:
-    """The CUDA indexes that are there; None when that was not said."""
+def _rows(answer: Answer, row: re.Pattern[str]) -> list[re.Match[str]] | None:
+    """Every line of the answer; None when it cannot be read."""
     lines = _lines(answer)
     if not answer.lost and lines == [_NONE]:
         return []
-    rows = [_ROW.fullmatch(line) for line in lines]
-    if answer.lost or answer.status != 0 or not rows or not all(rows):
-        return None
-    return [int(row[1]) for row in rows if row]
+    found = [match for match in map(row.fullmatch, lines) if match]
+    return None if answer.lost or answer.status != 0 or len(found) < len(lines) else found
 
 
-def _unusable(host: Host, answer: Answer) -> Finding:
-    text = answer.text
+def _unusable(answer: Answer) -> Finding:
     if answer.absent:
-        why, advice = "GPUs are measured here", "install the NVIDIA driver's tools"
-        return Finding(NAME, Severity.PROBLEM, (host.name,), "nvidia-smi is not there", why, advice)
-    told = next((line for line in text.splitlines() if "has failed" in line or "device handle" in line), None)
+        return problem("nvidia-smi is not there", "GPUs are measured here", "install the NVIDIA driver's tools")
+    told = next((line for line in answer.text.splitlines() if "has failed" in line or "device handle" in line), None)
     if told is not None and not answer.lost:
-        return Finding(
-            NAME,
-            Severity.PROBLEM,
-            (host.name,),
-            f"nvidia-smi: {quoted(told)}",
-            "CUDA programs do not start on this host",
-            "look at dmesg for Xid errors; reload the driver or reboot; a GPU that is lost needs service",
-        )
-    return Finding(
-        NAME,
-        Severity.UNKNOWN,
-        (host.name,),
+        advice = "look at dmesg for Xid errors; reload the driver or reboot; a GPU that is lost needs service"
+        return problem(f"nvidia-smi: {quoted(told)}", "CUDA programs do not start on this host", advice)
+    return unknown(
         f"which GPUs there are was not said: {excuse(answer)}",
         "a GPU that is missing fails every test with it",
         "run nvidia-smi there by hand; one that hangs points at the driver or a sick GPU",
     )
 
 
-def _compared(host: Host, indexes: list[int]) -> Iterator[Finding]:
-    wanted, there = {gpu.index for gpu in host.platform.gpus}, set(indexes)
+def _compared(host: Host, there: set[int]) -> Iterator[Finding]:
+    wanted = {gpu.index for gpu in host.platform.gpus}
+    what = f"{len(there)} GPU{'' if len(there) == 1 else 's'}, the inventory has {len(wanted)}"
     if wanted - there:
         # The driver numbers those that are there from 0: which one is missing cannot be told by number.
-        yield Finding(
-            NAME,
-            Severity.PROBLEM,
-            (host.name,),
-            f"{_many(len(there))}, the inventory has {len(wanted)}",
-            "the driver numbers those that are left anew, so that wrong paths would be measured",
-            "look at lspci and dmesg (Xid 79: fallen off the bus); or correct gpus: of the platform",
+        why = "the driver numbers those that are left anew, so that wrong paths would be measured"
+        yield problem(
+            what, why, "look at lspci and dmesg (Xid 79: fallen off the bus); or correct gpus: of the platform"
         )
     elif there - wanted:
-        yield Finding(
-            NAME,
-            Severity.WARNING,
-            (host.name,),
-            f"{_many(len(there))}, the inventory has {len(wanted)}: GPU {_numbers(there - wanted)} is not measured",
-            "a part that is not measured is not accepted either",
-            "add it to gpus: of the platform",
-        )
+        what = f"{what}: GPU {_numbers(there - wanted)} is not measured"
+        yield warning(what, "a part that is not measured is not accepted either", "add it to gpus: of the platform")
 
 
-def _partitioned(host: Host, answer: Answer) -> Iterator[Finding]:
-    rows = [_ROW.fullmatch(line) for line in _lines(answer)]
-    split = {int(row[1]) for row in rows if row and row[3].strip() == "Enabled"}
-    if split:
-        yield Finding(
-            NAME,
-            Severity.PROBLEM,
-            (host.name,),
-            f"MIG is on: GPU {_numbers(split)}",
-            "CUDA sees parts of these GPUs, under other numbers",
-            "nvidia-smi -mig 0",
-        )
-
-
-def _occupied(host: Host, answer: Answer) -> Iterator[Finding]:
-    lines = [] if _lines(answer) == [_NONE] else _lines(answer)
-    jobs = [_JOB.fullmatch(line) for line in lines]
-    if answer.lost or answer.status != 0 or not all(jobs):
-        yield Finding(
-            NAME,
-            Severity.UNKNOWN,
-            (host.name,),
-            f"whether jobs use the GPUs was not said: {excuse(answer)}",
-            "a job beside the measurement makes its numbers wrong, and is disturbed by it",
-            "look with nvidia-smi there",
-        )
+def _occupied(answer: Answer) -> Iterator[Finding]:
+    jobs = None if answer.status != 0 else _rows(answer, _JOB)
+    if jobs is None:
+        what = f"whether jobs use the GPUs was not said: {excuse(answer)}"
+        yield unknown(what, _DISTURBED, "look with nvidia-smi there")
     elif jobs:
-        names = sorted({quoted(job[2]).rpartition("/")[2] for job in jobs if job})
-        yield Finding(
-            NAME,
-            Severity.PROBLEM,
-            (host.name,),
-            f"{len(jobs)} GPU process{'' if len(jobs) == 1 else 'es'}: {quoted(', '.join(names))}",
-            "a job beside the measurement makes its numbers wrong, and is disturbed by it",
-            "drain the host first, or take it out with --hosts",
-        )
+        names = sorted({quoted(job[2]).rpartition("/")[2] for job in jobs})
+        what = f"{len(jobs)} GPU process{'' if len(jobs) == 1 else 'es'}: {quoted(', '.join(names))}"
+        yield problem(what, _DISTURBED, "drain the host first, or take it out with --hosts")
 
 
 def _numbers(indexes: set[int]) -> str:
     return ", ".join(str(index) for index in sorted(indexes))
 
 
-def _many(count: int) -> str:
-    return f"{count} GPU{'' if count == 1 else 's'}"
+GPUS = Check("gpus", _ask_gpus, _read_gpus)
+
+
+def _ask_gpudirect(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+    """The loaded modules and the make of the driver, where GPU memory goes through RNICs."""
+    return (MODULES,) if needs.gpudirect and host.platform.gpus and host.platform.rnics else ()
+
+
+def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
+    """ib_write_bw needs nvidia-peermem; NCCL takes dma-buf of the open driver as well."""
+    answer, cuda = looked.answers[MODULES], looked.needs.cuda
+    if answer.lost or not _MODULE.search(answer.stdout):
+        why = "without nvidia-peermem RNICs cannot reach GPU memory"
+        yield unknown(f"the kernel modules were not said: {excuse(answer)}", why, "lsmod there")
+    elif not _PEERMEM.search(answer.stdout) and (cuda or _OPEN not in answer.stdout):
+        yield problem(
+            "nvidia-peermem is not loaded" + ("" if cuda else ", and the driver is not the open one (no dma-buf)"),
+            "ib_write_bw cannot register GPU memory (Couldn't allocate MR)"
+            if cuda
+            else "NCCL copies through host memory: its numbers would be those of the CPU",
+            "modprobe nvidia-peermem, and load it at boot (/etc/modules-load.d)",
+        )
+
+
+GPUDIRECT = Check("gpudirect", _ask_gpudirect, _read_gpudirect)

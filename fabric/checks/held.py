@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.guard import Guard, Listed
-from fabric.checks.answer import Answer, Argv, excuse, quoted
-from fabric.checks.ask import ask_all
+from fabric.checks.ask import Answer, Argv, ask_all, excuse, quoted
+from fabric.checks.kind import problem, unknown, warning
 from fabric.errors import ChangeError, MayBeLive
 from fabric.model.command import Command, CommandResult
 from fabric.model.fields.folded import some
-from fabric.model.finding import Finding, Severity
+from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 
@@ -124,11 +124,11 @@ def findings(asked: Asked, inventory: Inventory, *, altering: Iterable[str]) -> 
     is only worth knowing.
     """
     for one in asked.held:
-        yield Finding(NAME, Severity.PROBLEM, (one.host,), one.text, _WHY, _advice([one], inventory))
+        yield problem(one.text, _WHY, _advice([one], inventory), one.host)
     for name, why in asked.unasked.items():
-        severity = Severity.UNKNOWN if name in altering else Severity.WARNING
+        tell = unknown if name in altering else warning
         what = f"whether a change is held here was not said: {why}"
-        yield Finding(NAME, severity, (name,), what, "one that was left behind looks like a fault", "sh there as root")
+        yield tell(what, "one that was left behind looks like a fault", "sh there as root", name)
 
 
 def refuse_held(asked: Asked, inventory: Inventory) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fabric.checks.answer import Answer, Answers, Argv, quoted
-from fabric.checks.ask import ask_all
+from fabric.checks.ask import Answer, Answers, Argv, ask_all, quoted
 from fabric.errors import ToolError
 from fabric.model.identity import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from fabric.checks.needs_of_changes import needs_via
-from fabric.model.finding import Finding, Severity
+from fabric.checks.kind import problem, warning
+from fabric.checks.needs import needs_via
+from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 
@@ -25,10 +26,8 @@ def installed(version_of: VersionOf, *, backend: str) -> Iterator[Finding]:
     for name in OTHERS:
         version = version_of(name)
         if version is not None:
-            yield Finding(
-                NAME,
-                Severity.PROBLEM if name == "fabric" else Severity.WARNING,
-                (),
+            tell = problem if name == "fabric" else warning
+            yield tell(
                 f"the distribution {name} {version} is installed in this environment",
                 "it is another project with the same import name: their files are mixed with ours in one folder"
                 if name == "fabric"
@@ -43,10 +42,7 @@ def _paramiko(version: str | None) -> Iterator[Finding]:
     number = re.match(r"[0-9]{1,6}", version or "", re.ASCII)
     if number is not None and int(number[0]) >= PARAMIKO_LEAST:
         return
-    yield Finding(
-        NAME,
-        Severity.PROBLEM,
-        (),
+    yield problem(
         "paramiko is not installed" if version is None else f"paramiko is {version}",
         "hosts are reached with it; before release 5 it takes SHA-1 signatures (CVE-2026-44405)",
         f"pip install 'paramiko>={PARAMIKO_LEAST}'",
@@ -56,10 +52,7 @@ def _paramiko(version: str | None) -> Iterator[Finding]:
 def settings(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
     """What the scenario's changes need to be told by the inventory."""
     if inventory.changes.via is None and needs_via(scenario, inventory.changes):
-        yield Finding(
-            NAME,
-            Severity.PROBLEM,
-            (),
+        yield problem(
             "the inventory names no host from which switches are reached",
             "the scenario's changes close ports of switches, or read their counters",
             "write 'via' under changes: in the inventory",

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from fabric.checks import (
-    clock,
-    gpudirect,
-    gpus,
-    keep_link_up,
-    locked_memory,
-    login,
-    loopback_mode,
-    one_machine,
-    programs,
-    python,
-    reach,
-    rnics,
-    root,
-    versions,
-)
-from fabric.checks.answer import Answer, Answers, Argv
-from fabric.checks.ask import ask_all
-from fabric.checks.kind import Check
-from fabric.checks.made_equal import made_equal
+from fabric.checks.account import LOGIN, MEMLOCK, ROOT
+from fabric.checks.ask import Answer, ask_all
+from fabric.checks.gpus import GPUDIRECT, GPUS
+from fabric.checks.kind import Check, Looked, signed, with_plugins
+from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds, with_peers
+from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
+from fabric.checks.rnics import KEEP_LINK_UP, LOOPBACK, RNICS
 from fabric.model.finding import Finding
+from fabric.model.own_name import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
 
 CHECKS: tuple[Check, ...] = (
-    rnics,
-    gpus,
-    programs,
-    python,
-    root,
-    gpudirect,
-    locked_memory,
-    loopback_mode,
-    keep_link_up,
-    login,
+    RNICS,
+    GPUS,
+    PROGRAMS,
+    PYTHON,
+    ROOT,
+    GPUDIRECT,
+    MEMLOCK,
+    LOOPBACK,
+    KEEP_LINK_UP,
+    LOGIN,
+    VERSIONS,
+    MACHINE,
+    CLOCK,
 )
-"""What is looked at on each host, in the order in which equally bad findings are told."""
+"""What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
 TIMED_IN_FLIGHT = 32
 """Hosts that are timed at once; a choice: more of them wait for our own processor, not for theirs."""
@@ -58,35 +50,55 @@ def pre_flight(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str
 
 
 def _found(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
-    first = ask_all(executor, {name: (reach.ARGV,) for name in needs})
-    answering = [name for name in needs if reach.usable(_only(first[name]))]
-    again = ask_all(executor, {name: (reach.ARGV,) for name in answering}, in_flight=TIMED_IN_FLIGHT)
+    checks, broken = with_plugins(CHECKS)
+    yield from broken
+    first = _timed(executor, needs)
+    again = _timed(executor, [name for name in needs if usable(first[name])], in_flight=TIMED_IN_FLIGHT)
     reached = []
     for name, wanted in needs.items():
-        answers = _only(first[name]) + _only(again.get(name, MappingProxyType({})))
-        yield from reach.read(name, answers, ssh=wanted.ssh)
-        if reach.usable(answers):
+        answers = [*first[name], *again.get(name, ())]
+        yield from signed(REACH, read_reach(answers, ssh=wanted.ssh), name)
+        if usable(answers):
             reached.append(name)
-    yield from _looked_at(executor, hosts, with_peers(needs, tuple(reached), hosts))
+    needs = with_peers(needs, tuple(reached), hosts)
+    # The clock first: nothing else of ours runs on the host while it is read.
+    asked = {
+        name: [argv for check in (CLOCK, MACHINE, *checks) for argv in check.ask(hosts[name], wanted)]
+        for name, wanted in needs.items()
+    }
+    said = ask_all(executor, asked)
+    looked = {name: Looked(hosts[name], wanted, said[name]) for name, wanted in needs.items()}
+    for check in checks:
+        yield from check.findings(looked)
 
 
-def _only(answers: Answers) -> tuple[Answer, ...]:
-    return tuple(answers.values())
+def _timed(executor: Executor, names: Iterable[str], **limits: int) -> dict[str, Sequence[Answer]]:
+    said = ask_all(executor, {name: (TRUE,) for name in names}, **limits)
+    return {name: tuple(answers.values()) for name, answers in said.items()}
 
 
-def _looked_at(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, HostNeeds]) -> Iterator[Finding]:
-    asked = {name: _asked(hosts[name], wanted) for name, wanted in needs.items()}
-    answers = ask_all(executor, asked)
-    for check in CHECKS:
-        for name, wanted in needs.items():
-            if check.commands(hosts[name], wanted):
-                yield from check.read(hosts[name], wanted, answers[name])
-    found = {name: programs.versions(hosts[name], wanted, answers[name]) for name, wanted in needs.items()}
-    yield from versions.read(found)
-    yield from one_machine.read({name: answers[name] for name in needs})
-    yield from clock.read({name: answers[name][clock.ARGV] for name in needs})
+def made_equal(findings: Iterable[Finding], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+    """
+    The findings; where several hosts have the same one but for their own names and addresses, these are replaced.
+
+    The first host's address is told as an example. What only one host has keeps its own words.
+    """
+    listed = list(findings)
+    neutral = [_neutral(one, hosts) for one in listed]
+    many = Counter((one.check, one.severity, one.what) for one in neutral)
+    example: dict[tuple[object, ...], str] = {}
+    for one, other in zip(listed, neutral, strict=True):
+        key = (other.check, other.severity, other.what)
+        if one.what == other.what or many[key] == 1:
+            yield one
+            continue
+        name = one.hosts[0]
+        said = f" ({ADDRESS} of {name}: {hosts[name].address})" if ADDRESS in other.what else ""
+        yield replace(other, what=other.what + example.setdefault(key, said))
 
 
-def _asked(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
-    """The clock first: nothing else of ours runs on the host while it is read."""
-    return (clock.ARGV, *one_machine.commands(), *(argv for check in CHECKS for argv in check.commands(host, needs)))
+def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
+    """Without the host's own name and address; what is found on several hosts at once names none."""
+    if len(one.hosts) != 1 or one.hosts[0] not in hosts:
+        return one
+    return replace(one, what=without_own(one.what, one.hosts[0], hosts[one.hosts[0]].address))

@@ -1,17 +1,16 @@
-"""Whether the programs that the scenario calls are there, and are what they must be."""
+"""Whether the programs that a scenario calls are there, are what they must be, and of one version on all hosts."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from fabric.checks.answer import Answer, Answers, Argv, excuse, quoted
-from fabric.checks.needs import HostNeeds
-from fabric.checks.needs_of_changes import GUARD_PROGRAMS
-from fabric.model.finding import Finding, Severity
+from fabric.checks.ask import Answer, Argv, excuse, quoted
+from fabric.checks.kind import Check, Looked, problem, unknown, warning
+from fabric.checks.needs import GUARD_PROGRAMS, HostNeeds
+from fabric.model.finding import Finding
 from fabric.model.topology import Host
-
-NAME = "programs"
 
 # An option that makes a program say something and end, without touching a device.
 _ASKED_WITH: Mapping[str, str] = {
@@ -61,34 +60,68 @@ _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 _NO_CUDA = re.compile(r"unrecognized option.*use_cuda|^ ?Unsupported memory type", re.MULTILINE)
 
 
-def commands(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+PYTHON_VERSION = ("python3", "--version")
+PYTHON_LEAST = (3, 6)
+_PYTHON = re.compile(r"^Python ([0-9]{1,3})\.([0-9]{1,3})", re.MULTILINE | re.ASCII)
+
+
+def _ask_programs(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """Each program once, in a way that touches no device; ib_write_bw also whether it knows GPUs."""
     asked = tuple(_argv(host, name) for name in _wanted(needs))
     return (*asked, _cuda_argv(host)) if needs.cuda else asked
 
 
-def read(host: Host, needs: HostNeeds, answers: Answers) -> Iterator[Finding]:
+def _read_programs(looked: Looked) -> Iterator[Finding]:
     """Missing programs, missing libraries, builds that lack what the scenario asks for."""
-    missing = False
-    for name in _wanted(needs):
-        answer = answers[_argv(host, name)]
-        found = _wrong(host, name, answer)
-        missing = missing or (name == "ib_write_bw" and found is not None)
-        if found is not None:
+    host, missing = looked.host, False
+    for name in _wanted(looked.needs):
+        if found := _wrong(name, looked.answers[_argv(host, name)]):
+            missing = missing or name == "ib_write_bw"
             yield found
-    if needs.cuda and not missing:
-        yield from _cuda(host, answers[_cuda_argv(host)])
+    if looked.needs.cuda and not missing:
+        yield from _cuda(looked.answers[_cuda_argv(host)])
 
 
-def versions(host: Host, needs: HostNeeds, answers: Answers) -> dict[str, str]:
+def _compare_versions(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
+    """Whoever has another version of a program than most."""
+    by_host = {name: _versions(looked) for name, looked in hosts.items()}
+    for program in dict.fromkeys(name for found in by_host.values() for name in found):
+        counts = Counter(found[program] for found in by_host.values() if program in found)
+        usual = min(counts, key=lambda version: (-counts[version], version))
+        refused = ", and mpirun may refuse to start on them" if program == "mpirun" else ""
+        for host, found in by_host.items():
+            version = found.get(program, usual)
+            if version != usual:
+                yield warning(
+                    f"{program} is {version}, elsewhere {usual}",
+                    f"hosts with other versions are not measured alike{refused}",
+                    "install the same version on all hosts",
+                    host,
+                )
+
+
+def _versions(looked: Looked) -> dict[str, str]:
     """The version of each program that says one."""
     found = {}
-    for name in _wanted(needs):
-        pattern, answer = _VERSION.get(name), answers.get(_argv(host, name))
+    for name in _wanted(looked.needs):
+        pattern, answer = _VERSION.get(name), looked.answers.get(_argv(looked.host, name))
         match = pattern.search(answer.text) if pattern and answer and not answer.lost else None
         if match:
             found[name] = quoted(match[1])
     return found
+
+
+def _read_python(looked: Looked) -> Iterator[Finding]:
+    """None, or one that is too old; every command works without it, in a session of its own."""
+    answer = looked.answers[PYTHON_VERSION]
+    match = None if answer.lost else _PYTHON.search(answer.text)
+    if match and (int(match[1]), int(match[2])) >= PYTHON_LEAST:
+        return
+    yield warning(
+        f"python3 is {match[1]}.{match[2]}" if match else f"no python3: {excuse(answer)}",
+        "one SSH session cannot carry all commands of this host: each takes a session of its own, and is slower",
+        f"install python3, {PYTHON_LEAST[0]}.{PYTHON_LEAST[1]} or newer (its standard library is enough)",
+    )
 
 
 def _wanted(needs: HostNeeds) -> tuple[str, ...]:
@@ -108,45 +141,47 @@ def _cuda_argv(host: Host) -> Argv:
     return (host.platform.program("ib_write_bw"), "--use_cuda=0", "--version")
 
 
-def _wrong(host: Host, name: str, answer: Answer) -> Finding | None:
+def _wrong(name: str, answer: Answer) -> Finding | None:
     """What is wrong with one program, None when nothing is."""
     if answer.lost:
-        return _unknown(host, f"{name}: {excuse(answer)}")
+        return _unknown(f"{name}: {excuse(answer)}")
     library = _LIBRARY.search(answer.text)
     if library:
         return _problem(
-            host,
             f"{name} does not start: {quoted(library[1])} is missing",
             "set LD_LIBRARY_PATH for non-interactive shells, or run ldconfig, or name a wrapper under tools:",
         )
     if answer.absent:
         where = f", or say where it is: tools: {{{name}: /path}}" if name in _NAMED_IN_INVENTORY else ""
-        return _problem(host, f"{name} is not there", f"install {_FROM.get(name, name)}{where}")
+        return _problem(f"{name} is not there", f"install {_FROM.get(name, name)}{where}")
     if answer.status == 126:
-        return _problem(host, f"{name} cannot be run: {excuse(answer)}", "let this account execute it")
+        return _problem(f"{name} cannot be run: {excuse(answer)}", "let this account execute it")
     pattern, what = _IS.get(name, (_VERSION.get(name), "its version"))
     if pattern is None or pattern.search(answer.text):
         return None
     if name == "mpirun":
-        return _problem(host, "mpirun is not Open MPI's", "name Open MPI's: tools: {mpirun: /path}")
-    return _unknown(host, f"{name} does not say {what}: {excuse(answer)}")
+        return _problem("mpirun is not Open MPI's", "name Open MPI's: tools: {mpirun: /path}")
+    return _unknown(f"{name} does not say {what}: {excuse(answer)}")
 
 
-def _cuda(host: Host, answer: Answer) -> Iterator[Finding]:
+def _cuda(answer: Answer) -> Iterator[Finding]:
     if _NO_CUDA.search(answer.text):
         yield _problem(
-            host,
             "ib_write_bw is built without CUDA (--use_cuda is refused)",
             "build perftest with CUDA (./configure CUDA_H_PATH=.../cuda.h) and name it: tools: {ib_write_bw: /path}",
         )
     elif answer.lost or not _VERSION["ib_write_bw"].search(answer.text):
-        yield _unknown(host, f"ib_write_bw --use_cuda: {excuse(answer)}")
+        yield _unknown(f"ib_write_bw --use_cuda: {excuse(answer)}")
 
 
-def _problem(host: Host, what: str, advice: str) -> Finding:
-    return Finding(NAME, Severity.PROBLEM, (host.name,), what, "the scenario calls it", advice)
+def _problem(what: str, advice: str) -> Finding:
+    return problem(what, "the scenario calls it", advice)
 
 
-def _unknown(host: Host, what: str) -> Finding:
-    advice = "run it by hand on the host"
-    return Finding(NAME, Severity.UNKNOWN, (host.name,), what, "the scenario calls this program", advice)
+def _unknown(what: str) -> Finding:
+    return unknown(what, "the scenario calls this program", "run it by hand on the host")
+
+
+PROGRAMS = Check("programs", _ask_programs, _read_programs)
+VERSIONS = Check("versions", compare=_compare_versions)
+PYTHON = Check("python", lambda _host, needs: (PYTHON_VERSION,) if needs.ssh else (), _read_python)

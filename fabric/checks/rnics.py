@@ -1,18 +1,18 @@
-"""Whether the RNICs are those of the inventory, and whether their links are up and as fast as they should be."""
+"""Whether RNICs are those of the inventory, up and as fast as they should be, not in loopback, and may be closed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from fabric.checks.answer import Answer, Answers, Argv, excuse, quoted
+from fabric.checks.ask import Answer, Argv, excuse, quoted
+from fabric.checks.kind import Check, Looked, problem, unknown, warning
 from fabric.checks.needs import HostNeeds
 from fabric.errors import ToolError
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host, Rnic
-from fabric.tools import sysfs
+from fabric.tools import mlxlink, sysfs
 
-NAME = "rnics"
 LIST = ("ls", sysfs.ROOT)
 _FILES = ("state", "phys_state", "rate", "link_layer")
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec \(([0-9]{1,2}X)[^)]*\)", re.ASCII)
@@ -25,47 +25,41 @@ _ADVICE = {
     "INIT": "no subnet manager has reached this port: check that one runs (sminfo)",
     "ARMED": "the subnet manager has not finished: ask again in a moment",
 }
+# Both as text and as JSON; the driver's own reader does not keep this row.
+_MODE = re.compile(r"^\s*\"?Loopback Mode\"?\s*: *\"?([^\"\r\n]*?)\"?,?\s*$", re.MULTILINE)
+_NO_LOOPBACK = ("No Loopback", "N/A")
+_CANNOT = ("ermission", "Failed to open device", "must be root", "not permitted")
+# The row of one setting in ``mlxconfig query``; True(1) keeps the light on.
+_KEEP = re.compile(r"^[\s*]*(KEEP_(?:ETH|IB)_LINK_UP_P[0-9])\s+(True|False)\(([01])\)\s*$", re.MULTILINE | re.ASCII)
 
 
-def commands(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+def _ask_rnics(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
     """The devices that the kernel has, and four files of each that the inventory has."""
-    if not needs.measured or not host.platform.rnics:
-        return ()
-    return (LIST, _files_argv(host))
+    return (LIST, _files_argv(host)) if needs.measured and host.platform.rnics else ()
 
 
-def read(host: Host, needs: HostNeeds, answers: Answers) -> Iterator[Finding]:
+def _read_rnics(looked: Looked) -> Iterator[Finding]:
     """Missing devices and devices of other names; links that are down, slow or of the other kind."""
-    del needs
-    devices = devices_there(answers[LIST])
+    host, listed = looked.host, looked.answers[LIST]
+    devices = _devices_there(listed)
     if devices is None:
-        yield _finding(
-            host,
-            Severity.UNKNOWN,
-            f"which RDMA devices there are was not said: {excuse(answers[LIST])}",
-            "an RNIC that is missing fails every test with it",
-            f"ls {sysfs.ROOT}",
-        )
+        what = f"which RDMA devices there are was not said: {excuse(listed)}"
+        yield unknown(what, "an RNIC that is missing fails every test with it", f"ls {sysfs.ROOT}")
     else:
         yield from _compared(host, devices)
-    yield from _links(host, answers[_files_argv(host)], devices)
+    yield from _links(host, looked.answers[_files_argv(host)], devices)
 
 
 def _files_argv(host: Host) -> Argv:
     """``grep -H .`` says each line with its file."""
-    return (
-        "grep",
-        "-H",
-        ".",
-        *(f"{_folder(rnic)}/{name}" for rnic in host.platform.rnics for name in _FILES),
-    )
+    return ("grep", "-H", ".", *(f"{_folder(rnic)}/{name}" for rnic in host.platform.rnics for name in _FILES))
 
 
 def _folder(rnic: Rnic) -> str:
     return f"{sysfs.ROOT}/{rnic.device}/ports/{rnic.port}"
 
 
-def devices_there(answer: Answer) -> set[str] | None:
+def _devices_there(answer: Answer) -> set[str] | None:
     """The devices by name, None when that was not said; no folder: no RDMA driver, no device."""
     if not answer.lost and answer.status == 2 and "No such file or directory" in answer.stderr:
         return set()
@@ -80,9 +74,7 @@ def _compared(host: Host, devices: set[str]) -> Iterator[Finding]:
     missing, more = sorted(wanted - devices), sorted(devices - wanted)
     if missing:
         instead = f"; there is {quoted(', '.join(more))}, which the inventory does not have" if more else ""
-        yield _finding(
-            host,
-            Severity.PROBLEM,
+        yield problem(
             f"no RNIC {', '.join(missing)}{instead}",
             "every test with it would fail",
             "check lspci, the driver and the names (ibdev2netdev, udev rules); or correct rnics: of the platform"
@@ -90,13 +82,9 @@ def _compared(host: Host, devices: set[str]) -> Iterator[Finding]:
             else "check lspci, dmesg and the driver (mlx5_core); reseat or replace the adapter",
         )
     elif more:
-        yield _finding(
-            host,
-            Severity.WARNING,
-            f"RDMA devices that the inventory does not have: {quoted(', '.join(more))}",
-            "they are not measured",
-            "fine for storage and management; else add them to rnics: of the platform",
-        )
+        what = f"RDMA devices that the inventory does not have: {quoted(', '.join(more))}"
+        advice = "fine for storage and management; else add them to rnics: of the platform"
+        yield warning(what, "they are not measured", advice)
 
 
 def _links(host: Host, answer: Answer, devices: set[str] | None) -> Iterator[Finding]:
@@ -109,16 +97,22 @@ def _links(host: Host, answer: Answer, devices: set[str] | None) -> Iterator[Fin
         state = None if answer.lost else _state(files)
         if state is None:
             seen = excuse(answer) if answer.lost or answer.status > 1 else quoted(files["state"] + files["phys_state"])
-            yield _unread(host, rnic, seen or "nothing was said")
+            yield _unread(rnic, seen or "nothing was said")
             continue
         if not state.active:
             advice = _ADVICE.get(state.state, "mlxlink says why a port does not come up")
             why = "no traffic passes: every test through it would fail"
-            yield _finding(host, Severity.PROBLEM, f"{rnic.device} is {state}, not ACTIVE/LinkUp", why, advice)
+            yield problem(f"{rnic.device} is {state}, not ACTIVE/LinkUp", why, advice)
         else:
             # The kernel does not say the rate of some ports that are down.
-            yield from _speed(host, rnic, files["rate"])
-        yield from _layer(host, rnic, files["link_layer"])
+            yield from _speed(rnic, files["rate"])
+        wanted = _LAYERS.get(host.platform.link_layer, host.platform.link_layer)
+        if files["link_layer"].strip() != wanted:
+            yield problem(
+                f"{rnic.device} is {quoted(files['link_layer'])}, the inventory has {wanted}",
+                "the programs would be called with the wrong options",
+                "correct link_layer of the platform, or LINK_TYPE of the adapter (mlxconfig)",
+            )
 
 
 def _state(files: dict[str, str]) -> sysfs.PortState | None:
@@ -128,46 +122,126 @@ def _state(files: dict[str, str]) -> sysfs.PortState | None:
         return None
 
 
-def _speed(host: Host, rnic: Rnic, rate: str) -> Iterator[Finding]:
+def _speed(rnic: Rnic, rate: str) -> Iterator[Finding]:
     match = _RATE.fullmatch(rate.strip())
     if not match:
-        yield _unread(host, rnic, f"rate is {quoted(rate)!r}")
+        yield _unread(rnic, f"rate is {quoted(rate)!r}")
         return
-    rate_gbps, width, wanted_gbps = float(match[1]), match[2], rnic.line_rate_gbps
+    rate_gbps, wanted_gbps = float(match[1]), rnic.line_rate_gbps
+    what = f"{rnic.device} runs at {rate_gbps:g} Gb/s ({match[2]}), the inventory has {wanted_gbps:g}"
     if rate_gbps < wanted_gbps * (1 - _TOLERANCE):
-        yield _finding(
-            host,
-            Severity.PROBLEM,
-            f"{rnic.device} runs at {rate_gbps:g} Gb/s ({width}), the inventory has {wanted_gbps:g}",
-            "the link itself is slow: the limits cannot be met",
-            "check cable, transceiver and switch port (mlxlink -m); lanes are missing where the width is not 4X",
-        )
+        advice = "check cable, transceiver and switch port (mlxlink -m); lanes are missing where the width is not 4X"
+        yield problem(what, "the link itself is slow: the limits cannot be met", advice)
     elif rate_gbps > wanted_gbps * (1 + _TOLERANCE):
-        yield _finding(
-            host,
-            Severity.WARNING,
-            f"{rnic.device} runs at {rate_gbps:g} Gb/s ({width}), the inventory has {wanted_gbps:g}",
-            "the limits are too low for this link",
-            "correct line_rate_gbps of the platform, and its baseline",
-        )
+        advice = "correct line_rate_gbps of the platform, and its baseline"
+        yield warning(what, "the limits are too low for this link", advice)
 
 
-def _layer(host: Host, rnic: Rnic, layer: str) -> Iterator[Finding]:
-    wanted = _LAYERS.get(host.platform.link_layer, host.platform.link_layer)
-    if layer.strip() != wanted:
-        yield _finding(
-            host,
-            Severity.PROBLEM,
-            f"{rnic.device} is {quoted(layer)}, the inventory has {wanted}",
-            "the programs would be called with the wrong options",
-            "correct link_layer of the platform, or LINK_TYPE of the adapter (mlxconfig)",
-        )
-
-
-def _unread(host: Host, rnic: Rnic, seen: str) -> Finding:
+def _unread(rnic: Rnic, seen: str) -> Finding:
     what = f"the state of {rnic.device} port {rnic.port} cannot be read: {seen}"
-    return _finding(host, Severity.UNKNOWN, what, "a link that is down fails every test with it", "ibstat there")
+    return unknown(what, "a link that is down fails every test with it", "ibstat there")
 
 
-def _finding(host: Host, severity: Severity, what: str, why: str, advice: str) -> Finding:
-    return Finding(NAME, severity, (host.name,), what, why, advice)
+RNICS = Check("rnics", _ask_rnics, _read_rnics)
+
+
+def _ask_loopback(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+    """Each RNIC; through sudo where changes go through it and use mlxlink anyway."""
+    if not needs.measured or not host.platform.rnics:
+        return ()
+    return (LIST, *(_show(host, needs, rnic) for rnic in host.platform.rnics))
+
+
+def _read_loopback(looked: Looked) -> Iterator[Finding]:
+    """RNICs in loopback, where they measure well and carry nothing; and, once a host, that it was not looked at."""
+    unseen: list[Answer] = []
+    there = _devices_there(looked.answers[LIST])
+    for rnic in looked.host.platform.rnics:
+        if there is not None and rnic.device not in there:
+            continue  # it is missing: check "rnics" says so
+        answer = looked.answers[_show(looked.host, looked.needs, rnic)]
+        match = None if answer.lost else _MODE.search(answer.text)
+        mode = quoted(match[1]) if match else ""
+        if not mode:
+            unseen.append(answer)
+        elif mode not in _NO_LOOPBACK:
+            yield problem(
+                f"{rnic.device} is in loopback mode: {mode}",
+                "it talks to itself: bandwidth looks good and nothing reaches the network",
+                f"mlxlink -d {rnic.device} --loopback NO",
+            )
+    if unseen:
+        yield _not_looked_at(looked.needs, unseen[0])
+
+
+def _show(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
+    prefix = ("sudo", "-n") if needs.sudo and "mlxlink" in needs.alters.programs else ()
+    return (*prefix, *mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")))
+
+
+def _not_looked_at(needs: HostNeeds, answer: Answer) -> Finding:
+    """Nothing else needs mlxlink in a scenario without changes, so that its absence is only told."""
+    refused = not answer.lost and any(words in answer.text for words in _CANNOT)
+    optional = not needs.alters.programs and (answer.absent or refused)
+    return Finding(
+        "",
+        Severity.WARNING if optional else Severity.UNKNOWN,
+        (),
+        f"loopback mode was not looked at: {'mlxlink is not there' if answer.absent else _complaint(answer)}",
+        "an adapter that somebody left in loopback measures well and carries nothing",
+        "install NVIDIA MFT and run as root to have it looked at",
+    )
+
+
+def _complaint(answer: Answer) -> str:
+    """The tool's own words, which are inside its JSON document where it prints one."""
+    if not answer.lost:
+        try:
+            mlxlink.read(answer.stdout, answer.stderr, answer.status)
+        except ToolError as exc:
+            return quoted(str(exc))
+    return excuse(answer)
+
+
+LOOPBACK = Check("loopback", _ask_loopback, _read_loopback)
+
+
+def _ask_keep_link_up(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
+    """Each RNIC whose own end is to be closed."""
+    return tuple(_query(host, needs, host.platform.rnic_by_device[device]) for device in needs.alters.closes)
+
+
+def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
+    """Settings that keep a port from going down, as the next reset or this very boot has them."""
+    host = looked.host
+    for device in looked.needs.alters.closes:
+        rnic = host.platform.rnic_by_device[device]
+        answer, setting = looked.answers[_query(host, looked.needs, rnic)], _setting(host, rnic)
+        rows = [] if answer.lost else _KEEP.findall(answer.text)
+        if not rows:
+            reason = "mlxconfig is not there" if answer.absent else excuse(answer)
+            yield unknown(
+                f"whether {device} can be closed was not said: {reason}",
+                "with KEEP_ETH_LINK_UP or KEEP_IB_LINK_UP the light stays on, and the flap is none",
+                f"mlxconfig -d {device} query {setting}",
+            )
+        for name, _, value in rows:
+            if value == "1" and name == setting:
+                yield problem(
+                    f"{name} is on for {device}",
+                    "its link stays up when the port is closed: there would be no flap",
+                    f"mlxconfig -d {device} set {name}=0, then reset the adapter (mlxfwreset) or reboot",
+                )
+
+
+def _setting(host: Host, rnic: Rnic) -> str:
+    kind = "ETH" if host.platform.link_layer == "ethernet" else "IB"
+    return f"KEEP_{kind}_LINK_UP_P{rnic.port}"
+
+
+def _query(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
+    prefix = ("sudo", "-n") if needs.sudo else ()
+    return (*prefix, "mlxconfig", "-d", rnic.device, "query", _setting(host, rnic))
+
+
+KEEP_LINK_UP = Check("keep-link-up", _ask_keep_link_up, _read_keep_link_up)

@@ -3,98 +3,88 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from fabric.cli.options import json_option, print_json
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from fabric.cli.options import PATH, answer, json_option, print_lines
 
 WRONG_FILE = 2
 """Exit code: a limit that the recorded parts do not meet is a mistake in the file."""
 
 
-def _baselines_option(function: _F) -> _F:
-    return click.option(
-        "--baselines",
-        type=click.Path(path_type=Path),
-        default=Path("inventory/baselines"),
-        show_default=True,
-        metavar="DIR",
-        help="Where the baseline files lie.",
-    )(function)
+_baselines_option = click.option(
+    "--baselines",
+    type=PATH,
+    default=Path("inventory/baselines"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the baseline files lie.",
+)
 
 
 @click.group("baseline")
-def command() -> None:
+def baseline_command() -> None:
     """Record what good runs measured, beside the limits, and compare."""
 
 
-@command.command("record", short_help="Make a candidate from runs that passed.")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@baseline_command.command("record", short_help="Make a candidate from runs that passed.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--as", "name", metavar="NAME", help="The baseline it is meant for, where the runs hold several.")
-@click.option("--out", type=click.Path(path_type=Path), help="The candidate file. Default: NAME.candidate.yaml here.")
+@click.option("--out", type=PATH, help="The candidate file. Default: NAME.candidate.yaml here.")
 @json_option
 def record(runs: tuple[Path, ...], name: str | None, out: Path | None, *, as_json: bool) -> int:
     """Make a candidate from runs that passed; nothing is judged by it until it is accepted."""
-    from fabric.app_baseline import record_runs
+    from fabric.app.baseline import record_runs
     from fabric.report.baseline import recorded_lines, too_few_lines
 
     found = record_runs(runs, name=name, out=out)
-    if as_json:
-        print_json({"name": found.candidate.name, "file": str(found.file), "keys": len(found.candidate.recorded)})
-        return 0
-    _say((*recorded_lines(found.candidate.recorded), *too_few_lines(found.too_few), f"Written  {found.file}"))
-    _say((f"Accept   fabric baseline accept {found.file}",))
-    return 0
+    document = {"name": found.candidate.name, "file": str(found.file), "keys": len(found.candidate.recorded)}
+    last = (f"Written  {found.file}", f"Accept   fabric baseline accept {found.file}")
+    lines = (*recorded_lines(found.candidate.recorded), *too_few_lines(found.too_few), *last)
+    return answer(document, lines, as_json=as_json)
 
 
-@command.command("accept", short_help="Write a candidate into its baseline file.")
-@click.argument("candidate", type=click.Path(path_type=Path))
+@baseline_command.command("accept", short_help="Write a candidate into its baseline file.")
+@click.argument("candidate", type=PATH)
 @_baselines_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--lower", is_flag=True, help="Let recorded medians sink.")
 @click.option("--simulated", is_flag=True, help="Accept numbers of the mock backend, to try it out.")
 def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulated: bool) -> int:
     """Write a candidate into its baseline file; only the section 'recorded:' changes."""
-    from fabric import app_baseline
+    from fabric.app.baseline import accept as accept_baseline
+    from fabric.app.baseline import load_acceptance
     from fabric.errors import ConfigError, Problem
     from fabric.report.baseline import change_lines
 
-    acceptance = app_baseline.load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
-    _say(change_lines(acceptance.changes))
+    acceptance = load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
+    print_lines(change_lines(acceptance.changes))
     if acceptance.kept:
-        _say((f"{acceptance.kept} other keys stay as they are",))
+        print_lines((f"{acceptance.kept} other keys stay as they are",))
     if not yes:
         if not sys.stdin.isatty():
             raise ConfigError([Problem("--yes", 0, f"{acceptance.file} would be changed: say --yes")])
         click.confirm(f"Judge by these from now on ({acceptance.file})?", abort=True, err=True)
-    app_baseline.accept(acceptance)
-    _say((f"Written  {acceptance.file}",))
+    accept_baseline(acceptance)
+    print_lines((f"Written  {acceptance.file}",))
     return 0
 
 
-@command.command("show")
+@baseline_command.command("show")
 @click.argument("name")
 @_baselines_option
 @json_option
 def show(name: str, baselines: Path, *, as_json: bool) -> int:
     """Show the limits and records of a baseline."""
-    from fabric.app_baseline import named_baseline
+    from fabric.app.baseline import named_baseline
     from fabric.report.baseline import baseline_document, baseline_lines
 
     baseline = named_baseline(name, baselines=baselines)
-    if as_json:
-        print_json(baseline_document(baseline))
-    else:
-        _say(baseline_lines(baseline))
-    return 0
+    return answer(baseline_document(baseline), baseline_lines(baseline), as_json=as_json)
 
 
-@command.command("diff", short_help="What two baselines require or record otherwise.")
+@baseline_command.command("diff", short_help="What two baselines require or record otherwise.")
 @click.argument("a")
 @click.argument("b")
 @_baselines_option
@@ -105,36 +95,26 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
 
     A candidate has no limits: beside one only what was recorded is compared.
     """
-    from fabric import app_baseline
+    from fabric.app.baseline import diff as baseline_diff
+    from fabric.app.baseline import limits_diff
     from fabric.report.baseline import changes_document, diff_lines
 
-    limits = app_baseline.limits_diff(a, b, baselines=baselines)
-    changes = app_baseline.diff(a, b, baselines=baselines)
-    if as_json:
-        print_json(changes_document(limits, changes))
-    else:
-        _say(diff_lines(limits, changes))
-    return 0
+    limits = limits_diff(a, b, baselines=baselines)
+    changes = baseline_diff(a, b, baselines=baselines)
+    return answer(changes_document(limits, changes), diff_lines(limits, changes), as_json=as_json)
 
 
-@command.command("check", short_help="Hold the limits against what was recorded.")
+@baseline_command.command("check", short_help="Hold the limits against what was recorded.")
 @click.argument("name")
 @_baselines_option
 @json_option
 def check(name: str, baselines: Path, *, as_json: bool) -> int:
     """Hold the limits against what was recorded; exit 2 when good parts do not meet a limit."""
-    from fabric import app_baseline
+    from fabric.app.baseline import named_baseline
+    from fabric.judge.normal.limits import fit_notes
 
-    notes = app_baseline.check(name, baselines=baselines)
+    notes = fit_notes(named_baseline(name, baselines=baselines))
     code = WRONG_FILE if any(wrong for wrong, _ in notes) else 0
-    if as_json:
-        print_json({"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]})
-    else:
-        _say([f"{'wrong' if wrong else 'note '}  {text}" for wrong, text in notes] or ["limits and records fit"])
-    return code
-
-
-def _say(lines: Iterable[str]) -> None:
-    from fabric.report.output import say, visible
-
-    say("\n".join(visible(line) for line in lines))
+    document = {"exit_code": code, "notes": [{"wrong": wrong, "text": text} for wrong, text in notes]}
+    lines = [f"{'wrong' if wrong else 'note '}  {text}" for wrong, text in notes] or ["limits and records fit"]
+    return answer(document, lines, as_json=as_json, code=code)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, print_json
-
-if TYPE_CHECKING:
-    from fabric.model.inventory import Inventory
-    from fabric.ports import Executor
+from fabric.cli.options import PATH, backend_option, json_option, print_json
 
 
 @click.command("check")
-@click.argument("scenario", required=False, type=click.Path(path_type=Path))
-@click.option("--inventory", type=click.Path(path_type=Path), help="Use this inventory file instead.")
+@click.argument("scenario", required=False, type=PATH)
+@click.option("--inventory", type=PATH, help="Use this inventory file instead.")
 @click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all.")
-@click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says.")
+@backend_option
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
 @json_option
-def command(
+def check_command(
     scenario: Path | None,
     inventory: Path | None,
     hosts: str | None,
@@ -31,23 +26,15 @@ def command(
     as_json: bool,
 ) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
-    from fabric.app_check import check
+    from fabric.app.check import check
     from fabric.report.check import check_document, print_check
+    from fabric.wiring import make_executor
 
     found = check(
-        scenario, inventory_path=inventory, hosts=hosts, faults=faults, backend=backend, make_executor=_executor
+        scenario, inventory_path=inventory, hosts=hosts, faults=faults, backend=backend, make_executor=make_executor
     )
     if as_json:
         print_json(check_document(found))
     else:
         print_check(found)
     return found.exit_code
-
-
-def _executor(backend: str, inventory: Inventory) -> Executor:
-    from fabric.errors import ConfigError, Problem
-    from fabric.wiring import BACKENDS
-
-    if backend not in BACKENDS:
-        raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {backend!r}")])
-    return BACKENDS[backend](inventory, 0)

@@ -1,19 +1,24 @@
-"""``fabric diagnose``."""
+"""``fabric diagnose`` and ``fabric parse``: what other tools measured."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fabric.cli.options import Number, json_option, print_json
+from fabric.cli.options import PATH, Number, json_option, print_json, print_lines
 
 _FORMATS = ("auto", "csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
+_TOOLS = ("nccl-tests", "perftest")
+
+MOST_BYTES = 64 << 20
+"""Of one file to parse (a choice: two days of one host are some MB)."""
 
 
 @click.command("diagnose")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--inventory", type=click.Path(path_type=Path), help="Says which hosts share a leaf: an inventory file.")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--inventory", type=PATH, help="Says which hosts share a leaf: an inventory file.")
 @click.option("--format", "format_name", type=click.Choice(_FORMATS), default="auto", show_default=True)
 @click.option(
     "--limit",
@@ -32,7 +37,7 @@ _FORMATS = ("auto", "csv", "nccl-tests", "perftest", "superbench", "clusterkit",
     help="The smallest loss worth naming.",
 )
 @json_option
-def command(
+def diagnose_command(
     files: tuple[Path, ...],
     inventory: Path | None,
     format_name: str,
@@ -42,7 +47,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Say which part is bad, from pair results of any tool: FILES hold who was measured with whom, and how fast."""
-    from fabric.app_diagnose import diagnose_files
+    from fabric.app.diagnose import diagnose_files
     from fabric.report.diagnosis import diagnosis_document, diagnosis_text
     from fabric.report.output import say
     from fabric.report.verdict_json import EXIT_CODES
@@ -55,3 +60,28 @@ def command(
     else:
         say(diagnosis_text(diagnosis, notes))
     return EXIT_CODES[diagnosis.outcome]
+
+
+@click.command("parse")
+@click.argument("tool", type=click.Choice(_TOOLS))
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@json_option
+def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
+    """Read TOOL's output from FILES and say what is in it; with --json one document (a list for several files)."""
+    from fabric.app.diagnose import read_input
+    from fabric.report.parsed import parsed_document, parsed_lines
+
+    texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]
+    documents = [parsed_document(tool, text) for text in texts]
+    if not as_json:
+        for file, document in zip(files, documents, strict=True):
+            print_lines(parsed_lines(document, str(file)))
+    else:
+        print_json(documents[0] if len(documents) == 1 else documents)
+    return 0 if all(_sound(document) for document in documents) else 3
+
+
+def _sound(document: dict[str, Any]) -> bool:
+    """Something was measured, nothing failed, and everything adds up."""
+    tests = document["tests"]
+    return bool(tests) and not document["failures"] and not any(test["problems"] for test in tests)

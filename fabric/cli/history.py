@@ -1,4 +1,4 @@
-"""``fabric history``."""
+"""``fabric history`` and ``fabric compare``: many runs, or two."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import WholeNumber, json_option, print_json
+from fabric.cli.options import PATH, WholeNumber, answer, json_option, print_json, print_lines, results_option
+from fabric.cli.report import newest
 
 DAYS_MOST = 36_500
 """For --days: a century (a choice); more would begin before the calendar does."""
@@ -14,18 +15,17 @@ DAYS_MOST = 36_500
 
 @click.command("history")
 @click.argument("component", required=False)
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@results_option
 @click.option("--days", type=WholeNumber(1, DAYS_MOST), help="Only runs of the last so many days.")
 @json_option
-def command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
+def history_command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
     from dataclasses import asdict
 
-    from fabric import app_history
+    from fabric.app.history import history
     from fabric.report.history import SIGNALS, lines
-    from fabric.report.output import say, visible
 
-    found = app_history.history(results, component=component, days=days)
+    found = history(results, component=component, days=days)
     code = 3 if found.closed else 0  # not all that is there was told
     if as_json:
         document = asdict(found)
@@ -33,5 +33,27 @@ def command(component: str | None, results: Path, days: int | None, *, as_json: 
             row.update(values=dict(zip(SIGNALS, one.values, strict=True)), lemon=one.lemon)
         print_json({"format": 1, **document})
         return code
-    say("\n".join("\n".join(visible(part) for part in line.split("\n")) for line in lines(found)))
+    print_lines(lines(found))
     return code
+
+
+@click.command("compare")
+@click.argument("first", metavar="RUN_A", type=PATH)
+@click.argument("second", metavar="RUN_B", type=PATH)
+@json_option
+def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
+    """
+    Compare RUN_B with RUN_A, before and after: what became better, what worse, by component.
+
+    A RUN is a run directory, or results/<scenario> for its newest.
+
+    Exit 0 the same or better, 1 worse, 3 it cannot be told.
+    """
+    from fabric.app.compare import compare
+    from fabric.report.compare import EXIT_CODES, compare_document, compare_lines
+
+    found = compare(newest(first), newest(second))
+    told = (found.first, found.second, found.comparison, found.notes)
+    return answer(
+        compare_document(*told), compare_lines(*told), as_json=as_json, code=EXIT_CODES[found.comparison.change]
+    )

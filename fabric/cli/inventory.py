@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import PATH, json_option, print_json
 
 
 @click.group("inventory")
-def command() -> None:
+def inventory_command() -> None:
     """Show an inventory, or the schema of its file."""
 
 
-@command.command("schema")
+@inventory_command.command("schema")
 def schema() -> int:
     """Print the JSON Schema of inventory files, for an editor."""
     from fabric.config import inventory_schema
@@ -23,8 +23,8 @@ def schema() -> int:
     return 0
 
 
-@command.command("show", short_help="Check an inventory file, and say what it describes.")
-@click.argument("file", type=click.Path(path_type=Path))
+@inventory_command.command("show", short_help="Check an inventory file, and say what it describes.")
+@click.argument("file", type=PATH)
 @json_option
 def show(file: Path, *, as_json: bool) -> int:
     """Check FILE and the baselines that it names, and say what it describes and what does not fit."""

@@ -15,26 +15,27 @@ from typing import Any
 
 import click
 
-_COMMANDS = {
-    "check": ("fabric.cli.check", "Look before you measure: does every host have what a scenario needs?"),
-    "run": ("fabric.cli.run", "Run a scenario and judge it."),
-    "resume": ("fabric.cli.resume", "Go on with a run that was killed, interrupted or stopped."),
-    "status": ("fabric.cli.status", "How far a run is, or all runs at a glance."),
-    "stop": ("fabric.cli.stop", "End a run that is going on, from anywhere; its changes are taken back."),
-    "readmit": ("fabric.cli.readmit", "Let a host that was repaired into a run again that goes on."),
-    "plan": ("fabric.cli.plan", "Show what a scenario would run, and for how long."),
-    "analyze": ("fabric.cli.analyze", "Judge an old run again, with today's code or another baseline."),
-    "report": ("fabric.cli.report", "Show the verdict of a run, make its report.html, put runs side by side."),
-    "verify": ("fabric.cli.verify", "Is this certificate of a run true? Whose is it, and which file was changed?"),
-    "history": ("fabric.cli.history", "All runs as one history, and the hosts in trouble again and again."),
-    "parse": ("fabric.cli.parse", "Read the output of nccl-tests or perftest."),
-    "compare": ("fabric.cli.compare", "Compare two runs: before and after a repair, a firmware, a setting."),
-    "baseline": ("fabric.cli.baseline", "Record what good runs measured, beside the limits, and compare."),
-    "diagnose": ("fabric.cli.diagnose", "Name the bad part from pair results of any tool."),
-    "simulate": ("fabric.cli.simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
-    "restore": ("fabric.cli.restore", "Take back every change that a run left behind."),
-    "inventory": ("fabric.cli.inventory", "Show an inventory, or the schema of its file."),
+COMMANDS = {
+    "check": ("check", "Look before you measure: does every host have what a scenario needs?"),
+    "run": ("run", "Run a scenario and judge it."),
+    "resume": ("run", "Go on with a run that was killed, interrupted or stopped."),
+    "status": ("status", "How far a run is, or all runs at a glance."),
+    "stop": ("status", "End a run that is going on, from anywhere; its changes are taken back."),
+    "readmit": ("status", "Let a host that was repaired into a run again that goes on."),
+    "plan": ("plan", "Show what a scenario would run, and for how long."),
+    "analyze": ("report", "Judge an old run again, with today's code or another baseline."),
+    "report": ("report", "Show the verdict of a run, make its report.html, put runs side by side."),
+    "verify": ("report", "Is this certificate of a run true? Whose is it, and which file was changed?"),
+    "history": ("history", "All runs as one history, and the hosts in trouble again and again."),
+    "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
+    "compare": ("history", "Compare two runs: before and after a repair, a firmware, a setting."),
+    "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
+    "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
+    "simulate": ("simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
+    "restore": ("restore", "Take back every change that a run left behind."),
+    "inventory": ("inventory", "Show an inventory, or the schema of its file."),
 }
+"""Every command: the file of this room that it is in, and what it does."""
 
 _INSTALL = "install what fabric needs: python -m pip install fabric-testbench (from its source: pip install -e .)"
 
@@ -55,29 +56,29 @@ class _Lazy(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
         _settle_memory(cmd_name)
-        command = import_module(_COMMANDS[cmd_name][0]).command
+        command = getattr(import_module(f"fabric.cli.{COMMANDS[cmd_name][0]}"), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Say the nearest word when a command is misspelt."""
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(_COMMANDS)}"
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command '{args[0]}'{hint}")
         return super().resolve_command(ctx, args)
 

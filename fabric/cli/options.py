@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import nan
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import click
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # more digits are in no bounds, and take long to read
 
@@ -70,8 +72,8 @@ def scenario_options(function: _F) -> _F:
     """The scenario file and what overrides it."""
     for decorate in reversed(
         (
-            click.argument("scenario", type=click.Path(path_type=Path)),
-            click.option("--inventory", type=click.Path(path_type=Path), help="Use this inventory file instead."),
+            click.argument("scenario", type=PATH),
+            click.option("--inventory", type=PATH, help="Use this inventory file instead."),
             click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
             click.option(
                 "--fault",
@@ -86,11 +88,26 @@ def scenario_options(function: _F) -> _F:
     return function
 
 
-def lasting_option(function: _F) -> _F:
-    """How long the whole run lasts, for phases that have a share of it."""
-    return click.option(
-        "--for", "lasts", metavar="TIME", help="How long the whole run lasts, for phases with a share of it: 48h."
-    )(function)
+lasting_option = click.option(
+    "--for", "lasts", metavar="TIME", help="How long the whole run lasts, for phases with a share of it: 48h."
+)
+"""How long the whole run lasts, for phases that have a share of it."""
+
+budget_option = click.option(
+    "--budget", metavar="TIME", help="Only what fits into this time, the most telling first: 4h, 90m."
+)
+"""Only the part of the plan that tells most and fits into a time."""
+
+backend_option = click.option(
+    "--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."
+)
+"""How the hosts are reached."""
+
+results_option = click.option("--results", type=PATH, default=Path("results"), show_default=True)
+"""Where the runs lie."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+"""One JSON document on stdout and nothing else there."""
 
 
 def seconds(text: str | None, hint: str) -> float | None:
@@ -106,11 +123,6 @@ def seconds(text: str | None, hint: str) -> float | None:
         raise click.BadParameter(exc.message(), param_hint=hint) from exc
 
 
-def json_option(function: _F) -> _F:
-    """One JSON document on stdout and nothing else there."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")(function)
-
-
 def print_json(document: object) -> None:
     """Print a JSON document, indented, UTF-8."""
     import orjson
@@ -118,3 +130,19 @@ def print_json(document: object) -> None:
     from fabric.report.output import say
 
     say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines, with what is hostile in them made harmless; one may hold several."""
+    from fabric.report.output import say, visible
+
+    say("\n".join(visible(part) for line in lines for part in line.split("\n")))
+
+
+def answer(document: object, lines: Iterable[str], *, as_json: bool, code: int = 0) -> int:
+    """Print a document for who asked for JSON, lines for everybody else; the exit code."""
+    if as_json:
+        print_json(document)
+    else:
+        print_lines(lines)
+    return code

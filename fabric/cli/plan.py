@@ -1,4 +1,4 @@
-"""``fabric plan``."""
+"""``fabric plan``, and what a budget leaves of a plan."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fabric.cli.budget import budget_lines, budget_option
-from fabric.cli.options import collect_seldom, json_option, lasting_option, print_json, scenario_options, seconds
+from fabric.cli.options import (
+    budget_option,
+    collect_seldom,
+    json_option,
+    lasting_option,
+    print_json,
+    print_lines,
+    scenario_options,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from fabric.plan.budget import Chosen
     from fabric.plan.cost import Cost, Load
+
+
+_NAMED = 4  # components named in a line; the rest are counted
 
 
 @click.command("plan")
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
 @lasting_option
 @budget_option
 @json_option
-def command(
+def plan_command(
     scenario: Path,
     inventory: Path | None,
     hosts: str | None,
@@ -33,10 +44,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
-    from fabric.app_prepare import prepare
+    from fabric.app.prepare import prepare
     from fabric.plan.cost import cost
     from fabric.report.console import print_plan
-    from fabric.report.output import say
     from fabric.report.plan import plan_document
     from fabric.report.progress import planning
 
@@ -60,9 +70,9 @@ def command(
         print_json(document | {"cost": _cost_document(takes), "budget": _budget_document(asked.chosen, budget_s)})
     else:
         print_plan(plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
-        say("\n".join(_cost_lines(takes)))
-        for number, line in enumerate(budget_lines(asked.chosen, budget)):
-            say(f"  {line}" if number else f"\n  {line}")
+        print_lines(_cost_lines(takes))
+        if asked.chosen is not None:
+            print_lines(["", *(f"  {line}" for line in budget_lines(asked.chosen, budget))])
     return 0
 
 
@@ -80,6 +90,23 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
                 f"({counted(most.probes, 'probe')}, {duration_text(most.work_s)}), least on {least.name} "
                 f"({least.probes:,}, {duration_text(least.work_s)})"
             )
+
+
+def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
+    """What fits into a *budget*, as it was given, what is left out, and what is then not covered; none without one."""
+    from fabric.report.output import counted
+
+    if chosen is None:
+        return
+    yield f"within {budget}: {chosen.covered:,} of {chosen.coverable:,} components"
+    for phase, number in chosen.dropped:
+        yield f"  {phase}: {counted(number, 'probe')} left out"
+    by_kind: dict[str, list[str]] = {}
+    for kind, name in chosen.uncovered:
+        by_kind.setdefault(kind, []).append(name)
+    for kind, names in by_kind.items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        yield f"  not covered: {len(names):,} {kind}: {', '.join(names[:_NAMED])}{more}"
 
 
 def _cost_document(takes: Cost) -> dict[str, Any]:

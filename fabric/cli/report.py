@@ -1,4 +1,4 @@
-"""``fabric report``."""
+"""``fabric report``, ``fabric analyze`` and ``fabric verify``: a run that is over."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import PATH, answer, json_option, print_json, print_lines
 
 if TYPE_CHECKING:
     from fabric.model.judged_run import JudgedRun
 
 
 @click.command("report")
-@click.argument("runs", metavar="RUN...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, type=PATH)
 @click.option("--probe", metavar="ID", help="Print what the commands of this probe printed, instead.")
 @click.option("--html", is_flag=True, help="Make report.html, junit.xml, metrics.prom and summary.md again.")
 @click.option("--open", "open_it", is_flag=True, help="The same, and show report.html in a browser.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every measurement as CSV, instead.")
 @click.option("--push", metavar="URL", help="Send the metrics to this Prometheus push gateway, instead.")
 @click.option("--certificate", is_flag=True, help="Make certificate.json, its digest and its page, instead.")
-@click.option("--key", type=click.Path(path_type=Path), help="With --certificate: sign it with this Ed25519 key.")
+@click.option("--key", type=PATH, help="With --certificate: sign it with this OpenSSH key.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of verdict.json, instead.")
 @json_option
-def command(
+def report_command(
     runs: tuple[Path, ...],
     probe: str | None,
     *,
@@ -63,10 +63,10 @@ def command(
         return _push(runs[0], push)
     if html or open_it:
         return _make(runs[0], open_it=open_it)
-    from fabric import app_report
+    from fabric.app.report import judged_run
 
     _tell_who_is_at_work(runs[0])
-    return show(app_report.judged_run(runs[0]), as_json=as_json)
+    return show(judged_run(runs[0]), as_json=as_json)
 
 
 def _tell_who_is_at_work(run: Path) -> None:
@@ -75,11 +75,8 @@ def _tell_who_is_at_work(run: Path) -> None:
     from fabric.store.run_lock import running
 
     if (holder := running(run)) is not None:
-        warn(
-            visible(
-                f"{run} is going on ({holder.text}): below is what was measured until now; see: fabric status {run}"
-            )
-        )
+        until_now = "below is what was measured until now"
+        warn(visible(f"{run} is going on ({holder.text}): {until_now}; see: fabric status {run}"))
 
 
 def newest(path: Path) -> Path:
@@ -93,7 +90,7 @@ def newest(path: Path) -> Path:
 
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
-    from fabric.app_verify import make_certificate
+    from fabric.app.verify import make_certificate
     from fabric.report.certificate import EXIT_CODES
     from fabric.report.output import say
 
@@ -106,7 +103,7 @@ def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
 
 def show(judged: JudgedRun, *, as_json: bool) -> int:
     """Print a judged run and give its exit code; of a post-repair validation the decision."""
-    from fabric.app_post_repair import is_post_repair
+    from fabric.app.repair import is_post_repair
     from fabric.report.console import print_verdict
     from fabric.report.verdict_json import exit_code, verdict_document
 
@@ -120,15 +117,15 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric import app_report
-    from fabric.app_post_repair import decide
+    from fabric.app.repair import decide
+    from fabric.app.report import keep_decision
     from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
     from fabric.report.output import say
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
     found = decide(path)
-    app_report.keep_decision(path, acceptance_document(found))
+    keep_decision(path, acceptance_document(found))
     code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
     if as_json:
         print_json({**verdict_document(judged), "exit_code": code, "acceptance": acceptance_document(found)})
@@ -138,56 +135,55 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _print_output(run: Path, probe: str) -> int:
-    from fabric.app_raw import raw_output
-    from fabric.report.output import say, visible
+    from fabric.app.report import raw_output
 
-    say("\n".join(visible(line.expandtabs()) for line in raw_output(run, probe).splitlines()))
+    print_lines(line.expandtabs() for line in raw_output(run, probe).splitlines())
     return 0
 
 
 def _print_csv(run: Path) -> int:
-    from fabric import app_report
+    from fabric.app.report import csv
     from fabric.report.output import say
 
-    for lines in app_report.csv(run):
+    for lines in csv(run):
         say(lines)
     return 0
 
 
 def _push(run: Path, url: str) -> int:
-    from fabric import app_report
+    from fabric.app.report import push as push_metrics
     from fabric.report.output import say
 
-    app_report.push(run, url)
+    push_metrics(run, url)
     say(f"pushed to {url}")
     return 0
 
 
 def _make(run: Path, *, open_it: bool) -> int:
-    from fabric import app_report
-    from fabric.app_post_repair import decide, is_post_repair
+    from fabric.app.repair import decide, is_post_repair
+    from fabric.app.report import keep_decision, make_reports, scenario_of
     from fabric.report.decision import acceptance_document
     from fabric.report.output import say
 
-    if is_post_repair(app_report.scenario_of(run)):  # its page begins with the decision
-        app_report.keep_decision(run, acceptance_document(decide(run)))
-    path = app_report.make_reports(run)
+    if is_post_repair(scenario_of(run)):  # its page begins with the decision
+        keep_decision(run, acceptance_document(decide(run)))
+    path = make_reports(run)
     say(str(path))
     return _show_in_browser(path) if open_it else 0
 
 
 def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
-    from fabric import app_report
-    from fabric.report.output import say, visible
+    from fabric.app.report import compare, write_comparison
+    from fabric.report.output import say
     from fabric.report.side_by_side import lines
 
     if not_for_several:
         raise click.UsageError("--probe, --csv, --push and --json are for one run")
-    found = app_report.compare(runs)
-    say("\n".join("\n".join(visible(part) for part in line.split("\n")) for line in lines(found)))
+    found = compare(runs)
+    print_lines(lines(found))
     if not html:
         return 0
-    path = app_report.write_comparison(found)
+    path = write_comparison(found)
     say(f"\n{path}")
     return _show_in_browser(path) if open_it else 0
 
@@ -196,3 +192,40 @@ def _show_in_browser(path: Path) -> int:
     """0 also where there is no browser: the path was printed, and the file is there."""
     click.launch(str(path.resolve()))
     return 0
+
+
+@click.command("analyze")
+@click.argument("run", type=PATH)
+@click.option("--baseline", type=PATH, help="Judge by this baseline file instead.")
+@json_option
+def analyze_command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
+    """
+    Judge RUN (a run directory, or results/<scenario> for its newest) again.
+
+    Rewrites what is derived, never what was measured.
+    """
+    from fabric.app.analyze import analyze
+
+    return show(analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)
+
+
+@click.command("verify")
+@click.argument("file", type=PATH)
+@click.option("--key", type=PATH, help="It must be signed with this key (its .pub file).")
+@json_option
+def verify_command(file: Path, key: Path | None, *, as_json: bool) -> int:
+    """
+    Is the certificate FILE true? Makes all of it again from the run's files beside it.
+
+    Exit 0: it is; 1: it says something else, a file was changed or added, or the signature is not what it should be; 3:
+    it cannot be told (the files are not here, another version made it).
+    """
+    from dataclasses import asdict
+
+    from fabric.app.verify import verify
+
+    found = verify(file, key=key)
+    word = "NOT TRUE" if found.problems else "NOT TOLD" if found.open else "OK"
+    lines = [f"{word}: {found.certificate} says {found.result} of {found.run}"]
+    lines += [f"  {text}" for text in (*found.problems, *found.open, *found.notes)]
+    return answer({**asdict(found), "exit_code": found.exit_code}, lines, as_json=as_json, code=found.exit_code)

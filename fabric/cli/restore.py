@@ -7,31 +7,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import json_option, print_json
+from fabric.cli.options import PATH, json_option, print_json, results_option
 
 if TYPE_CHECKING:
-    from fabric.app_restore import Restored
-    from fabric.model.inventory import Inventory
-    from fabric.ports import Executor
+    from fabric.app.restore import Restored
 
 
 @click.command("restore")
-@click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.argument("run", required=False, type=PATH)
+@results_option
 @click.option("--all-hosts", is_flag=True, help="Ask the guards on every host of --inventory instead of a journal.")
 @click.option(
     "--inventory",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="How to reach hosts: with --all-hosts, or a RUN without run.json.",
 )
 @click.option("--backend", metavar="NAME", help="With --inventory: mock, ssh or process; default: the inventory's.")
 @json_option
-def command(
+def restore_command(
     run: Path | None, results: Path, inventory: Path | None, backend: str | None, *, all_hosts: bool, as_json: bool
 ) -> int:
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
-    from fabric import app_restore
+    from fabric.app.restore import in_order, restore, restore_hosts
     from fabric.report.output import warn
+    from fabric.wiring import make_executor
 
     if all_hosts and inventory is None:
         raise click.UsageError("--all-hosts needs --inventory FILE")
@@ -44,24 +43,15 @@ def command(
     where = f"in {run}" if run is not None else f"under {results.absolute()}"
     if inventory is None and run is None and not results.is_dir():
         raise click.UsageError(f"{results.absolute()} is no folder of runs: give a run, or --results")
-    with app_restore.in_order(warn):
+    with in_order(warn):
         if all_hosts and inventory is not None:
             where = f"on the hosts of {inventory}"
-            found = app_restore.restore_hosts(inventory, backend=backend, make_executor=_executor)
+            found = restore_hosts(inventory, backend=backend, make_executor=make_executor)
         else:
-            found = app_restore.restore(
-                run, results=results, make_executor=_executor, inventory_path=inventory, backend=backend
+            found = restore(
+                run, results=results, make_executor=make_executor, inventory_path=inventory, backend=backend
             )
     return _show(found, where=where, as_json=as_json)
-
-
-def _executor(backend: str, inventory: Inventory) -> Executor:
-    from fabric.errors import ConfigError, Problem
-    from fabric.wiring import BACKENDS
-
-    if backend not in BACKENDS:
-        raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {backend!r}")])
-    return BACKENDS[backend](inventory, 0)
 
 
 def _show(found: list[Restored], *, where: str, as_json: bool) -> int:

@@ -1,36 +1,59 @@
-"""``fabric run``."""
+"""``fabric run`` and ``fabric resume``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fabric.cli.budget import budget_lines, budget_option
-from fabric.cli.options import WholeNumber, collect_seldom, json_option, lasting_option, scenario_options, seconds
-from fabric.cli.report import show
+from fabric.cli.options import (
+    PATH,
+    WholeNumber,
+    backend_option,
+    budget_option,
+    collect_seldom,
+    json_option,
+    lasting_option,
+    results_option,
+    scenario_options,
+    seconds,
+)
+from fabric.cli.plan import budget_lines
+from fabric.cli.report import newest, show
 
 if TYPE_CHECKING:
-    from fabric.app import Asked
+    from fabric.app.prepare import Asked
     from fabric.plan.plan import Told
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _how_it_is_run(function: _F) -> _F:
+    for option in (
+        json_option,
+        click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md."),
+        click.option("--yes", is_flag=True, help="Alter a real fabric without asking."),
+    ):
+        function = option(function)
+    return function
 
 
 @click.command("run")
 @scenario_options
 @lasting_option
 @budget_option
-@click.option("--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says.")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@backend_option
+@results_option
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
-@click.option("--because", type=click.Path(path_type=Path), metavar="RUN", help="After a repair: the run that failed.")
+@click.option("--because", type=PATH, metavar="RUN", help="After a repair: the run that failed.")
 @click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors.")
-@click.option("--yes", is_flag=True, help="Alter a real fabric without asking.")
-@click.option("--no-html", is_flag=True, help="Leave out report.html, junit.xml, metrics.prom and summary.md.")
-@json_option
-def command(
+@_how_it_is_run
+def run_command(
     scenario: Path,
     inventory: Path | None,
     hosts: str | None,
@@ -48,40 +71,75 @@ def command(
     as_json: bool,
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
-    from fabric import app
+    from fabric.app.run import run
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.errors import ConfigError, Problem
     from fabric.report.progress import ConsoleProgress, planning
-    from fabric.wiring import BACKENDS
+    from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning() as told:
         times = {"lasts_s": seconds(lasts, "--for"), "budget_s": seconds(budget, "--budget")}
         asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, told=told, **times)
     name = asked.inventory.backend if backend is None else backend
-    if name not in BACKENDS:
-        raise ConfigError([Problem("--backend", 0, f"expected one of {', '.join(BACKENDS)}, got {name!r}")])
+    make_executor = backend_named(name)
     if faults and name != "mock":
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked.chosen, budget)):
         _tell(line)
-    if name != "mock" and agree(asked, yes=yes):
+    if name != "mock" and _agree(asked, yes=yes):
         asked = replace(asked, given={**asked.given, "yes": True})
     collect_seldom()
-    addresses = {host.name: host.address for host in asked.inventory.topology.hosts.values()}
-    with ConsoleProgress(quiet=as_json, addresses=addresses) as progress:
-        judged = app.run(
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked)) as progress:
+        judged = run(
             asked,
             backend=name,
-            make_executor=BACKENDS[name],
+            make_executor=make_executor,
             results=results,
             seed=seed,
             observer=progress,
             reports=not no_html,
             say=_tell,
         )
+    return show(judged, as_json=as_json)
+
+
+@click.command("resume")
+@click.argument("run", type=PATH)
+@click.option("--force", is_flag=True, help="Go on as it was asked then, though files or this tool have changed.")
+@_how_it_is_run
+def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json: bool) -> int:
+    """
+    Go on with RUN (a run directory, or results/<scenario> for its newest), which was killed, interrupted or stopped.
+
+    What it may have left on the fabric is taken back first; finished probes are kept, half-done ones begin again.
+    """
+    from fabric.app.resume import look, resume
+    from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.engine.interruption import interrupt_when_told_to_end
+    from fabric.report.output import visible, warn
+    from fabric.report.progress import ConsoleProgress, planning
+    from fabric.wiring import make_executor
+
+    interrupt_when_told_to_end()
+
+    def say(text: str) -> None:
+        if not as_json:
+            warn(visible(text))
+
+    with planning():
+        found = look(run, force=force)
+    for text in found.differs:
+        say(f"gone on all the same: {text}")
+    note = out_of_reach_line(found.asked.scenario, found.asked.inventory, found.asked.baselines)
+    if note is not None:
+        say(f"note: {note}")
+    if found.backend != "mock":
+        _agree(found.asked, yes=yes)
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(found.asked)) as progress:
+        judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
     return show(judged, as_json=as_json)
 
 
@@ -97,14 +155,13 @@ def _asked(
     budget_s: float | None,
     told: Told,
 ) -> Asked:
-    from fabric import app
-    from fabric.app_prepare import require_run
+    from fabric.app.prepare import prepare, require_run
     from fabric.errors import ConfigError, Problem
 
     if because is None and quick:
         raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
     if because is None:
-        asked = app.prepare(
+        asked = prepare(
             scenario,
             inventory_path=inventory,
             hosts=hosts,
@@ -120,10 +177,9 @@ def _asked(
     if budget_s is not None:
         text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
         raise ConfigError([Problem("--budget", 0, text)])
-    from fabric.app_post_repair import Wanted, prepare
-    from fabric.cli.report import newest
+    from fabric.app.repair import Wanted, prepare_repair
 
-    return prepare(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
+    return prepare_repair(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
 
 
 def _tell(note: str | None) -> None:
@@ -134,7 +190,7 @@ def _tell(note: str | None) -> None:
         warn(visible(f"note: {note}"))
 
 
-def agree(asked: Asked, *, yes: bool) -> bool:
+def _agree(asked: Asked, *, yes: bool) -> bool:
     """Nobody alters a real fabric by accident: a person says yes, or the command line does; True where that had to."""
     from fabric.errors import ConfigError, Problem
     from fabric.report.output import visible
@@ -148,3 +204,7 @@ def agree(asked: Asked, *, yes: bool) -> bool:
         click.echo(visible(f"{change.phase}: {change.kind} on {change.component} ({change.scope})"), err=True)
     click.confirm("Alter the fabric like this?", abort=True, err=True)
     return False
+
+
+def _addresses(asked: Asked) -> dict[str, str]:
+    return {host.name: host.address for host in asked.inventory.topology.hosts.values()}

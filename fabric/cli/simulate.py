@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import WholeNumber, json_option, print_json
+from fabric.cli.options import PATH, WholeNumber, json_option, print_json
 
 
 @click.command("simulate")
 @click.argument("traffic", metavar="permutation|pairs|ring|all_to_all")
-@click.option("--inventory", required=True, type=click.Path(path_type=Path), help="The network: an inventory file.")
+@click.option("--inventory", required=True, type=PATH, help="The network: an inventory file.")
 @click.option(
     "--routing", metavar="R[,R...]", help="ftree, updn, minhop, lft_random, ecmp, ar. Default: ftree,updn,ecmp,ar."
 )
@@ -28,7 +28,7 @@ from fabric.cli.options import WholeNumber, json_option, print_json
 @click.option("--seeds", type=WholeNumber(1, 1000), default=10, show_default=True, help="How many draws.")
 @click.option("--seed", type=WholeNumber(0, 2**31), default=0, show_default=True, help="The first draw.")
 @json_option
-def command(
+def simulate_command(
     traffic: str,
     inventory: Path,
     routing: str | None,
@@ -42,11 +42,12 @@ def command(
     as_json: bool,
 ) -> int:
     """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
-    from fabric.app_simulate import simulate
+    from fabric.config.what_if import load_what_if
     from fabric.report.output import say
     from fabric.report.what_if import what_if_document, what_if_text
+    from fabric.sim.what_if import what_if
 
-    answer = simulate(
+    question = load_what_if(
         traffic,
         inventory,
         routing=routing,
@@ -57,6 +58,7 @@ def command(
         seeds=seeds,
         seed=seed,
     )
+    answer = what_if(question)
     if as_json:
         print_json(what_if_document(answer))
     else:

@@ -1,4 +1,4 @@
-"""``fabric status``."""
+"""``fabric status``, ``fabric stop`` and ``fabric readmit``: a run that goes on, or does not any more."""
 
 from __future__ import annotations
 
@@ -8,37 +8,88 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fabric.cli.options import WholeNumber, json_option, print_json
+from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
 
 if TYPE_CHECKING:
-    from fabric.app_status import RunStatus
+    from fabric.app.status import RunStatus, Stopped
+
+WAIT_S = 600
+"""Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
 
 _HEADS = ("run", "state", "outcome", "phase", "probes", "last event")
 
 
 @click.command("status")
-@click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.argument("run", required=False, type=PATH)
+@results_option
 @click.option("--last", type=WholeNumber(1, 100_000), default=20, show_default=True, help="How many, without RUN.")
 @json_option
-def command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
+def status_command(run: Path | None, results: Path, last: int, *, as_json: bool) -> int:
     """How far RUN is, from its files alone; without one all runs under --results, newest first."""
-    from fabric import app_status
-    from fabric.report.output import say, visible
+    from fabric.app.status import all_runs, status
 
     if run is not None:
-        found = app_status.status(run)
-        if as_json:
-            print_json(_document(found))
-        else:
-            say("\n".join(visible(line) for line in _lines(found)))
-        return 0
-    runs = app_status.all_runs(results, most=last)
-    if as_json:
-        print_json({"runs": [_document(one) for one in runs]})
-    else:
-        say("\n".join(visible(line) for line in _table(runs)))
-    return 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
+        found = status(run)
+        return answer(_document(found), _lines(found), as_json=as_json)
+    runs = all_runs(results, most=last)
+    code = 3 if any(one.state == "unreadable" for one in runs) else 0  # not all that is there was told
+    return answer({"runs": [_document(one) for one in runs]}, _table(runs), as_json=as_json, code=code)
+
+
+@click.command("stop")
+@click.argument("run", type=PATH)
+@click.option("--no-wait", is_flag=True, help="Ask, and do not wait until it has ended.")
+@click.option("--timeout", "wait_s", type=WholeNumber(1, 86_400), default=WAIT_S, show_default=True, metavar="SECONDS")
+@json_option
+def stop_command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int:
+    """
+    End RUN, which goes on in another terminal or on another machine: probes first, then its changes, with read-back.
+
+    Exit 0 it has ended, 3 not yet, 4 a change may still be live.
+    """
+    from dataclasses import asdict
+
+    from fabric.app.status import stop
+
+    found = stop(run, wait_s=0.0 if no_wait else float(wait_s))
+    code = 0 if no_wait else found.exit_code
+    lines = _stopped_lines(found, waited=not no_wait)
+    return answer({**asdict(found), "exit_code": code}, lines, as_json=as_json, code=code)
+
+
+def _stopped_lines(found: Stopped, *, waited: bool) -> Iterator[str]:
+    if not found.ended:
+        how = f"not ended after {found.took_s:.0f} s" if waited else "asked to stop"
+        yield f"{found.run}: {how}; see: fabric status {found.run}"
+        return
+    end = "it had reached its own end" if found.finished else f"to go on: {found.go_on}"
+    yield f"{found.run}: ended after {found.took_s:.1f} s; {end}"
+    for name in found.taken_back:
+        yield f"taken back   {name}"
+    for name in found.still_open:
+        yield f"MAY BE LIVE  {name}; fabric restore {found.run}"
+
+
+@click.command("readmit")
+@click.argument("run", type=PATH)
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@json_option
+def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
+    """
+    Let each HOST into RUN again, after a repair: it is measured from the next phase on, and judged from then on.
+    Where no phase is left, what was measured before stands, and the verdict says so.
+
+    HOST is a name or a set of names, gpu[003,011]; all: every host that is out of the run.
+    """
+    from dataclasses import asdict
+
+    from fabric.app.status import readmit
+    from fabric.model.names import fold
+
+    found = readmit(run, hosts)
+    when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: {found.go_on}"
+    line = f"{found.run}: {fold(found.hosts)} will take part again {when}"
+    return answer({**asdict(found), "exit_code": 0}, [line], as_json=as_json)
 
 
 def _document(found: RunStatus) -> dict[str, Any]:

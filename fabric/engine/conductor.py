@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -136,3 +136,17 @@ class Conductor:
             if task.silence is None:
                 task.silence = Silence(task.procedure, command, self._executor.now())
             self._asked[self._executor.start(command)] = task
+
+
+_LOOK_UP_S = 60.0
+
+
+def carry_out(procedures: Iterable[Procedure[None]], executor: Executor) -> None:
+    """Run all of them at once; each ends by itself, because each of its steps has a limit."""
+    conductor = Conductor(executor)
+    for procedure in procedures:
+        conductor.begin(procedure)
+    while conductor.busy:
+        for happening in executor.wait(min(conductor.next_s, executor.now() + _LOOK_UP_S)):
+            conductor.take(happening)
+        conductor.fire()

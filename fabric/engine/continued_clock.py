@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fabric.engine.watching import SamplingExecutor
+from fabric.engine.watching import SamplingExecutor, Wrapped
 from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Happening, Sampled, Source, Ticket
 
 
-class Shifted:
+class Shifted(Wrapped):
     """An Executor by whose clock everything happens *later_s* later (seconds; negative: earlier)."""
 
     def __init__(self, inner: Executor, later_s: float) -> None:
-        self._inner, self._later_s = inner, later_s
+        super().__init__(inner)
+        self._later_s = later_s
 
     def now(self) -> float:
         """The run's clock."""
@@ -26,21 +27,9 @@ class Shifted:
             return self._inner.start(command)
         return self._inner.start(replace(command, start_at_s=command.start_at_s - self._later_s))
 
-    def cancel(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._inner.cancel(ticket)
-
     def wait(self, until_s: float) -> Sequence[Happening]:
         """As the executor's."""
         return [self._moved(happening) for happening in self._inner.wait(until_s - self._later_s)]
-
-    def wake(self) -> None:
-        """As the executor's."""
-        self._inner.wake()
-
-    def close(self) -> None:
-        """As the executor's."""
-        self._inner.close()
 
     def _moved(self, happening: Happening) -> Happening:
         if not isinstance(happening, Ended):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from fabric.changes.company import Company
 from fabric.changes.hold import Hold
@@ -14,6 +14,7 @@ from fabric.changes.kind import Context
 from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Procedure
 from fabric.engine.conductor import Conductor
+from fabric.engine.observer import Observer
 from fabric.engine.stop_conditions import StopConditions
 from fabric.errors import CommandTimeout
 from fabric.model.change import Change
@@ -29,14 +30,6 @@ RESCUE_SILENCE_S = 300.0
 
 _LOOK_UP_S = 60.0
 _PAUSE_S = 0.05
-
-
-class ChangeObserver(Protocol):
-    """Somebody who is told what becomes of changes."""
-
-    def change_state(self, change: Change, state: str, reason: str) -> None:
-        """A change came into force, was taken back, was refused and so on; states as in ChangeResult and its events."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ class HeldChanges:
         phase_number: int,
         executor: Executor,
         directory: RunDirectory,
-        observer: ChangeObserver,
+        observer: Observer,
         hosts: Collection[str] = (),
     ) -> None:
         self._changing, self._executor, self._directory, self._observer = changing, executor, directory, observer
@@ -145,7 +138,7 @@ class HeldChanges:
     @property
     def busy(self) -> bool:
         """Some change is under way or in force, or somebody has not ended looking."""
-        return self._conductor.busy or self._stops.busy
+        return self._conductor.busy or self._stops.looks.busy
 
     @property
     def open(self) -> int:
@@ -155,7 +148,7 @@ class HeldChanges:
     @property
     def next_s(self) -> float:
         """When the next thing is to be done, of itself; infinite when nothing is."""
-        return min(self._conductor.next_s, self._stops.next_s, self._renewals_due_s())
+        return min(self._conductor.next_s, self._stops.looks.next_s, self._renewals_due_s())
 
     def begin(self) -> None:
         """
@@ -197,7 +190,7 @@ class HeldChanges:
         if asked is not None and isinstance(happening, Lost):
             self._stops.lost(self._held[asked[0]].change, asked[1], happening.error)
             self._heed_stop()  # before the procedure hears of it: it is not to try again, but to take back
-        taken = self._conductor.take(happening) or self._stops.take(happening)
+        taken = self._conductor.take(happening) or self._stops.looks.take(happening)
         self._heed_stop()
         self._begin_faults()
         return taken
@@ -205,7 +198,7 @@ class HeldChanges:
     def fire(self) -> None:
         """Do what is due."""
         self._conductor.fire()
-        self._stops.fire()
+        self._stops.looks.fire()
         self._give_up_renewals()
         self._heed_stop()
         self._begin_faults()

@@ -9,17 +9,53 @@ it out, until it had a good one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
 from typing import Protocol
 
-from fabric.engine.host_health import HostHealth
+from fabric.engine.admission import HostHealth
 from fabric.engine.observer import Observer
-from fabric.engine.readmit_files import answered, asked
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
 from fabric.store.run_directory import RunDirectory
 from fabric.store.so_far import SoFar
+
+FOLDER = "READMIT"
+"""What the folder is called; what is in its files does not matter."""
+
+_MOST = 100_000  # names that are looked at
+
+
+def asked(run: Path) -> list[str]:
+    """The hosts that somebody wants back, in order of their names; none where the folder cannot be read."""
+    try:
+        with _opened(run) as folder, os.scandir(folder) as entries:
+            return sorted(entry.name for entry in islice(entries, _MOST) if not entry.name.startswith("."))
+    except OSError:
+        return []
+
+
+def answered(run: Path, hosts: Iterable[str]) -> None:
+    """They are back, or never were away: their files go. One that cannot be removed is answered once more later."""
+    with suppress(OSError), _opened(run) as folder:
+        for host in hosts:
+            with suppress(OSError):
+                os.unlink(host, dir_fd=folder)
+
+
+@contextmanager
+def _opened(run: Path) -> Iterator[int]:
+    """The folder's descriptor; raises OSError where it is a link: what lies elsewhere is not ours to remove."""
+    fd = os.open(run / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
 
 ROUNDS_IN_A_ROW = 2
 """So many rounds in which its own probes are bad take a host out (a choice: one bad sample drains no host)."""

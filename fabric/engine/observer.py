@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fabric.engine.held_changes import ChangeObserver
+from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
 from fabric.plan.plan import PhasePlan
 
 
-class Observer(ChangeObserver, Protocol):
+class Observer(Protocol):
     """Somebody who watches a run: the console, a test."""
 
     def phase_started(self, plan: PhasePlan) -> None:
@@ -35,4 +35,8 @@ class Observer(ChangeObserver, Protocol):
 
     def interrupted(self, open_changes: int, again: int) -> None:
         """Somebody wants to stop (*again*: for how many times now); so many changes are being taken back first."""
+        ...
+
+    def change_state(self, change: Change, state: str, reason: str) -> None:
+        """A change came into force, was taken back, was refused and so on; states as in ChangeResult and its events."""
         ...

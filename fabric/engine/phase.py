@@ -4,25 +4,83 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from fabric.engine.admission import Admission, HostHealth, Refusal, Replanning
+from fabric.engine.deadlines import LearnedDeadlines
 from fabric.engine.follow_up import Announced, FollowUp, FollowUps
 from fabric.engine.held_changes import HeldChanges
-from fabric.engine.host_health import HostHealth
 from fabric.engine.interruption import Interruption
-from fabric.engine.learned_deadlines import LearnedDeadlines
 from fabric.engine.observer import Observer
-from fabric.engine.phase_past import NEW, PhasePast, planned
-from fabric.engine.probe_run import ProbeRun
-from fabric.engine.replanning import Replanning
-from fabric.engine.timers import Timers
+from fabric.engine.probe_run import ProbeRun, Timers
 from fabric.engine.waiting import Waiting
-from fabric.engine.welcome import Refusal, Welcome
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.store.run_directory import RunDirectory
+from fabric.store.so_far import Round, SoFar
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePast:
+    """
+    Results that stand, and how often each probe was begun, by id.
+
+    *added* are probes that the plan does not have, *instead* those of them that were planned for one that lost a host
+    (which comes first), *rounds* what each follow-up was given.
+    """
+
+    results: Mapping[str, ProbeResult] = field(default_factory=dict)
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    added: tuple[Probe, ...] = ()
+    instead: tuple[tuple[Probe, Probe], ...] = ()
+    rounds: Mapping[str, Round] = field(default_factory=dict)
+
+    def waiting(self, plan: PhasePlan) -> list[Probe]:
+        """What is still to be run, in planned order; then what was added."""
+        return [probe for probe in (*planned(plan), *self.added) if probe.probe_id not in self.results]
+
+    def is_whole(self, plan: PhasePlan) -> bool:
+        """Nothing is left to be run."""
+        return not self.waiting(plan)
+
+
+NEW = PhasePast()
+"""Of a phase that was not begun."""
+
+
+def planned(plan: PhasePlan) -> tuple[Probe, ...]:
+    """The probes of a phase's plan."""
+    return tuple(slot.probe for slots in plan.schedule.components for slot in slots)
+
+
+def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
+    """
+    What this phase had done.
+
+    A phase with a time line (a change that begins or ends on its own time) is one experiment: nothing of it stands
+    unless it ended, because what is measured beside another course of changes is another measurement.
+    """
+    name = plan.phase.name
+    own = {probe.probe_id: probe for probe in planned(plan)}
+    added = tuple(probe for probe in so_far.added if probe.phase == name)
+    known = own | {probe.probe_id: probe for probe in added}
+    stands = name in so_far.ended or not has_time_line(plan)
+    return PhasePast(
+        results={key: result for key, result in so_far.results.items() if key in known} if stands else {},
+        attempts={key: count for key, count in so_far.attempts.items() if key in known},
+        added=added,
+        instead=tuple((known[lost], probe) for lost, probe in so_far.instead if probe.phase == name and lost in known),
+        rounds=so_far.rounds.get(name, {}),
+    )
+
+
+def has_time_line(plan: PhasePlan) -> bool:
+    """Some change is not simply in force from before the first probe to after the last."""
+    return any(change.when.at_s is not None or change.when.for_s is not None for change in plan.changes)
+
 
 _IDLE_WAIT_S = 60.0
 
@@ -53,10 +111,10 @@ class PhaseRun:
         self._announced = Announced(observer)
         self._given_up, self._heeded, self._interrupted = "", 0, False
         self._topology, self._executor, self._directory = topology, executor, directory
-        self._observer, self._health, self._welcome = observer, health, Welcome(excluded, health)
+        self._observer, self._health, self._admission = observer, health, Admission(excluded, health)
         self._waiting = Waiting(past.waiting(plan))
         self._begun = past.attempts
-        self._replanning = Replanning(planned(plan), topology, self._welcome)
+        self._replanning = Replanning(planned(plan), topology, self._admission)
         for lost, probe in past.instead:
             self._replanning.remember(lost, probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
@@ -78,7 +136,7 @@ class PhaseRun:
             raise
 
     def _run(self) -> list[ProbeResult]:
-        if self._changes is not None and self._somebody_is_welcome():
+        if self._changes is not None and self._somebody_is_admitted():
             self._changes.begin()
             while not self._changes.ready:
                 self._step()
@@ -109,9 +167,9 @@ class PhaseRun:
                 return True
         return False
 
-    def _somebody_is_welcome(self) -> bool:
+    def _somebody_is_admitted(self) -> bool:
         """Nothing is altered for a phase in which nothing can be measured."""
-        return any(self._welcome.refusal(probe) is None for probe in self._waiting)
+        return any(self._admission.refusal(probe) is None for probe in self._waiting)
 
     def _take_back(self) -> None:
         """Every change, whatever happened; ends only when each is back or is known to be open."""
@@ -193,7 +251,7 @@ class PhaseRun:
             self._running.pop(ticket, None)
         if self._interrupted:
             return  # not reached: that is neither the fabric's fault nor ours
-        if run.lost_midway and self._may_try_again(run) and self._welcome.refusal(run.probe) is None:
+        if run.lost_midway and self._may_try_again(run) and self._admission.refusal(run.probe) is None:
             self._directory.finished(result, run.outputs, again=True)
             self._first[run.probe.probe_id] = result
             self._waiting.put_first(run.probe)
@@ -202,8 +260,8 @@ class PhaseRun:
         if run.missing is not None:
             self._note_out(self._health.silent(*run.missing))
         self._note_out(self._health.finished(run.probe, result))
-        self._welcome.hung.note(run, result, self._still_running)
-        refusal = self._welcome.refusal(run.probe) if result.outcome is Outcome.ERROR else None
+        self._admission.hung.note(run, result, self._still_running)
+        refusal = self._admission.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal)
         # Last, so that whatever a crash leaves of these lines, a finished probe is one whose consequences are written.
@@ -278,8 +336,8 @@ class PhaseRun:
                 if not self._interrupted:
                     self._answer(probe, Outcome.ERROR, self._given_up, None)
             return
-        for probe in self._waiting.refuse(self._welcome.refuses, self._welcome.refused_names):
-            refusal = self._welcome.refusal(probe)
+        for probe in self._waiting.refuse(self._admission.refuses, self._admission.refused_names):
+            refusal = self._admission.refusal(probe)
             if refusal is not None:
                 refusal = self._replan(probe, refusal)
                 self._answer(probe, refusal.outcome, refusal.reason, refusal.error_host)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import heapq
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from fabric.engine.learned_deadlines import TIMES
-from fabric.engine.roll_call import RollCall
+from fabric.engine.deadlines import TIMES
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -13,6 +15,61 @@ from fabric.model.probe import Answered, NamedPart, Probe, ProbeCommands, ProbeR
 from fabric.model.topology import Topology
 from fabric.ports import Ended, Executor, Happening, Lost, Ready, Ticket
 from fabric.probes.kinds import KINDS
+
+WORDS = ("echo", "present")
+"""What each host is asked to say; any program that is everywhere would do."""
+
+NAME_WORDS = ("uname", "-n")
+"""What each host is asked for its own name."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\n", re.ASCII)
+
+ANSWER_S = 15.0
+"""A host that does not answer within this is missing (seconds); a choice, as long as a connection may take."""
+
+
+class RollCall:
+    """
+    Asks the hosts of a probe that ended badly for one word.
+
+    *missing* is the first that did not answer as it must, and what it did instead.
+
+    A tool that runs on several hosts is started on one, and what it says of a host that froze or died reads like a bad
+    fabric: a time-out, a broken connection. Who does not answer is to blame, and nothing is said of the fabric.
+
+    With *names* each says its own name, which is put there by its name in the inventory: a tool may name hosts
+    otherwise than the inventory does.
+    """
+
+    def __init__(self, hosts: Sequence[str], names: dict[str, str] | None = None) -> None:
+        self._hosts = tuple(hosts)
+        self._names = names
+        self._words = WORDS if names is None else NAME_WORDS
+        self.missing: tuple[str, str] | None = None
+
+    def commands(self) -> Iterator[Command]:
+        """One for each host."""
+        for host in self._hosts:
+            yield Command(host, self._words, ANSWER_S)
+
+    def ended(self, result: CommandResult) -> None:
+        """A host said something."""
+        host, said = result.command.host, result.stdout
+        if self._names is not None:  # whatever it says, it is there
+            if result.exit_status == 0 and _NAME.fullmatch(said):
+                self._names[host] = said.rstrip("\n")
+        elif (result.exit_status, said) != (0, f"{WORDS[1]}\n"):
+            said = said or result.stderr
+            self._miss(host, f"{host}: {' '.join(self._words)}: exit {result.exit_status}: {said[:80]!r}")
+
+    def lost(self, command: Command, error: ExecutorError) -> None:
+        """A host said nothing."""
+        self._miss(command.host, str(error))
+
+    def _miss(self, host: str, why: str) -> None:
+        if self.missing is None:
+            self.missing = host, why
+
 
 SERVER_READY_S = 15.0
 """A server that does not listen within this is given up (seconds)."""
@@ -24,6 +81,7 @@ SERVER_END_AFTER_FAILURE_S = 2.0
 """After its client failed, a server gets this long to say why (seconds)."""
 
 
+@dataclass(slots=True, eq=False)
 class ProbeRun:
     """
     A small state machine, driven by what the executor reports and by one deadline.
@@ -33,64 +91,32 @@ class ProbeRun:
     *names*: what hosts call themselves, as far as any was asked; those of its own are added where its output needs it.
     """
 
-    __slots__ = (
-        "_cancelled",
-        "_client",
-        "_client_ticket",
-        "_commands",
-        "_error",
-        "_executor",
-        "_kind",
-        "_late",
-        "_late_host",
-        "_limit_s",
-        "_names",
-        "_open",
-        "_outputs",
-        "_read",
-        "_ready",
-        "_roll_call",
-        "_servers",
-        "_started_s",
-        "_topology",
-        "attempt",
-        "deadline_s",
-        "probe",
-        "tickets",
-    )
+    probe: Probe
+    topology: Topology
+    executor: Executor
+    attempt: int = 1
+    limit_s: float | None = None
+    names: dict[str, str] = field(default_factory=dict)
+    deadline_s: float | None = None
+    tickets: list[Ticket] = field(default_factory=list)
+    _read: Reading | None = None
+    _commands: ProbeCommands = field(init=False)
+    _open: dict[Ticket, Command] = field(default_factory=dict)
+    _ready: int = 0
+    _client_ticket: Ticket | None = None
+    _client: CommandResult | None = None
+    _servers: list[CommandResult] = field(default_factory=list)
+    _outputs: list[CommandResult] = field(default_factory=list)
+    _cancelled: set[Ticket] = field(default_factory=set)
+    _error: ExecutorError | None = None
+    _late: str = ""
+    _late_host: str = ""
+    _roll_call: RollCall | None = None
+    _started_s: float = field(init=False)
 
-    def __init__(
-        self,
-        probe: Probe,
-        topology: Topology,
-        executor: Executor,
-        *,
-        attempt: int = 1,
-        limit_s: float | None = None,
-        names: dict[str, str] | None = None,
-    ) -> None:
-        self.probe = probe
-        self.attempt = attempt
-        self.deadline_s: float | None = None
-        self.tickets: list[Ticket] = []
-        self._executor = executor
-        self._limit_s = limit_s
-        self._names = {} if names is None else names
-        self._read: Reading | None = None
-        self._kind = KINDS[probe.kind]
-        self._commands = ProbeCommands((), Command(probe.hosts[0], (), 0.0))
-        self._topology = topology
-        self._open: dict[Ticket, Command] = {}
-        self._ready = 0
-        self._client_ticket: Ticket | None = None
-        self._client: CommandResult | None = None
-        self._servers: list[CommandResult] = []
-        self._outputs: list[CommandResult] = []
-        self._cancelled: set[Ticket] = set()
-        self._error: ExecutorError | None = None
-        self._late = self._late_host = ""
-        self._roll_call: RollCall | None = None
-        self._started_s = executor.now()
+    def __post_init__(self) -> None:
+        self._commands = ProbeCommands((), Command(self.probe.hosts[0], (), 0.0))
+        self._started_s = self.executor.now()
 
     @property
     def done(self) -> bool:
@@ -121,7 +147,7 @@ class ProbeRun:
     def begin(self) -> list[Ticket]:
         """Start the servers, or the client at once when there are none; returns the tickets to listen for."""
         try:
-            self._commands = self._kind.commands(self.probe, self._topology)
+            self._commands = KINDS[self.probe.kind].commands(self.probe, self.topology)
         except MemoryError:
             raise  # the next one would have none either
         except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
@@ -129,8 +155,8 @@ class ProbeRun:
             self._late_host = self.probe.hosts[0]
             return []
         client = self._commands.client
-        if self._limit_s is not None and self._limit_s < client.timeout_s:
-            self._commands = replace(self._commands, client=replace(client, timeout_s=self._limit_s))
+        if self.limit_s is not None and self.limit_s < client.timeout_s:
+            self._commands = replace(self._commands, client=replace(client, timeout_s=self.limit_s))
         if not self._commands.servers:
             return [self._start_client()]
         self.deadline_s = self._started_s + SERVER_READY_S
@@ -164,7 +190,7 @@ class ProbeRun:
         return reading.ask_names or (len(self.probe.hosts) > 1 and reading.outcome is not None)
 
     def _call_the_roll(self) -> list[Ticket]:
-        names = self._names if self._reading().ask_names else None
+        names = self.names if self._reading().ask_names else None
         self._roll_call, self._read = RollCall(self.probe.hosts, names), None
         return [self._start(command) for command in self._roll_call.commands()]
 
@@ -206,7 +232,7 @@ class ProbeRun:
             outcome=reading.outcome,
             reason=reading.reason,
             started_s=self._started_s,
-            ended_s=self._executor.now(),
+            ended_s=self.executor.now(),
             error_host=self._error_host() if reading.outcome is Outcome.ERROR else None,
             named=reading.named or self._silent(),
         )
@@ -219,9 +245,9 @@ class ProbeRun:
         if self._late:
             return Reading((), Outcome.ERROR, f"{self._late_host}: {self._late}")
         if self._read is None or not self.done:
-            answered = Answered(self._servers, self._client, self._names)
+            answered = Answered(self._servers, self._client, self.names)
             try:
-                self._read = self._kind.read(self.probe, self._topology, answered)
+                self._read = KINDS[self.probe.kind].read(self.probe, self.topology, answered)
             except MemoryError:
                 raise
             except Exception as exc:  # noqa: BLE001 - a crash of ours is an ERROR of this probe, never of the run
@@ -231,7 +257,7 @@ class ProbeRun:
     def _why_so_soon(self) -> str:
         """That a deadline was shorter than the planned one."""
         late = isinstance(self._error, CommandTimeout) and self._error.inactivity_s is None
-        if not late or self._commands.client.timeout_s != self._limit_s:
+        if not late or self._commands.client.timeout_s != self.limit_s:
             return ""
         return f", which is more than {TIMES:g} times what it took in earlier rounds"
 
@@ -255,7 +281,7 @@ class ProbeRun:
         return self._error is None and not self._servers and not self._cancelled
 
     def _start(self, command: Command) -> Ticket:
-        ticket = self._executor.start(command)
+        ticket = self.executor.start(command)
         self._open[ticket] = command
         self.tickets.append(ticket)
         return ticket
@@ -269,7 +295,7 @@ class ProbeRun:
         if ticket == self._client_ticket:
             self._client = result
             grace_s = SERVER_END_S if result.exit_status == 0 else SERVER_END_AFTER_FAILURE_S
-            self.deadline_s = self._executor.now() + grace_s if self._open else None
+            self.deadline_s = self.executor.now() + grace_s if self._open else None
             return
         self._outputs.append(result)
         if ticket not in self._cancelled:
@@ -293,4 +319,34 @@ class ProbeRun:
         for ticket in list(self._open):
             if ticket not in self._cancelled:
                 self._cancelled.add(ticket)
-                self._executor.cancel(ticket)
+                self.executor.cancel(ticket)
+
+
+class Timers:
+    """Wakes probes whose deadline has come; a deadline that the probe has changed meanwhile is void."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, ProbeRun]] = []
+        self._number = 0
+
+    @property
+    def next_s(self) -> float | None:
+        """The soonest deadline, executor's seconds; None when there is none."""
+        return self._heap[0][0] if self._heap else None
+
+    def arm(self, run: ProbeRun) -> None:
+        """Note the present deadline of a probe, if it has one."""
+        if run.deadline_s is not None:
+            self._number += 1
+            heapq.heappush(self._heap, (run.deadline_s, self._number, run))
+
+    def fire(self, now_s: float) -> list[ProbeRun]:
+        """Tell every probe whose deadline has come; returns those that are done with that."""
+        ended: list[ProbeRun] = []
+        while self._heap and self._heap[0][0] <= now_s:
+            due_s, _, run = heapq.heappop(self._heap)
+            if run.deadline_s == due_s and not run.done:
+                run.overdue()
+                if run.done:
+                    ended.append(run)
+        return ended

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from fabric.engine.admission import HostHealth
+from fabric.engine.deadlines import LearnedDeadlines, RoundClock
 from fabric.engine.follow_up import FollowUp, Remembers
 from fabric.engine.held_changes import Changing, HeldChanges
-from fabric.engine.host_health import HostHealth
-from fabric.engine.interruption import listening
-from fabric.engine.learned_deadlines import LearnedDeadlines
+from fabric.engine.interruption import StopFile, listening
 from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
-from fabric.engine.phase import PhaseRun
-from fabric.engine.phase_past import PhasePast, past_of
-from fabric.engine.round_clock import RoundClock
-from fabric.engine.stop_file import StopFile
+from fabric.engine.phase import PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan

@@ -22,7 +22,7 @@ from fabric.engine.conductor import Conductor, Silence
 from fabric.errors import ExecutorError, FabricError, HostUnreachable
 from fabric.model.change import Change, Lease
 from fabric.model.command import Command
-from fabric.ports import Executor, Happening
+from fabric.ports import Executor
 
 RENEWED_WITHIN = 4
 """A renewal, asked for when a quarter of the lease is over, is answered within another such part, or is not coming."""
@@ -35,7 +35,11 @@ Note = Callable[[str, Mapping[str, Any]], None]
 
 
 class StopConditions:
-    """Of one phase. ``reason`` is empty until one is met, ``since_s`` the last time at which all was seen well."""
+    """
+    Of one phase; ``looks`` carries its looks out.
+
+    ``reason`` is empty until one is met, ``since_s`` is the last time at which all was seen well.
+    """
 
     def __init__(
         self, changes: tuple[Change, ...], context: Context, *, hosts: Collection[str], executor: Executor, note: Note
@@ -45,7 +49,7 @@ class StopConditions:
         self._faults = tuple(change for change in changes if change.is_fault)
         touched = {host for change in self._faults for host in change.hosts}
         self._hosts = tuple(sorted(touched.union(hosts))) if self._faults else ()
-        self._conductor = Conductor(executor)
+        self.looks = Conductor(executor)
         period = period_s(len(self._hosts))
         self._lookout = Lookout(executor.now, period, went_down=self._went_down, unreadable=self._unreadable)
         self._awaited: set[str] = set()
@@ -59,16 +63,6 @@ class StopConditions:
     def looked(self) -> bool:
         """Everything was looked at once: from now on a link that is seen down has gone down."""
         return self._awaited <= self._lookout.looked
-
-    @property
-    def busy(self) -> bool:
-        """Somebody is still looking."""
-        return self._conductor.busy
-
-    @property
-    def next_s(self) -> float:
-        """When the next look is due; infinite when none is."""
-        return self._conductor.next_s
 
     def begin(self) -> None:
         """Look at everything once, before anything is altered, and then again and again."""
@@ -86,7 +80,7 @@ class StopConditions:
                 watches[change.change_id] = watch_counters(change, context, lookout, before=before, stop=self._stop)
         self._awaited = set(watches)
         for watch in watches.values():
-            self._conductor.begin(watch)
+            self.looks.begin(watch)
 
     def entered(self, change: Change, state: str, fields: Mapping[str, Any]) -> None:
         """A change is in another state now; *fields* are those of the journal."""
@@ -99,14 +93,6 @@ class StopConditions:
                 self._before.setdefault(name, fields.get("counters", {}))
         elif self._live.pop(name, None) is not None and change.is_fault:
             self._forced_until_s = self._executor.now()
-
-    def take(self, happening: Happening) -> bool:
-        """Move on by one happening; False when it is not of a look."""
-        return self._conductor.take(happening)
-
-    def fire(self) -> None:
-        """Do what is due."""
-        self._conductor.fire()
 
     def lost(self, change: Change, command: Command, error: ExecutorError) -> None:
         """What a change asked was lost: a guard that cannot be reached cannot be told anything later either."""
@@ -128,10 +114,10 @@ class StopConditions:
     def end(self, *, at_once: bool) -> None:
         """One more look at everything, or none when it is to be *at_once*."""
         if at_once:
-            self._conductor.drop()
+            self.looks.drop()
         elif not self._lookout.ended:
             self._lookout.ended = True
-            self._conductor.wake()
+            self.looks.wake()
 
     def _counters(self, change_id: str) -> Counters | None:
         """What the receivers of a change in force had counted before it was; None for one that is not in force."""

@@ -41,7 +41,38 @@ class _Series:
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
-class Watch:
+class Wrapped:
+    """An Executor that does what another one does."""
+
+    def __init__(self, inner: Executor) -> None:
+        self._inner = inner
+
+    def now(self) -> float:
+        """As the executor's."""
+        return self._inner.now()
+
+    def start(self, command: Command) -> Ticket:
+        """As the executor's."""
+        return self._inner.start(command)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.cancel(ticket)
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """As the executor's."""
+        return self._inner.wait(until_s)
+
+    def wake(self) -> None:
+        """As the executor's."""
+        self._inner.wake()
+
+    def close(self) -> None:
+        """As the executor's."""
+        self._inner.close()
+
+
+class Watch(Wrapped):
     """
     An Executor that samples on some hosts while it does what it is told by the engine.
 
@@ -50,7 +81,8 @@ class Watch:
     """
 
     def __init__(self, executor: SamplingExecutor, folder: Path, settings: SampleSettings) -> None:
-        self._inner, self._settings = executor, settings
+        super().__init__(executor)
+        self._sampler, self._settings = executor, settings
         self._log = SampleLog(folder / FILE, settings.every_s)
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
@@ -71,27 +103,11 @@ class Watch:
     def end(self) -> None:
         """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
         for ticket in list(self._series):
-            self._inner.stop_sampling(ticket)
+            self._sampler.stop_sampling(ticket)
         self.take_samples()
         self._series.clear()
         self._again.clear()
         self._log.close()
-
-    def now(self) -> float:
-        """As the executor's."""
-        return self._inner.now()
-
-    def start(self, command: Command) -> Ticket:
-        """As the executor's."""
-        return self._inner.start(command)
-
-    def cancel(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._inner.cancel(ticket)
-
-    def wake(self) -> None:
-        """As the executor's."""
-        self._inner.wake()
 
     def close(self) -> None:
         """End the sampling, and close the executor."""
@@ -113,14 +129,14 @@ class Watch:
 
     def take_samples(self) -> None:
         """Write down what has arrived."""
-        for sampled in self._inner.samples():
+        for sampled in self._sampler.samples():
             series = self._series.get(sampled.ticket)
             if series is not None:
                 self._take(series, sampled)
 
     def _start(self, series: _Series) -> None:
         series.rows.clear()
-        self._series[self._inner.start_sampling(series.host, series.sources, series.period_s)] = series
+        self._series[self._sampler.start_sampling(series.host, series.sources, series.period_s)] = series
 
     def _is_ours(self, happening: Happening) -> bool:
         """Of what we started only the loss is told."""

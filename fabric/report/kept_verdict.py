@@ -44,7 +44,7 @@ _INPUTS = {"run.json": run_document.MOST_BYTES, "events.jsonl": events.MOST_BYTE
 _JUDGING = ("judge", "changes", "config", "model", "plan", "probes", "store")
 """The rooms of the package that a verdict rests on, beside ``_FILES``."""
 
-_FILES = ("app.py", "app_judge.py")
+_FILES = ("app/run.py", "app/analyze.py")
 
 
 @dataclass(frozen=True, slots=True)

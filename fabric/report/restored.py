@@ -10,7 +10,7 @@ from fabric.report.output import visible
 
 
 class RestoreAnswer(Protocol):
-    """What became of one alteration (``fabric.app_restore.Restored``)."""
+    """What became of one alteration (``fabric.app.restore.Restored``)."""
 
     @property
     def run(self) -> str:

@@ -25,7 +25,7 @@ from fabric.changes.kind import Context
 from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Ask
 from fabric.changes.restore import left_by, take_back
-from fabric.engine.carry_out import carry_out
+from fabric.engine.conductor import carry_out
 from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.model.command import Command, CommandResult

@@ -26,7 +26,7 @@ from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Procedure, ask
 from fabric.changes.restore import left_by, take_back
 from fabric.changes.taking_back import Armed
-from fabric.engine.carry_out import carry_out
+from fabric.engine.conductor import carry_out
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change, Lease, When

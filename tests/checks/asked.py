@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.checks.answer import Answer, Answers, Argv
-from fabric.checks.kind import Check
-from fabric.checks.needs import HostNeeds
-from fabric.checks.needs_of_changes import Alters
+from fabric.checks.ask import Answer, Answers, Argv
+from fabric.checks.kind import Check, Looked
+from fabric.checks.needs import Alters, HostNeeds
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host
 from tests.conftest import rack_topology
@@ -35,11 +34,16 @@ def found(
     """What the check finds; commands that are not in *said* were lost."""
     given = {said.argv: said} if isinstance(said, Answer) else said
     answers: Answers = {
-        argv: given.get(argv, answer(argv, status=-1, lost="not asked")) for argv in check.commands(host, needs)
+        argv: given.get(argv, answer(argv, status=-1, lost="not asked")) for argv in check.ask(host, needs)
     }
-    return list(check.read(host, needs, answers))
+    return list(check.findings({host.name: Looked(host, needs, answers)}))
 
 
 def severities(findings: list[Finding]) -> list[Severity]:
     """Of each finding."""
     return [one.severity for one in findings]
+
+
+def compared(check: Check, answers: Mapping[str, Answers], needs: HostNeeds = EVERYTHING) -> list[Finding]:
+    """What the check finds between hosts, by what each answered."""
+    return list(check.compare({name: Looked(HOST, needs, said) for name, said in answers.items()}))

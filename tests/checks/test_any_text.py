@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.checks import clock, reach
-from fabric.checks.answer import Answer
-from fabric.checks.kind import Check
+from fabric.checks.ask import Argv
+from fabric.checks.kind import Check, Looked
+from fabric.checks.machines import TRUE, read_reach
 from fabric.checks.pre_flight import CHECKS
+from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
 from fabric.model.finding import Finding, Severity
 from fabric.report.output import visible
 from tests.checks.asked import EVERYTHING, HOST, answer
@@ -33,31 +34,36 @@ def _sound(findings: list[Finding]) -> None:
             visible(text).encode()
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.NAME))
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.name))
 @given(said=st.lists(SAID, min_size=1, max_size=4))
 def test_a_check_takes_any_text(check: Check, said: list[tuple[str, str, int, str]]) -> None:
-    """No text raises; every finding can be printed."""
-    argvs = check.commands(HOST, EVERYTHING)
+    """No text raises, of one host or of two; every finding can be printed."""
     answers = {}
-    for number, argv in enumerate(argvs):
+    for number, argv in enumerate(asked(check)):
         stdout, stderr, status, lost = said[number % len(said)]
         answers[argv] = answer(argv, stdout, stderr, status, lost=lost)
-    _sound(list(check.read(HOST, EVERYTHING, answers)))
+    one = Looked(HOST, EVERYTHING, answers)
+    _sound(list(check.findings({"gpu001": one, "gpu002": one})))
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.NAME))
+@pytest.mark.parametrize("check", [one for one in CHECKS if one is not VERSIONS], ids=lambda check: str(check.name))
 def test_a_host_that_says_nothing_is_not_fine(check: Check) -> None:
     """Lost answers are never silence; what is optional is a warning, all else unknown."""
-    answers = {argv: answer(argv, status=-1, lost="gone") for argv in check.commands(HOST, EVERYTHING)}
-    findings = list(check.read(HOST, EVERYTHING, answers))
+    answers = {argv: answer(argv, status=-1, lost="gone") for argv in asked(check)}
+    findings = list(check.findings({"gpu001": Looked(HOST, EVERYTHING, answers)}))
     assert findings
-    allowed = {Severity.WARNING} if check.NAME == "python" else {Severity.UNKNOWN}
+    allowed = {Severity.WARNING} if check is PYTHON else {Severity.UNKNOWN}
     assert {one.severity for one in findings} == allowed
+    assert {(one.check, one.hosts) for one in findings} == {(check.name, ("gpu001",))}
+
+
+def asked(check: Check) -> list[Argv]:
+    """The commands of a check; versions are those that another check asks for."""
+    return list((PROGRAMS if check is VERSIONS else check).ask(HOST, EVERYTHING))
 
 
 @given(said=st.lists(SAID, min_size=1, max_size=2))
-def test_reach_and_clock_take_any_text(said: list[tuple[str, str, int, str]]) -> None:
+def test_reach_takes_any_text(said: list[tuple[str, str, int, str]]) -> None:
     """The same holds for what is asked of every host."""
-    answers: list[Answer] = [answer(reach.ARGV, out, err, status, lost=lost) for out, err, status, lost in said]
-    _sound(list(reach.read("gpu001", answers, ssh=True)))
-    _sound(list(clock.read({f"gpu{number}": one for number, one in enumerate(answers)})))
+    answers = [answer(TRUE, out, err, status, lost=lost) for out, err, status, lost in said]
+    _sound(list(read_reach(answers, ssh=True)))

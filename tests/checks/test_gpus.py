@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.checks import gpus
+from fabric.checks.gpus import GPUS, JOBS, LIST
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import answer, found
 
@@ -12,8 +12,8 @@ EIGHT = "".join(f"{number}, NVIDIA H100 80GB HBM3, Disabled\n" for number in ran
 
 
 def _read(listed: str = EIGHT, jobs: str = "", *, status: int = 0, stderr: str = "") -> list[Finding]:
-    first = answer(gpus.LIST, listed, stderr, status)
-    return found(gpus, {gpus.LIST: first, gpus.JOBS: answer(gpus.JOBS, jobs)})
+    first = answer(LIST, listed, stderr, status)
+    return found(GPUS, {LIST: first, JOBS: answer(JOBS, jobs)})
 
 
 def test_eight_idle_gpus_are_fine() -> None:

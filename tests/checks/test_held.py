@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
-from fabric.app_check import check
+from fabric.app.check import check
+from fabric.app.run import run
 from fabric.changes.guard import Guard
 from fabric.checks.held import Asked, findings, held_on, holders, refuse_held, unasked_note
 from fabric.config import load_inventory
@@ -86,7 +86,7 @@ def test_a_run_refuses_to_measure_beside_a_change_and_says_how_to_take_it_back(t
     guard_mishaps.kill_guard(rack, "gpu002", "x.1")
     plan = prepared(tmp_path, "")
     with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill.*dead.*fabric restore --all-hosts --inventory"):
-        app.run(
+        run(
             plan,
             backend="mock",
             make_executor=lambda inventory, seed: executor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.checks.made_equal import made_equal
+from fabric.checks.pre_flight import made_equal
 from fabric.model.finding import Finding, Severity, folded
 from tests.conftest import rack_topology
 

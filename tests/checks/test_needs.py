@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabric.checks import orchestrator
-from fabric.checks.needs import HostNeeds, host_needs, with_peers
-from fabric.checks.needs_of_changes import Alters
+from fabric.checks.needs import Alters, HostNeeds, host_needs, with_peers
 from fabric.config import load_inventory
 from fabric.model.change import (
     AdaptiveRoutingSpec,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks import programs, python, versions
-from fabric.checks.needs import HostNeeds
-from fabric.checks.needs_of_changes import Alters
+from fabric.checks.needs import Alters, HostNeeds
+from fabric.checks.programs import PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
-from tests.checks.asked import EVERYTHING, HOST, answer, found
+from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
 
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "perftest"
 NO_CUDA = "ib_write_bw: unrecognized option '--use_cuda=0'\n Invalid Command or flag.\n"
+MPIRUNS = {"a": "4.1.7", "b": "4.1.7", "c": "5.0.3"}
 GOOD = {
     "ib_write_bw": ("Version: 6.06\n", 1),
     "numactl": ("available: 2 nodes (0-1)\nnode 0 cpus: 0 1\n", 0),
@@ -27,8 +27,8 @@ GOOD = {
 
 def _read(name: str, stdout: str, stderr: str = "", status: int = 0) -> list[Finding]:
     needs = HostNeeds(programs=(name,))
-    (argv,) = programs.commands(HOST, needs)
-    return found(programs, answer(argv, stdout, stderr, status), needs)
+    (argv,) = PROGRAMS.ask(HOST, needs)
+    return found(PROGRAMS, answer(argv, stdout, stderr, status), needs)
 
 
 @pytest.mark.parametrize("name", list(GOOD))
@@ -61,9 +61,9 @@ def test_another_program_of_that_name_is_not_fine(name: str) -> None:
 
 def _cuda(stdout: str, stderr: str, status: int) -> list[Finding]:
     needs = HostNeeds(programs=("ib_write_bw",), cuda=True)
-    plain, cuda = programs.commands(HOST, needs)
+    plain, cuda = PROGRAMS.ask(HOST, needs)
     return found(
-        programs, {plain: answer(plain, "Version: 6.06\n", "", 1), cuda: answer(cuda, stdout, stderr, status)}, needs
+        PROGRAMS, {plain: answer(plain, "Version: 6.06\n", "", 1), cuda: answer(cuda, stdout, stderr, status)}, needs
     )
 
 
@@ -86,22 +86,23 @@ def test_a_recorded_build_without_cuda_is_seen() -> None:
 def test_through_sudo_roots_programs_are_not_asked_for() -> None:
     """They may be where only root looks: sudo itself is asked."""
     needs = replace(EVERYTHING, alters=Alters(("ibportstate",), guarded=True), sudo=True)
-    asked = {argv[0] for argv in programs.commands(HOST, needs)}
+    asked = {argv[0] for argv in PROGRAMS.ask(HOST, needs)}
     assert "ibportstate" not in asked
     assert "flock" in asked
-    assert "ibportstate" in {argv[0] for argv in programs.commands(HOST, replace(needs, sudo=False))}
+    assert "ibportstate" in {argv[0] for argv in PROGRAMS.ask(HOST, replace(needs, sudo=False))}
 
 
 def test_the_inventorys_path_is_what_is_asked() -> None:
     """A program that is not on the path is called where it is."""
     host = replace(HOST, platform=replace(HOST.platform, tools=(("mpirun", "/opt/ompi/bin/mpirun"),)))
-    assert programs.commands(host, HostNeeds(programs=("mpirun",))) == (("/opt/ompi/bin/mpirun", "--version"),)
+    assert PROGRAMS.ask(host, HostNeeds(programs=("mpirun",))) == (("/opt/ompi/bin/mpirun", "--version"),)
 
 
 def test_who_differs_from_most_is_named() -> None:
     """The usual version is that of most hosts."""
-    by_host = {"a": {"mpirun": "4.1.7"}, "b": {"mpirun": "4.1.7"}, "c": {"mpirun": "5.0.3"}, "d": {}}
-    (one,) = versions.read(by_host)
+    argv = ("mpirun", "--version")
+    said = {host: {argv: answer(argv, f"mpirun (Open MPI) {version}\n")} for host, version in MPIRUNS.items()}
+    (one,) = compared(VERSIONS, {**said, "d": {}}, HostNeeds(programs=("mpirun",)))
     assert (one.hosts, one.severity) == (("c",), Severity.WARNING)
     assert one.what == "mpirun is 5.0.3, elsewhere 4.1.7"
 
@@ -109,5 +110,5 @@ def test_who_differs_from_most_is_named() -> None:
 @pytest.mark.parametrize(("said", "fine"), [("Python 3.6.8\n", True), ("Python 3.5.2\n", False), ("", False)])
 def test_python_must_be_3_6(said: str, fine: bool) -> None:
     """An old one is a warning: everything works without."""
-    findings = found(python, answer(python.ARGV, said))
+    findings = found(PYTHON, answer(PYTHON_VERSION, said))
     assert [one.severity for one in findings] == ([] if fine else [Severity.WARNING])

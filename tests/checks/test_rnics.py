@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks import rnics
-from fabric.checks.answer import Answer, Argv
+from fabric.checks.ask import Answer, Argv
+from fabric.checks.rnics import LIST, RNICS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, found
 
@@ -19,13 +19,13 @@ FILES = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4
 
 def _read(devices: list[str] = DEVICES, **of_mlx5_3: str) -> list[Finding]:
     """A healthy host but for one RNIC; an empty text: the kernel does not say it."""
-    argv = rnics.commands(HOST, EVERYTHING)[1]
+    argv = RNICS.ask(HOST, EVERYTHING)[1]
     lines = []
     for device in DEVICES:
         files = FILES | (of_mlx5_3 if device == "mlx5_3" else {})
         lines += [f"/sys/class/infiniband/{device}/ports/1/{name}:{text}\n" for name, text in files.items() if text]
     listed = "".join(f"{device}\n" for device in devices)
-    return found(rnics, {rnics.LIST: answer(rnics.LIST, listed), argv: answer(argv, "".join(lines))})
+    return found(RNICS, {LIST: answer(LIST, listed), argv: answer(argv, "".join(lines))})
 
 
 def test_a_healthy_host_is_fine() -> None:
@@ -58,11 +58,11 @@ def test_the_kernels_rounding_is_no_difference(line_rate_gbps: float) -> None:
     """FDR is written as 56 Gb/s, whether the inventory has what it carries or what it signals."""
     platform = replace(HOST.platform, rnics=(replace(HOST.platform.rnics[0], line_rate_gbps=line_rate_gbps),))
     host = replace(HOST, platform=platform)
-    argv = rnics.commands(host, EVERYTHING)[1]
+    argv = RNICS.ask(host, EVERYTHING)[1]
     files = FILES | {"rate": "56 Gb/sec (4X FDR)"}
     text = "".join(f"/sys/class/infiniband/mlx5_0/ports/1/{name}:{value}\n" for name, value in files.items())
-    said = {rnics.LIST: answer(rnics.LIST, "mlx5_0\n"), argv: answer(argv, text)}
-    assert found(rnics, said, host=host) == []
+    said = {LIST: answer(LIST, "mlx5_0\n"), argv: answer(argv, text)}
+    assert found(RNICS, said, host=host) == []
 
 
 def test_a_missing_rnic_is_told_once() -> None:
@@ -85,12 +85,12 @@ def test_devices_beyond_the_inventory_are_a_warning() -> None:
 def test_a_host_without_the_driver_has_no_rnic() -> None:
     """No folder at all is an answer, not a lack of one."""
     no_folder = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"
-    argv = rnics.commands(HOST, EVERYTHING)[1]
+    argv = RNICS.ask(HOST, EVERYTHING)[1]
     said: dict[Argv, Answer] = {
-        rnics.LIST: answer(rnics.LIST, "", no_folder, 2),
+        LIST: answer(LIST, "", no_folder, 2),
         argv: answer(argv, "", "grep: No such file", 2),
     }
-    (one,) = found(rnics, said)
+    (one,) = found(RNICS, said)
     assert one.severity is Severity.PROBLEM
     assert all(device in one.what for device in DEVICES)
 
@@ -102,5 +102,5 @@ def test_a_recorded_h100_host_is_fine() -> None:
     lines = [line.replace(": ", ":", 1) for line in text.splitlines() if "/ports/" in line or "counters" not in line]
     said = "".join(f"/sys/class/infiniband/{line}\n" for line in lines)
     host = replace(HOST, platform=replace(HOST.platform, rnics=HOST.platform.rnics[:1]))
-    argv = rnics.commands(host, EVERYTHING)[1]
-    assert found(rnics, {rnics.LIST: answer(rnics.LIST, "mlx5_0\n"), argv: answer(argv, said)}, host=host) == []
+    argv = RNICS.ask(host, EVERYTHING)[1]
+    assert found(RNICS, {LIST: answer(LIST, "mlx5_0\n"), argv: answer(argv, said)}, host=host) == []

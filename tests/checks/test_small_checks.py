@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks import clock, gpudirect, keep_link_up, locked_memory, login, loopback_mode, reach, rnics
-from fabric.checks.answer import Answer
+from fabric.checks.account import LIMITS as LIMITS_ASKED
+from fabric.checks.account import LOGIN, MEMLOCK
+from fabric.checks.ask import Answer
+from fabric.checks.gpus import GPUDIRECT
+from fabric.checks.gpus import MODULES as MODULES_ASKED
+from fabric.checks.machines import CLOCK, DATE, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds
+from fabric.checks.rnics import KEEP_LINK_UP, LIST, LOOPBACK
 from fabric.model.finding import Finding, Severity
-from tests.checks.asked import EVERYTHING, HOST, answer, found, severities
+from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
 
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlxlink"
 MODULES = "nvidia 56692736 2011 nvidia_uvm, Live 0x0\nmlx5_ib 524288 0 - Live 0x0\n"
@@ -33,7 +38,7 @@ ONE = replace(HOST, platform=replace(HOST.platform, rnics=HOST.platform.rnics[:1
 )
 def test_the_way_to_gpu_memory(text: str, cuda: bool, fine: bool) -> None:
     """ib_write_bw needs the module; NCCL is content with dma-buf of the open driver."""
-    findings = found(gpudirect, answer(gpudirect.ARGV, text), replace(EVERYTHING, cuda=cuda))
+    findings = found(GPUDIRECT, answer(MODULES_ASKED, text), replace(EVERYTHING, cuda=cuda))
     assert severities(findings) == ([] if fine else [Severity.PROBLEM])
 
 
@@ -43,14 +48,14 @@ def test_the_way_to_gpu_memory(text: str, cuda: bool, fine: bool) -> None:
 )
 def test_locked_memory(limit: str, capabilities: int, fine: bool) -> None:
     """Unlimited, enough, or an account that is not held to it."""
-    findings = found(locked_memory, answer(locked_memory.ARGV, LIMITS.format(limit, capabilities)))
+    findings = found(MEMLOCK, answer(LIMITS_ASKED, LIMITS.format(limit, capabilities)))
     assert severities(findings) == ([] if fine else [Severity.PROBLEM])
 
 
 def _mode(stdout: str, stderr: str = "", status: int = 0, needs: HostNeeds = EVERYTHING) -> list[Finding]:
-    listed, argv = loopback_mode.commands(ONE, needs)
+    listed, argv = LOOPBACK.ask(ONE, needs)
     said = {listed: answer(listed, "mlx5_0\n"), argv: answer(argv, stdout, stderr, status)}
-    return found(loopback_mode, said, needs, ONE)
+    return found(LOOPBACK, said, needs, ONE)
 
 
 def test_an_rnic_left_in_loopback_is_a_problem() -> None:
@@ -72,10 +77,10 @@ def test_what_was_not_looked_at_is_said() -> None:
 
 def test_a_missing_rnic_is_not_asked_about_its_mode() -> None:
     """Check "rnics" says that it is missing."""
-    listed, argv = loopback_mode.commands(ONE, EVERYTHING)
-    assert listed == rnics.LIST
+    listed, argv = LOOPBACK.ask(ONE, EVERYTHING)
+    assert listed == LIST
     said = {listed: answer(listed, "mlx5_1\n"), argv: answer(argv, "", "-E- Failed to open device", 1)}
-    assert found(loopback_mode, said, host=ONE) == []
+    assert found(LOOPBACK, said, host=ONE) == []
 
 
 @pytest.mark.skipif(not SAMPLES.exists(), reason="the recorded outputs are not here")
@@ -86,9 +91,9 @@ def test_recorded_rnics_are_in_no_loopback(name: str) -> None:
 
 
 def _kept(text: str, status: int = 0) -> list[Finding]:
-    (argv,) = keep_link_up.commands(HOST, EVERYTHING)
+    (argv,) = KEEP_LINK_UP.ask(HOST, EVERYTHING)
     assert argv == ("mlxconfig", "-d", "mlx5_0", "query", "KEEP_IB_LINK_UP_P1")
-    return found(keep_link_up, answer(argv, text, status=status))
+    return found(KEEP_LINK_UP, answer(argv, text, status=status))
 
 
 def test_firmware_that_keeps_the_link_up_is_a_problem() -> None:
@@ -96,7 +101,7 @@ def test_firmware_that_keeps_the_link_up_is_a_problem() -> None:
     assert _kept("        KEEP_IB_LINK_UP_P1                          False(0)\n") == []
     assert severities(_kept("        KEEP_IB_LINK_UP_P1                          True(1)\n")) == [Severity.PROBLEM]
     assert severities(_kept("-E- Failed to open device\n", 3)) == [Severity.UNKNOWN]
-    assert keep_link_up.commands(HOST, HostNeeds()) == ()
+    assert KEEP_LINK_UP.ask(HOST, HostNeeds()) == ()
 
 
 @pytest.mark.parametrize(
@@ -110,44 +115,49 @@ def test_firmware_that_keeps_the_link_up_is_a_problem() -> None:
 )
 def test_a_login_that_fails_says_why(stderr: str, words: str) -> None:
     """The neighbour's name is left out, so that hosts with the same trouble are folded."""
-    (argv,) = login.commands(HOST, EVERYTHING)
-    (one,) = found(login, answer(argv, "", stderr, 255))
+    (argv,) = LOGIN.ask(HOST, EVERYTHING)
+    (one,) = found(LOGIN, answer(argv, "", stderr, 255))
     assert one.severity is Severity.PROBLEM
     assert words in one.what
-    assert found(login, answer(argv)) == []
+    assert found(LOGIN, answer(argv)) == []
 
 
 def _true(stdout: str = "", stderr: str = "", took_s: float = 0.01) -> Answer:
-    return Answer(reach.ARGV, 0, stdout, stderr, 1.0, 1.0 + took_s)
+    return Answer(TRUE, 0, stdout, stderr, 1.0, 1.0 + took_s)
 
 
 def test_a_slow_login_is_a_warning_over_ssh_only() -> None:
     """The quicker of two counts: the first may have waited for the connection."""
     slow = [_true(took_s=2.0), _true(took_s=0.3)]
-    (one,) = reach.read("a", slow, ssh=True)
+    (one,) = read_reach(slow, ssh=True)
     assert (one.severity, one.what) == (Severity.WARNING, "'true' takes more than 200 ms")
-    assert list(reach.read("a", slow, ssh=False)) == []
-    assert list(reach.read("a", [_true(took_s=2.0), _true()], ssh=True)) == []
+    assert list(read_reach(slow, ssh=False)) == []
+    assert list(read_reach([_true(took_s=2.0), _true()], ssh=True)) == []
 
 
 def test_a_login_shell_that_talks_is_a_problem() -> None:
     """Its text would be taken for a tool's; on stderr it is a warning."""
-    assert severities(list(reach.read("a", [_true("Welcome!\n")], ssh=True))) == [Severity.PROBLEM]
-    assert not reach.usable([_true("Welcome!\n")])
-    assert severities(list(reach.read("a", [_true("", "bash: warning: setlocale\n")], ssh=True))) == [Severity.WARNING]
+    assert severities(list(read_reach([_true("Welcome!\n")], ssh=True))) == [Severity.PROBLEM]
+    assert not usable([_true("Welcome!\n")])
+    assert severities(list(read_reach([_true("", "bash: warning: setlocale\n")], ssh=True))) == [Severity.WARNING]
 
 
 def _clock(ahead_s: float, rtt_s: float = 0.01) -> Answer:
-    return Answer(clock.ARGV, 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2)
+    return Answer(DATE, 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2)
+
+
+def clocks(said: dict[str, Answer]) -> list[Finding]:
+    """What is told of the clocks of some hosts."""
+    return compared(CLOCK, {host: {DATE: one} for host, one in said.items()})
 
 
 def test_a_clock_that_is_surely_off_is_named() -> None:
     """Beyond what the way there and back leaves open."""
-    (one,) = clock.read({"a": _clock(0), "b": _clock(0.001), "c": _clock(-7.3)})
+    (one,) = clocks({"a": _clock(0), "b": _clock(0.001), "c": _clock(-7.3)})
     assert (one.hosts, one.what) == (("c",), "its clock is 7.3 s behind the others")
 
 
 def test_a_slow_answer_proves_nothing_about_a_clock() -> None:
     """Half a second off with a second of way is not surely off."""
-    assert list(clock.read({"a": _clock(0), "b": _clock(0), "c": _clock(0.5, rtt_s=1.0)})) == []
-    assert list(clock.read({"a": _clock(0.5)})) == []
+    assert clocks({"a": _clock(0), "b": _clock(0), "c": _clock(0.5, rtt_s=1.0)}) == []
+    assert clocks({"a": _clock(0.5)}) == []

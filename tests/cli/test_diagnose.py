@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fabric.cli.diagnose import command
+from fabric.cli.diagnose import diagnose_command as command
 from fabric.errors import ConfigError
 from tests.judge.locate.pairs.made import all_pairs, hosts
 

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from fabric.cli.main import _COMMANDS
+from fabric.cli.main import COMMANDS
 from fabric.cli.options import Number, WholeNumber
 
 ABSURD = ("nan", "inf", "-inf", "1e308", "1e999", "-1", "1_000_000_000", "9" * 5000, "ten", "")
@@ -26,8 +26,8 @@ def commands(group: click.Command, words: tuple[str, ...] = ()) -> Iterator[tupl
 
 ALL = [
     (words, command)
-    for name, (module, _) in _COMMANDS.items()
-    for words, command in commands(import_module(module).command, (name,))
+    for name, (module, _) in COMMANDS.items()
+    for words, command in commands(getattr(import_module(f"fabric.cli.{module}"), f"{name}_command"), (name,))
 ]
 NUMERIC = [
     (words, command, parameter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fabric.engine.readmit_files import FOLDER, answered, asked
+from fabric.engine.left_out import FOLDER, answered, asked
 from fabric.store.events import EventLog
 from tests.cli.command_line import Said, called
 from tests.store.small_run import begin, cut_after, run_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app_status
+from fabric.app import status as statuses
 from fabric.store.run_lock import holding
 from tests.cli.command_line import called
 from tests.store.other_account import place, shut
@@ -34,7 +34,7 @@ def test_a_large_run_says_what_judges_it(tmp_path: Path, monkeypatch: pytest.Mon
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 3)
-    monkeypatch.setattr(app_status, "MOST_JUDGED", 5)
+    monkeypatch.setattr(statuses, "MOST_JUDGED", 5)
     words = "too many probes to judge at a look: fabric"
     assert f"{words} analyze {run} judges them" in called(["status", str(run)]).stdout
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-from fabric.engine.roll_call import WORDS
+from fabric.engine.probe_run import WORDS
 from fabric.errors import CommandTimeout, ExecutorError, SessionLost
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Ticket

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.changes.procedure import Procedure, ask, pause
-from fabric.engine.carry_out import carry_out
-from fabric.engine.conductor import Conductor
+from fabric.engine.conductor import Conductor, carry_out
 from fabric.errors import CommandTimeout, HostUnreachable
 from tests.engine.scripted import Script, ScriptedExecutor
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.follow_up import Announced, FollowUp, Limits
-from fabric.engine.readmit_files import FOLDER
+from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome

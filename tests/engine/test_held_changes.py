@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.run import run as run_asked
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import Watched, Watcher, injecting, prepared, run
 
@@ -40,7 +40,7 @@ def test_every_change_is_taken_back_though_whoever_watches_raises_each_time(tmp_
         return made[0]
 
     with pytest.raises(RuntimeError):
-        app.run(
+        run_asked(
             prepared(tmp_path, both),
             backend="mock",
             make_executor=make,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
-from fabric.engine.hung_rings import HungRings
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
+from fabric.engine.admission import HungRings
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
@@ -77,8 +78,8 @@ def run(folder: Path, *faults: str) -> JudgedRun:
     """Rings of six hosts on the mock."""
     file = folder / "rings.yaml"
     file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "demo-rack-healthy.yaml"), "utf-8")
-    return app.run(
-        app.prepare(file, inventory_path=None, hosts=None, faults=faults),
+    return run_asked(
+        prepare(file, inventory_path=None, hosts=None, faults=faults),
         backend="mock",
         make_executor=BACKENDS["mock"],
         results=folder / "results",

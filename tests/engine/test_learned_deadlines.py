@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.engine.learned_deadlines import MARGIN_S, TIMES, LearnedDeadlines
+from fabric.engine.deadlines import MARGIN_S, TIMES, LearnedDeadlines
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.host_health import HostHealth
-from fabric.engine.left_out import LeftOut
-from fabric.engine.readmit_files import FOLDER
+from fabric.engine.admission import HostHealth
+from fabric.engine.left_out import FOLDER, LeftOut
 from fabric.errors import HostUnreachable
 from fabric.judge.verdict.gate import OwnFails
 from fabric.model.probe import ProbeResult

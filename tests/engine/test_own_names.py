@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.engine.host_health import HostHealth
-from fabric.engine.roll_call import NAME_WORDS, RollCall
+from fabric.engine.admission import HostHealth
+from fabric.engine.probe_run import NAME_WORDS, RollCall
 from fabric.model.command import Command, CommandResult
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.engine.phase_past import past_of, planned
+from fabric.engine.phase import past_of, planned
 from fabric.model.change import Change, When
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import LoopbackSpec, Phase

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.round_clock import RoundClock, reached, without_results
+from fabric.engine.deadlines import RoundClock, reached, without_results
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import LoopbackSpec, Phase
 from fabric.plan.plan import PhasePlan, Plan

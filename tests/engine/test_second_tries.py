@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.roll_call import WORDS
+from fabric.engine.probe_run import WORDS
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome

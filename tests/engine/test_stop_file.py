@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.engine.interruption import Interruption
-from fabric.engine.stop_file import LOOK_S, NAME, StopFile
+from fabric.engine.interruption import LOOK_S, STOP, Interruption, StopFile
 from fabric.store.events import read_events
 from fabric.store.run_directory import RunDirectory
 
@@ -30,7 +29,7 @@ def made(folder: Path) -> tuple[StopFile, RunDirectory, Clock]:
 def test_it_is_seen_at_the_next_look(tmp_path: Path) -> None:
     stop, directory, clock = made(tmp_path)
     assert not stop.look()
-    (directory.path / NAME).touch()
+    (directory.path / STOP).touch()
     clock.now_s = stop.next_s
     assert stop.look()
     assert clock.now_s <= 100.0 + LOOK_S
@@ -39,35 +38,35 @@ def test_it_is_seen_at_the_next_look(tmp_path: Path) -> None:
 def test_it_is_not_looked_for_more_often_than_it_says(tmp_path: Path) -> None:
     stop, directory, clock = made(tmp_path)
     stop.look()
-    (directory.path / NAME).touch()
+    (directory.path / STOP).touch()
     clock.now_s += LOOK_S / 2
     assert not stop.look()
 
 
 def test_removing_it_does_nothing(tmp_path: Path) -> None:
     stop, directory, clock = made(tmp_path)
-    (directory.path / NAME).touch()
+    (directory.path / STOP).touch()
     assert stop.look()
-    (directory.path / NAME).unlink()
+    (directory.path / STOP).unlink()
     clock.now_s += 10 * LOOK_S
     assert stop.look()
 
 
 def test_the_history_says_once_which_file_it_was(tmp_path: Path) -> None:
     stop, directory, clock = made(tmp_path)
-    (directory.path / NAME).touch()
+    (directory.path / STOP).touch()
     for _ in range(3):
         stop.look()
         clock.now_s += LOOK_S
     directory.close()
     (event,) = read_events(directory.path / "events.jsonl")
-    assert event["reason"] == f"the file {directory.path / NAME} is there"
+    assert event["reason"] == f"the file {directory.path / STOP} is there"
 
 
 def test_it_counts_as_one_request_and_a_signal_after_it_as_the_second(tmp_path: Path) -> None:
     stop, directory, _ = made(tmp_path)
     interruption = Interruption(stop)
-    (directory.path / NAME).touch()
+    (directory.path / STOP).touch()
     assert interruption.times == 1
     interruption.signalled()
     assert interruption.times == 2

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from fabric import app
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
 from fabric.judge.locate.merged import names
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
+from fabric.store.events import FILE as EVENTS
 from fabric.store.events import read_events
 from fabric.store.results import from_events
 from fabric.wiring import BACKENDS
@@ -97,7 +99,7 @@ class Chaos:
         self._rack = rack
         scenario = rack.folder / "chaos.yaml"
         scenario.write_text(SCENARIO)
-        self._asked = app.prepare(scenario, inventory_path=rack.inventory_file, hosts=None, faults=())
+        self._asked = prepare(scenario, inventory_path=rack.inventory_file, hosts=None, faults=())
         self.quiet_s = 0.0
 
     def quiet(self) -> Ran:
@@ -126,13 +128,13 @@ class Chaos:
             wall_s = time.monotonic() - began_s
         threads = tuple(thread.name for thread in set(threading.enumerate()) - before)
         left = self._left(blows)
-        results = from_events(read_events(Path(judged.path) / app.EVENTS))
+        results = from_events(read_events(Path(judged.path) / EVENTS))
         named = blamed(judged, results)
         wrong = tuple(_wrong(judged, named, {blow.host for blow in blows}))
         return Ran(seed, tuple(blows), judged.verdict.outcome, named, wall_s, left, threads, wrong, judged.path)
 
     def _judged(self, seed: int) -> JudgedRun:
-        return app.run(
+        return run_asked(
             self._asked,
             backend="ssh",
             make_executor=BACKENDS["ssh"],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app_report import make_reports
+from fabric.app.report import make_reports
 from fabric.errors import FabricError, StoreError
 from tests.engine.test_disk_full import goes_on
 from tests.store.small_run import begin, run_of

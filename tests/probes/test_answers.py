@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from benchmarks.altered_answers import NCCL, PERFTEST, SAMPLES, Base, Canned, all_bases, altered, read, renamed
-from fabric.engine.roll_call import NAME_WORDS
+from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl_tests, perftest
 from fabric.tools.perftest_tables import _usual, by_lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import run_of
 
@@ -20,13 +20,13 @@ def bad_rack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def bad_run(bad_rack: Path) -> ShownRun:
     """The same, read back."""
-    return app.reopened(bad_rack)
+    return reopened(bad_rack)
 
 
 @pytest.fixture(scope="session")
 def changed_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """A scenario that changes the fabric: adaptive routing off and on under bit errors."""
-    return app.reopened(run_of(tmp_path_factory.mktemp("changes"), scenario="ar-under-ber", hosts=None))
+    return reopened(run_of(tmp_path_factory.mktemp("changes"), scenario="ar-under-ber", hosts=None))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

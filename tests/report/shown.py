@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fabric import app
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 from fabric.report.progress import ConsoleProgress
@@ -33,8 +34,8 @@ def run_of(
     """Run a shipped scenario on the mock; the directory of the run."""
     inventory = ROOT / "inventory" / "demo-rack-healthy.yaml" if scenario == "self-check" else None
     path = ROOT / "scenarios" / f"{scenario}.yaml"
-    asked = app.prepare(path, inventory_path=inventory, hosts=hosts, faults=faults)
-    judged = app.run(
+    asked = prepare(path, inventory_path=inventory, hosts=hosts, faults=faults)
+    judged = run_asked(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],

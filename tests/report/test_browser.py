@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.html import heat
 from fabric.report.html.page import compared_page, page
 from fabric.report.shown_run import ShownRun
@@ -117,7 +117,7 @@ def test_what_has_no_peers_says_that_its_share_is_of_what_is_required(browser: C
 
 def test_of_one_host_shares_are_of_what_is_required(browser: Chromium, tmp_path: Path) -> None:
     """And a number above what is required that failed says why."""
-    run = app.reopened(run_of(tmp_path, hosts="gpu001", faults=("gpu001/mlx5_2:slow=0.6",)))
+    run = reopened(run_of(tmp_path, hosts="gpu001", faults=("gpu001/mlx5_2:slow=0.6",)))
     path = tmp_path / "one.html"
     path.write_text(page(run))
     browser.open(path.as_uri())
@@ -192,7 +192,7 @@ def test_a_rack_unfolds_to_its_hosts(
 
 
 def test_runs_side_by_side_open_too(browser: Chromium, bad_run: ShownRun, tmp_path: Path) -> None:
-    other = app.reopened(run_of(tmp_path / "results"))
+    other = reopened(run_of(tmp_path / "results"))
     path = tmp_path / "compare.html"
     path.write_text(compared_page(side_by_side([hostile(bad_run), other])))
     browser.ask("Page.navigate", url=path.as_uri())

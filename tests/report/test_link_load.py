@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.html import link_load
 from fabric.report.html.link_load import FULL, LinkLoads, folded, link_loads
 from fabric.report.shown_run import ShownRun
@@ -17,7 +17,7 @@ from tests.report.shown import run_of
 @pytest.fixture(scope="module")
 def rings(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """32 rings at the same time, adaptive routing off and on."""
-    return app.reopened(run_of(tmp_path_factory.mktemp("rings"), scenario="ring-contention", hosts=None))
+    return reopened(run_of(tmp_path_factory.mktemp("rings"), scenario="ring-contention", hosts=None))
 
 
 def test_static_routes_fill_some_cables_and_adaptive_routing_none(rings: ShownRun) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.changes import after_change
 from fabric.report.html.page import page
 from fabric.report.meaning import commands, meaning
@@ -34,7 +34,7 @@ def half(tmp_path: Path) -> Path:
 def going_on(run: Path) -> ShownRun:
     """It, while somebody works on it."""
     with holding(run.parent.parent, run.parent.name, ["gpu001"], run=run.name):
-        return app.reopened(run)
+        return reopened(run)
 
 
 def test_a_run_that_goes_on_says_so_and_names_what_may_be_typed(half: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_run_that_goes_on_says_so_and_names_what_may_be_typed(half: Path) -> N
 
 
 def test_a_run_that_ended_early_is_still_gone_on_with(half: Path) -> None:
-    judged = app.reopened(half).judged
+    judged = reopened(half).judged
     assert not judged.goes_on
     assert "the run ended before everything was measured" in meaning(judged)
     assert ("Go on", f"fabric resume {half}") in commands(judged)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import orjson
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.html.page import embedded, page
 from fabric.report.shown_run import ShownRun
 from tests.report.shown import HOSTILE, hostile, run_of
@@ -119,20 +119,20 @@ def test_an_interrupted_run_has_a_page_that_says_so(bad_rack: Path, tmp_path: Pa
     shutil.copytree(bad_rack, copy)
     lines = (copy / "events.jsonl").read_bytes().splitlines(keepends=True)
     (copy / "events.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))
-    text = page(app.reopened(copy))
+    text = page(reopened(copy))
     assert "The run was interrupted" in text
     assert f"<code>fabric resume {copy}</code>" in text
     assert "the run ended before everything was measured" in text
 
 
 def test_one_host_has_a_page(tmp_path: Path) -> None:
-    text = page(app.reopened(run_of(tmp_path, hosts="gpu001")))
+    text = page(reopened(run_of(tmp_path, hosts="gpu001")))
     assert "what is at least required" in text
 
 
 def test_a_run_writes_its_reports(bad_rack: Path) -> None:
     assert {"report.html", "junit.xml", "metrics.prom", "summary.md"} <= {path.name for path in bad_rack.iterdir()}
-    assert (bad_rack / "report.html").read_text() == page(app.reopened(bad_rack))
+    assert (bad_rack / "report.html").read_text() == page(reopened(bad_rack))
 
 
 def test_the_first_line_names_the_suspect(bad_page: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 from fabric.report.html import pairs, timeline
@@ -21,14 +21,14 @@ def uplink_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """32 hosts, one uplink of a leaf slow."""
     results = tmp_path_factory.mktemp("uplink")
     faults = ("su1-leaf6--spine03:slow=0.6",)
-    return app.reopened(run_of(results, scenario="localise", hosts="gpu[001-032]", faults=faults))
+    return reopened(run_of(results, scenario="localise", hosts="gpu[001-032]", faults=faults))
 
 
 @pytest.fixture(scope="module")
 def leaf_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """64 hosts, one leaf slow: more bad probes than a suspect names."""
     results = tmp_path_factory.mktemp("leaf")
-    return app.reopened(run_of(results, scenario="localise", hosts=None, faults=("su1-leaf6:slow=0.6",)))
+    return reopened(run_of(results, scenario="localise", hosts=None, faults=("su1-leaf6:slow=0.6",)))
 
 
 def test_low_pairs_over_a_suspected_uplink_are_one_pattern_and_ringed(uplink_run: ShownRun) -> None:

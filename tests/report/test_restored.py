@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.app_restore import Restored
+from fabric.app.restore import Restored
 from fabric.changes.restore import MOST_WORDS, in_words
 from fabric.report.restored import restored_json, restored_lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.html.shares import over_hosts
 from fabric.report.html.timeline import levels
 from tests.report.shown import run_of
@@ -21,5 +21,5 @@ def test_two_hosts_have_no_median_worth_comparing_with() -> None:
 
 def test_a_slow_rnic_of_the_only_host_is_low_on_the_time_line(tmp_path: Path) -> None:
     """Over itself it would be 1 all the time."""
-    found = levels(app.reopened(run_of(tmp_path, hosts="gpu001", faults=("gpu001/mlx5_3:slow=0.6",))))
+    found = levels(reopened(run_of(tmp_path, hosts="gpu001", faults=("gpu001/mlx5_3:slow=0.6",))))
     assert min(level.share for level in found if level.share is not None) < 0.7

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import reopened
 from fabric.report.html.page import compared_page
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import lines, side_by_side
@@ -17,13 +17,13 @@ from tests.report.shown import run_of
 @pytest.fixture(scope="module")
 def good_run(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """The same four hosts, nothing planted."""
-    return app.reopened(run_of(tmp_path_factory.mktemp("good")))
+    return reopened(run_of(tmp_path_factory.mktemp("good")))
 
 
 @pytest.fixture(scope="module")
 def other_hosts(tmp_path_factory: pytest.TempPathFactory) -> ShownRun:
     """Two hosts that the bad rack's suspect is not one of."""
-    return app.reopened(run_of(tmp_path_factory.mktemp("other"), hosts="gpu[005-006]"))
+    return reopened(run_of(tmp_path_factory.mktemp("other"), hosts="gpu[005-006]"))
 
 
 def words(*runs: ShownRun) -> dict[str, str]:
@@ -63,7 +63,7 @@ def loopbacks_of(run: ShownRun) -> ShownRun:
 
 
 def test_a_suspect_whose_measurement_was_not_made_again_is_not_called_mended(tmp_path: Path) -> None:
-    bad = app.reopened(run_of(tmp_path, faults=("gpu002/gpu5:nvlink:slow=0.6",)))
+    bad = reopened(run_of(tmp_path, faults=("gpu002/gpu5:nvlink:slow=0.6",)))
     assert words(bad, bad) == {"gpu002/gpu5:nvlink": "still"}
     assert words(bad, loopbacks_of(bad)) == {"gpu002/gpu5:nvlink": "not tried again"}
     assert words(loopbacks_of(bad), bad) == {"gpu002/gpu5:nvlink": "not tried before"}

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import orjson
 
-from fabric.app_simulate import simulate
+from fabric.config.what_if import load_what_if
 from fabric.report.what_if import what_if_document, what_if_text
-from fabric.sim.what_if import WhatIf
+from fabric.sim.what_if import WhatIf, what_if
 
 POD = Path(__file__).parents[2] / "inventory" / "pod-64.yaml"
 
 
 def answer(*faults: str, pattern: str = "pairs", routing: str = "ftree,ar") -> WhatIf:
     """Two engines on the pod, hosts in order, one seed."""
-    return simulate(pattern, POD, routing=routing, order="sorted", faults=faults, seeds=1)
+    return what_if(load_what_if(pattern, POD, routing=routing, order="sorted", hosts=None, faults=faults, seeds=1))
 
 
 def test_a_healthy_answer_word_by_word() -> None:

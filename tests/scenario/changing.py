@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fabric import app
+from fabric.app.prepare import Asked, prepare
+from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable
 from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change
@@ -110,7 +111,7 @@ class Watched:
         self._inner.close()
 
 
-def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064") -> app.Asked:
+def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064") -> Asked:
     """The scenario with these changes in its second phase; switches are reached from *via*."""
     folder.mkdir(exist_ok=True)
     shutil.copytree(POD.parent, folder / "inventory", dirs_exist_ok=True)
@@ -118,7 +119,7 @@ def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064")
     pod.write_text(pod.read_text().replace("via: gpu064", f"via: {via}"))
     path = folder / "drill.yaml"
     path.write_text(SCENARIO.format(inventory=folder / "inventory" / POD.name, changes=changes, more=more))
-    return app.prepare(path, inventory_path=None, hosts=None, faults=())
+    return prepare(path, inventory_path=None, hosts=None, faults=())
 
 
 def run(
@@ -137,7 +138,7 @@ def run(
         made.append(Watched(BACKENDS["mock"](inventory, seed), on_start))
         return made[0]
 
-    judged = app.run(
+    judged = run_asked(
         prepared(folder, changes, more, via=via),
         backend="mock",
         make_executor=make,

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from fabric import app
+from fabric.app.prepare import Asked, prepare
+from fabric.app.run import run as run_asked
 from fabric.errors import SessionLost
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
+from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
 from fabric.store.results import from_events
 from fabric.wiring import BACKENDS
@@ -136,13 +138,13 @@ class Ran:
         return from_events(self.events)
 
 
-def asked_in(folder: Path) -> app.Asked:
+def asked_in(folder: Path) -> Asked:
     """The self-check of the small rack, its files written into *folder*."""
     (folder / "baselines").mkdir()
     (folder / "baselines" / "low.yaml").write_text(BASELINE)
     (folder / "chaos.yaml").write_text(INVENTORY)
     (folder / "scenario.yaml").write_text(SCENARIO)
-    return app.prepare(folder / "scenario.yaml", inventory_path=None, hosts=None, faults=())
+    return prepare(folder / "scenario.yaml", inventory_path=None, hosts=None, faults=())
 
 
 def blows(seed: int, hosts: Sequence[str], elapsed_s: float) -> tuple[Blow, ...]:
@@ -155,7 +157,7 @@ def blows(seed: int, hosts: Sequence[str], elapsed_s: float) -> tuple[Blow, ...]
     )
 
 
-def run(asked: app.Asked, befalling: Sequence[Blow], results: Path, *, seed: int = 1) -> Ran:
+def run(asked: Asked, befalling: Sequence[Blow], results: Path, *, seed: int = 1) -> Ran:
     """The self-check, with what befalls it."""
     timed = tuple(
         TimedFault(blow.at_s, blow.lasts_s, Fault(blow.host, blow.kind)) for blow in befalling if blow.kind != "session"
@@ -166,7 +168,7 @@ def run(asked: app.Asked, befalling: Sequence[Blow], results: Path, *, seed: int
         severed = [blow for blow in befalling if blow.kind == "session"]
         return Severed(BACKENDS["mock"](inventory, number), severed)
 
-    judged = app.run(
+    judged = run_asked(
         replace(asked, inventory=replace(asked.inventory, mock=mock)),
         backend="mock",
         make_executor=make,
@@ -175,4 +177,4 @@ def run(asked: app.Asked, befalling: Sequence[Blow], results: Path, *, seed: int
         observer=Watcher(),
         reports=False,
     )
-    return Ran(judged, tuple(read_events(Path(judged.path) / app.EVENTS)))
+    return Ran(judged, tuple(read_events(Path(judged.path) / EVENTS)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fabric import app
-from fabric.app_post_repair import Wanted, decide, prepare
-from fabric.app_report import keep_decision
+from fabric.app.prepare import Asked, prepare
+from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.report import keep_decision
+from fabric.app.run import run
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
 from fabric.report.decision import acceptance_document
@@ -29,9 +30,9 @@ phases:
 """
 
 
-def measured(asked: app.Asked, results: Path, *, seed: int = 1) -> Path:
+def measured(asked: Asked, results: Path, *, seed: int = 1) -> Path:
     """The directory of the run."""
-    judged = app.run(
+    judged = run(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],
@@ -47,7 +48,7 @@ def checked(folder: Path, *faults: str, seed: int = 1, name: str = "check") -> P
     """A run of a small self-check with these faults."""
     path = folder / f"{name}.yaml"
     path.write_text(CHECK.format(inventory=INVENTORY).replace("name: check", f"name: {name}"), "utf-8")
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=faults)
+    asked = prepare(path, inventory_path=None, hosts=None, faults=faults)
     return measured(asked, folder / "results", seed=seed)
 
 
@@ -55,7 +56,7 @@ def validated(
     because: Path, *faults: str, quick: bool = True, seed: int = 2, flap: TimedFault | None = None
 ) -> tuple[Path, Acceptance]:
     """The post-repair run with these faults, and the decision; *flap* comes and goes meanwhile."""
-    asked = prepare(Wanted(POST_REPAIR, because, INVENTORY, None, faults, quick))
+    asked = prepare_repair(Wanted(POST_REPAIR, because, INVENTORY, None, faults, quick))
     if flap is not None:
         mock = replace(asked.inventory.mock, timed_faults=(flap,))
         asked = replace(asked, inventory=replace(asked.inventory, mock=mock))

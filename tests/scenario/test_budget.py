@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app, app_resume
-from fabric.app_compare import compare
+from fabric.app.analyze import analyze
+from fabric.app.compare import compare
+from fabric.app.prepare import prepare
+from fabric.app.resume import look, resume
+from fabric.app.run import run as run_asked
 from fabric.engine.observer import Observer
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
@@ -45,11 +48,11 @@ class Runs:
         self._folder = folder
         self.file = folder / "cut.yaml"
         self.file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
-        self.asked = app.prepare(self.file, inventory_path=None, hosts=None, faults=(), budget_s=BUDGET_S)
+        self.asked = prepare(self.file, inventory_path=None, hosts=None, faults=(), budget_s=BUDGET_S)
 
     def run(self, observer: Observer) -> JudgedRun:
         """What is asked, on the mock."""
-        return app.run(
+        return run_asked(
             self.asked,
             backend="mock",
             make_executor=BACKENDS["mock"],
@@ -99,7 +102,7 @@ def test_what_was_left_out_is_no_pass(whole: JudgedRun) -> None:
 
 def test_whoever_looks_later_knows_the_same_plan(runs: Runs, whole: JudgedRun) -> None:
     run = Path(whole.path)
-    assert app.analyze(run, baseline_path=None, rewrite=False).verdict == whole.verdict
+    assert analyze(run, baseline_path=None, rewrite=False).verdict == whole.verdict
     assert {probe.probe_id for probe in read_past_run(run).probes} == probes_of(runs.asked.plan)
 
 
@@ -110,8 +113,8 @@ def test_one_that_was_interrupted_goes_on_as_it_was_asked(runs: Runs, whole: Jud
     run = runs.newest
     assert str(run) != whole.path
     seen = len(list(read_events(run / "events.jsonl")))
-    judged = app_resume.resume(
-        app_resume.look(run, force=False),
+    judged = resume(
+        look(run, force=False),
         make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
         observer=Acts(),
         say=lambda _: None,

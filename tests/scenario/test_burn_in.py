@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric import app
+from fabric.app.prepare import prepare
 from fabric.model.outcome import Outcome
 from tests.report.shown import ROOT
 from tests.scenario.test_left_out import Acts, run
@@ -14,7 +14,7 @@ HOURS_S = 7200.0
 
 def test_a_healthy_rack_passes_the_shipped_burn_in(tmp_path: Path) -> None:
     """Every flow, soak and pair has a limit, every counter of its criteria can be read, and nobody is blamed."""
-    asked = app.prepare(
+    asked = prepare(
         ROOT / "scenarios" / "burn-in.yaml",
         inventory_path=ROOT / "inventory" / "demo-rack-healthy.yaml",
         hosts=None,

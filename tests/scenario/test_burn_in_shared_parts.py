@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.prepare import prepare
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
@@ -38,11 +38,11 @@ def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     path = folder / "soak.yaml"
     inventory = ROOT / "inventory" / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
-    plan = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan
+    plan = prepare(path, inventory_path=None, hosts=None, faults=()).plan
     before_s = replace(plan, phases=plan.phases[:1]).duration_s
     once_s = plan.duration_s - before_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * rounds) + rounds))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     begin_s = before_s + once_s * rounds / 3
     timed = tuple(TimedFault(begin_s, FOREVER_S, fault) for fault in faults)
     asked = replace(asked, inventory=replace(asked.inventory, mock=replace(asked.inventory.mock, timed_faults=timed)))

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from benchmarks.certificate_mutations import (
     BYTES,
@@ -26,8 +24,8 @@ from benchmarks.certificate_mutations import (
     of_version,
     seal,
 )
-from fabric.app_judge import analyze, reopened
-from fabric.app_verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
+from fabric.app.analyze import analyze, reopened
+from fabric.app.verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
 from fabric.report import kept_verdict
 from fabric.report.certificate import encoded
@@ -35,16 +33,8 @@ from fabric.report.derived import keep_verdict
 from fabric.store.manifest import DERIVED
 from fabric.store.run_document import own_version
 from fabric.store.run_lock import holding
+from tests.report.test_certificate_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked, validated
-
-
-def _key(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and a public key, as ssh-keygen makes them."""
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / name, folder / f"{name}.pub"
-    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b" somebody\n")
-    return private, public
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +48,9 @@ def certified(failed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     folder = tmp_path_factory.mktemp("certified")
     run = folder / failed.name
     shutil.copytree(failed, run)
-    private, public = _key(folder, "key")
-    make_certificate(run, key=private)
-    return run, public
+    key = new_key(folder)
+    make_certificate(run, key=key)
+    return run, key.with_suffix(".pub")
 
 
 @pytest.fixture
@@ -204,7 +194,7 @@ def test_a_run_that_was_moved_and_made_again_is_still_true(signed: tuple[Path, P
     elsewhere = tmp_path / "somewhere" / "else" / "renamed"
     shutil.copytree(run, elsewhere)
     assert verify(elsewhere, key=public).exit_code == 0
-    code = "import sys, pathlib, fabric.app_verify as app; app.make_certificate(pathlib.Path(sys.argv[1]), key=None)"
+    code = "import sys, pathlib, fabric.app.verify as app; app.make_certificate(pathlib.Path(sys.argv[1]), key=None)"
     before = (elsewhere / NAME).read_bytes()
     own = {**os.environ, "PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
     subprocess.run([sys.executable, "-c", code, str(elsewhere)], check=True, env=own, cwd=tmp_path, timeout=120)
@@ -224,7 +214,7 @@ def test_another_ones_signature_is_not_taken_for_the_one_that_is_asked_for(
     signed: tuple[Path, Path], tmp_path: Path
 ) -> None:
     run, _ = signed
-    _, other = _key(tmp_path, "other")
+    other = new_key(tmp_path, "other").with_suffix(".pub")
     assert any(text.startswith("signed by another key: SHA256:") for text in verify(run, key=other).problems)
 
 

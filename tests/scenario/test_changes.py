@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app, app_restore
+from fabric.app.analyze import analyze
+from fabric.app.restore import restore
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
@@ -107,7 +108,7 @@ def test_a_run_refuses_to_start_while_an_earlier_one_may_have_left_something(tmp
     judged, _ = run(tmp_path, on_start=no_way_back)
     with pytest.raises(MayBeLive, match=r"may have left changes behind.*fabric restore"):
         run(tmp_path)
-    found = app_restore.restore(Path(judged.path), results=tmp_path / "results", make_executor=mock)
+    found = restore(Path(judged.path), results=tmp_path / "results", make_executor=mock)
     assert [one.certain for one in found] == [True]
     run(tmp_path)
 
@@ -124,7 +125,7 @@ def test_a_host_that_cannot_be_reached_stays_open_after_restore(tmp_path: Path) 
         unreachable = HostUnreachable("gpu001", "connect", "no route to host")
         return Watched(BACKENDS[backend](inventory, 1), lambda command: unreachable)
 
-    found = app_restore.restore(None, results=tmp_path / "results", make_executor=gone)
+    found = restore(None, results=tmp_path / "results", make_executor=gone)
     assert [one.certain for one in found] == [False]
     assert open_changes(Path(judged.path) / FILE)
 
@@ -193,7 +194,7 @@ def test_a_phase_that_takes_longer_than_a_change_is_held_is_refused(tmp_path: Pa
 
 def test_the_run_can_be_judged_again_from_its_directory(tmp_path: Path) -> None:
     judged, _ = run(tmp_path, more="expect: [{compare: during/before, at_least: 0.1}]")
-    again = app.analyze(Path(judged.path), baseline_path=None, rewrite=False)
+    again = analyze(Path(judged.path), baseline_path=None, rewrite=False)
     assert again.verdict == judged.verdict
     document = json.loads((Path(judged.path) / "verdict.json").read_bytes())
     assert [row["outcome"] for row in document["expectations"]] == ["pass"]

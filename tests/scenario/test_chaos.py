@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import analyze
+from fabric.app.prepare import Asked
 from fabric.judge.locate.merged import names
 from fabric.model.outcome import Outcome
 from tests.scenario.chaos import Blow, Ran, asked_in, blows, run
@@ -18,13 +19,13 @@ LONGEST_S = 130.0 + 8 * (162.3 + 15.0 + 15.1)
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> app.Asked:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """The self-check of sixteen hosts, planned once."""
     return asked_in(tmp_path_factory.mktemp("chaos"))
 
 
 @pytest.fixture(scope="module")
-def quiet_s(asked: app.Asked, tmp_path_factory: pytest.TempPathFactory) -> float:
+def quiet_s(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> float:
     """How long it takes when nothing happens."""
     quiet = run(asked, (), tmp_path_factory.mktemp("quiet"))
     assert quiet.judged.verdict.outcome is Outcome.PASS
@@ -45,7 +46,7 @@ def blamed(ran: Ran) -> set[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_ends_blames_those_befallen_and_measures_all_others(
-    asked: app.Asked, quiet_s: float, tmp_path: Path, seed: int
+    asked: Asked, quiet_s: float, tmp_path: Path, seed: int
 ) -> None:
     befalling = blows(seed, asked.scenario.hosts, quiet_s)
     befallen = {blow.host for blow in befalling}
@@ -58,10 +59,10 @@ def test_a_run_ends_blames_those_befallen_and_measures_all_others(
     # What a tool itself says of a port, of a host that is back and whose links still train, is a measurement.
     failed = [one.reason for one in bad.values() if one.outcome is Outcome.FAIL and "state is Down" not in one.reason]
     assert failed == [], befalling
-    assert app.analyze(Path(ran.judged.path), baseline_path=None, rewrite=False).verdict == ran.judged.verdict
+    assert analyze(Path(ran.judged.path), baseline_path=None, rewrite=False).verdict == ran.judged.verdict
 
 
-def test_lost_sessions_alone_cost_nothing(asked: app.Asked, tmp_path: Path) -> None:
+def test_lost_sessions_alone_cost_nothing(asked: Asked, tmp_path: Path) -> None:
     """Two hosts lose theirs once: what ran there is run again, and the verdict is as good as any."""
     ran = run(asked, [Blow("gpu003", "session", 7.0, 0.0), Blow("gpu009", "session", 80.0, 0.0)], tmp_path)
     assert ran.judged.verdict.outcome is Outcome.PASS
@@ -70,7 +71,7 @@ def test_lost_sessions_alone_cost_nothing(asked: app.Asked, tmp_path: Path) -> N
     assert all(on(name, {"gpu003", "gpu009"}) for name in again)
 
 
-def test_a_partner_that_freezes_is_to_blame_and_not_who_waited_for_it(asked: app.Asked, tmp_path: Path) -> None:
+def test_a_partner_that_freezes_is_to_blame_and_not_who_waited_for_it(asked: Asked, tmp_path: Path) -> None:
     """The launcher's host times out; the frozen one is named, and its neighbours are measured with each other."""
     ran = run(asked, [Blow("gpu005", "hanging", 75.0, 1e6)], tmp_path)
     assert blamed(ran) == {"gpu005"}
@@ -78,7 +79,7 @@ def test_a_partner_that_freezes_is_to_blame_and_not_who_waited_for_it(asked: app
     assert ran.results["tor/gpu004+gpu006/tor_all_reduce.r1"].outcome is None
 
 
-def test_a_partner_that_dies_is_no_bad_fabric(asked: app.Asked, tmp_path: Path) -> None:
+def test_a_partner_that_dies_is_no_bad_fabric(asked: Asked, tmp_path: Path) -> None:
     """NCCL calls it a network error; that the host is gone is known better."""
     ran = run(asked, [Blow("gpu015", "broken", 105.0, 1e6)], tmp_path)
     assert ran.judged.verdict.outcome is Outcome.ERROR

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
-from fabric.app_resume import look, resume
+from fabric.app.analyze import analyze
+from fabric.app.prepare import Asked, prepare
+from fabric.app.resume import look, resume
 from fabric.model.follow_up import AGAIN
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
@@ -50,11 +51,11 @@ class Hears(Acts):
         self.heard.append(tuple(parts))
 
 
-def prepared(folder: Path, *faults: Fault) -> app.Asked:
+def prepared(folder: Path, *faults: Fault) -> Asked:
     """About a dozen rounds of two hours on eight hosts."""
     path = folder / "soak.yaml"
     path.write_text(SOAK.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     mock = replace(asked.inventory.mock, timed_faults=tuple(TimedFault(0.0, 1e9, fault) for fault in faults))
     return replace(asked, inventory=replace(asked.inventory, mock=mock))
 
@@ -81,7 +82,7 @@ def test_a_port_that_dips_now_and_then_is_named_and_so_from_the_directory_alone(
     assert [one.component for one in judged.verdict.suspects] == [BAD]
     assert any(BAD in parts for parts in hears.heard)
     assert again(tmp_path)
-    later = app.analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict
+    later = analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict
     assert (later.outcome, later.suspects) == (judged.verdict.outcome, judged.verdict.suspects)
     assert [line for line in later.reasons if "dip" in line] == [
         line for line in judged.verdict.reasons if "dip" in line

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
-from fabric.app_readmit import readmit
-from fabric.app_resume import look, resume
+from fabric.app.analyze import analyze
+from fabric.app.prepare import Asked, prepare
+from fabric.app.resume import look, resume
+from fabric.app.run import run as run_asked
+from fabric.app.status import readmit
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
@@ -54,21 +56,21 @@ class Acts(ConsoleProgress):
             self._act()
 
 
-def prepared(folder: Path, *faults: TimedFault) -> app.Asked:
+def prepared(folder: Path, *faults: TimedFault) -> Asked:
     """Rounds of a soak on four hosts of the pod."""
     path = folder / "soak.yaml"
     inventory = ROOT / "inventory" / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
-    once_s = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan.duration_s
+    once_s = prepare(path, inventory_path=None, hosts=None, faults=()).plan.duration_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * ROUNDS) + ROUNDS))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     mock = replace(asked.inventory.mock, timed_faults=faults)
     return replace(asked, inventory=replace(asked.inventory, mock=mock))
 
 
-def run(folder: Path, asked: app.Asked, watcher: ConsoleProgress) -> JudgedRun:
+def run(folder: Path, asked: Asked, watcher: ConsoleProgress) -> JudgedRun:
     """On the mock."""
-    return app.run(
+    return run_asked(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],
@@ -151,7 +153,7 @@ def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: P
     assert any(f"{BAD} was readmitted after" in reason for reason in judged.verdict.reasons)
     component = next(one for one in judged.verdict.components if one.component == BAD)
     assert component.outcome in (Outcome.PASS, Outcome.MARGINAL)
-    assert app.analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
+    assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
 
 
 def test_a_host_that_is_readmitted_in_the_last_round_is_said_not_to_be_measured_again(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.confusion import HOSTS_A_UNIT, RAILS, ROOT, SCENARIO, TEMPLATE, Silent
-from fabric import app
+from fabric.app.analyze import reopened
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.wiring import BACKENDS
@@ -29,8 +31,8 @@ def pod(tmp_path: Path) -> Path:
 
 def run(pod: Path, *faults: str, scenario: Path = SCENARIO, seed: int = 1) -> JudgedRun:
     """In this process, on the simulated pod."""
-    asked = app.prepare(scenario, inventory_path=pod, hosts=None, faults=faults)
-    return app.run(
+    asked = prepare(scenario, inventory_path=pod, hosts=None, faults=faults)
+    return run_asked(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],
@@ -74,7 +76,7 @@ def test_a_healthy_pod_passes(pod: Path, seed: int) -> None:
 def test_a_run_is_judged_the_same_from_its_directory_alone(pod: Path) -> None:
     """Further rounds and routes are read back from its history."""
     judged = run(pod, "spine05:slow=0.9")
-    again = app.reopened(Path(judged.path)).judged
+    again = reopened(Path(judged.path)).judged
     assert again.verdict == judged.verdict
     assert len(again.verdict.probes) > RAILS * 32
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from fabric import app
+from fabric.app.prepare import Asked, prepare
+from fabric.app.run import run
 from fabric.model.outcome import Outcome
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import POD, SCENARIO, Watched, Watcher
@@ -13,7 +14,7 @@ from tests.scenario.changing import POD, SCENARIO, Watched, Watcher
 MANAGING = '  - {names: "sm[1-2]", role: management}\nswitches:\n'
 
 
-def asked(folder: Path) -> app.Asked:
+def asked(folder: Path) -> Asked:
     """Adaptive routing on for the whole fabric, by managers on two hosts without GPUs."""
     shutil.copytree(POD.parent, folder / "inventory")
     pod = folder / "inventory" / POD.name
@@ -21,13 +22,13 @@ def asked(folder: Path) -> app.Asked:
     pod.write_text(text.replace("[{host: gpu063}, {host: gpu064}]", "[{host: sm1}, {host: sm2}]"))
     path = folder / "drill.yaml"
     path.write_text(SCENARIO.format(inventory=pod, changes="{adaptive_routing: on, scope: fabric}", more=""))
-    return app.prepare(path, inventory_path=None, hosts=None, faults=())
+    return prepare(path, inventory_path=None, hosts=None, faults=())
 
 
 def test_a_manager_that_is_not_under_test_is_told_and_told_back(tmp_path: Path) -> None:
     told: set[str] = set()
     watcher, wanted = Watcher(), asked(tmp_path)
-    judged = app.run(
+    judged = run(
         wanted,
         backend="mock",
         make_executor=lambda inventory, seed: Watched(

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app, app_restore, app_resume, app_stop
+from fabric.app import run as app
+from fabric.app.analyze import analyze
+from fabric.app.restore import in_order, restore
+from fabric.app.resume import look, resume
+from fabric.app.run import run as run_asked
+from fabric.app.status import stop
 from fabric.engine.interruption import interrupt_when_told_to_end
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
@@ -94,8 +99,8 @@ def test_restore_finishes_what_it_takes_back(
 ) -> None:
     path, said = left(tmp_path), list[str]()
     interrupting(monkeypatch, Journal, "record", number)
-    with app_restore.in_order(said.append):
-        found = app_restore.restore(path, results=path, make_executor=mock)
+    with in_order(said.append):
+        found = restore(path, results=path, make_executor=mock)
     assert found
     assert all(one.certain for one in found)
     assert not open_changes(path / FILE)
@@ -106,8 +111,8 @@ def test_resume_takes_back_and_then_heeds_the_interruption(tmp_path: Path, monke
     path = left(tmp_path)
     interrupting(monkeypatch, Journal, "record", signal.SIGINT)
     with pytest.raises(Interrupted, match="fabric resume"):
-        app_resume.resume(
-            app_resume.look(path, force=True),
+        resume(
+            look(path, force=True),
             make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
             observer=Watcher(),
             say=lambda text: None,
@@ -117,7 +122,7 @@ def test_resume_takes_back_and_then_heeds_the_interruption(tmp_path: Path, monke
 
 def test_a_report_of_a_killed_run_tells_what_only_its_journal_knows(tmp_path: Path) -> None:
     path = left(tmp_path)
-    verdict = app.analyze(path, baseline_path=None, rewrite=False).verdict
+    verdict = analyze(path, baseline_path=None, rewrite=False).verdict
     assert [(one.change.change_id, one.state) for one in verdict.changes] == [(CHANGE, "open")]
     assert exit_code(verdict) == 4
 
@@ -130,14 +135,14 @@ def test_a_journal_that_cannot_be_read_is_exit_4_everywhere(tmp_path: Path, *, f
         (path / FILE).unlink()
         (path / FILE).mkdir()
     with pytest.raises(MayBeLive, match=r"--all-hosts .*move this file away"):
-        app_restore.restore(path, results=path, make_executor=mock)
+        restore(path, results=path, make_executor=mock)
     with pytest.raises(MayBeLive, match="--all-hosts"):
-        app.analyze(path, baseline_path=None, rewrite=False)
+        analyze(path, baseline_path=None, rewrite=False)
     with (
         holding(path.parent.parent, path.parent.name, ["gpu001"], run=path.name),
         pytest.raises(MayBeLive, match="--all-hosts"),
     ):
-        app_stop.stop(path, wait_s=0.0)
+        stop(path, wait_s=0.0)
     assert (path / "STOP").exists()
 
 
@@ -148,7 +153,7 @@ def test_a_healthy_run_that_makes_changes_refuses_others_without_alarm(tmp_path:
     with pytest.raises(StoreError, match=rf"{path} is making changes right now .*fabric stop {path}"):
         refuse_while_open(tmp_path / "results")
     with pytest.raises(ConfigError, match=f"fabric stop {path}"):
-        app_restore.restore(path, results=path, make_executor=mock)
+        restore(path, results=path, make_executor=mock)
     at_work.close()
     with pytest.raises(MayBeLive, match="fabric restore"):
         refuse_while_open(tmp_path / "results")
@@ -159,7 +164,7 @@ def test_an_executor_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -
         raise ConfigError([])
 
     with pytest.raises(ConfigError):
-        app.run(
+        run_asked(
             prepared(tmp_path, ""),
             backend="mock",
             make_executor=refuse,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable, MayBeLive, OutOfMemory, out_of_memory
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
@@ -102,7 +102,7 @@ def test_an_undo_whose_answer_was_lost_is_not_waited_for_for_ever(tmp_path: Path
         return made[0]
 
     with pytest.raises(MayBeLive, match="fabric restore"):
-        app.run(
+        run_asked(
             prepared(tmp_path, BER),
             backend="mock",
             make_executor=make,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
-from fabric.app_post_repair import Wanted, because_of, prepare
+from fabric.app.prepare import Asked, prepare
+from fabric.app.repair import Wanted, because_of, prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.repair import Because
 from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, measured
@@ -41,8 +41,8 @@ def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     return path
 
 
-def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = True) -> app.Asked:
-    return prepare(Wanted(POST_REPAIR, failed, inventory, hosts, (), quick))
+def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = True) -> Asked:
+    return prepare_repair(Wanted(POST_REPAIR, failed, inventory, hosts, (), quick))
 
 
 def said_by(failed: Path, inventory: Path, hosts: str | None = None) -> str:
@@ -51,7 +51,7 @@ def said_by(failed: Path, inventory: Path, hosts: str | None = None) -> str:
     return "\n".join(str(problem) for problem in caught.value.problems)
 
 
-def because(asked: app.Asked) -> Because:
+def because(asked: Asked) -> Because:
     found = because_of(asked.scenario)
     assert found is not None
     return found
@@ -68,10 +68,10 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
     inventory = other_inventory(tmp_path)
     path = tmp_path / "s.yaml"
     path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
-    run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    run = measured(prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
     inventory.unlink()
     with pytest.raises(ConfigError, match="not there any more: say --inventory"):
-        prepare(Wanted(POST_REPAIR, run, None, "gpu003", (), quick=True))
+        prepare_repair(Wanted(POST_REPAIR, run, None, "gpu003", (), quick=True))
 
 
 def test_hosts_of_the_same_names_with_other_parts_are_refused(failed: Path, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) 
 def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
     path.write_text(LONG.format(inventory=INVENTORY))
-    run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    run = measured(prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
     full, quick = (asked_of(run, None, "gpu003", quick=short) for short in (False, True))
     assert {one.probe.params["iterations"] for one in because(full).evidence} == {3600}
     assert {one.probe.params["iterations"] for one in because(quick).evidence} == {20}

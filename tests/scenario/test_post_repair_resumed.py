@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app_resume
-from fabric.app_post_repair import Wanted, decide, prepare
+from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.resume import look, resume
 from fabric.errors import ConfigError
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
@@ -34,7 +34,9 @@ def copied(failed: Path, folder: Path) -> Path:
 def begun(because: Path, fault: str) -> Path:
     """The run of the validation, to its end."""
     scenario = because.parents[2] / "post-repair.yaml"
-    return measured(prepare(Wanted(scenario, because, None, None, (fault,), quick=True)), because.parents[1], seed=2)
+    return measured(
+        prepare_repair(Wanted(scenario, because, None, None, (fault,), quick=True)), because.parents[1], seed=2
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +60,8 @@ def repaired(validation: tuple[Path, Path]) -> Path:
 
 def go_on(run: Path) -> None:
     """Resume it without force."""
-    app_resume.resume(
-        app_resume.look(run, force=False),
+    resume(
+        look(run, force=False),
         make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
         observer=ConsoleProgress(quiet=True),
         say=lambda _: None,
@@ -99,7 +101,7 @@ def test_a_scenario_that_has_changed_is_refused_and_told(repaired: Path) -> None
     file = repaired.parents[2] / "post-repair.yaml"
     file.write_text(file.read_text().replace("duration: 5s, queue_pairs: 2", "duration: 5s, queue_pairs: 3"))
     with pytest.raises(ConfigError, match=r"queue_pairs: was 2, is 3"):
-        app_resume.look(repaired, force=False)
+        look(repaired, force=False)
 
 
 def test_a_scenario_without_a_place_for_the_evidence_is_refused(repaired: Path) -> None:
@@ -107,4 +109,4 @@ def test_a_scenario_without_a_place_for_the_evidence_is_refused(repaired: Path) 
     file = repaired.parents[2] / "post-repair.yaml"
     file.write_text(file.read_text().replace("- again: {repeat: 5}", "- loopback"))
     with pytest.raises(ConfigError, match=r"cannot be read as then.*'again'"):
-        app_resume.look(repaired, force=False)
+        look(repaired, force=False)

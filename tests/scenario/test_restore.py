@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fabric import app_restore
-from fabric.cli.restore import command
+from fabric.app.restore import Restored, restore
+from fabric.cli.restore import restore_command as command
 from fabric.errors import MayBeLive
 from fabric.store.journal import FILE
 from fabric.store.left_open import open_changes
@@ -27,9 +27,9 @@ def left(tmp_path: Path, document: str | None) -> Path:
     return path
 
 
-def restored(path: Path, inventory: Path | None = None) -> list[app_restore.Restored]:
+def restored(path: Path, inventory: Path | None = None) -> list[Restored]:
     """All that was told."""
-    return app_restore.restore(path, results=path, make_executor=mock, inventory_path=inventory)
+    return restore(path, results=path, make_executor=mock, inventory_path=inventory)
 
 
 @pytest.mark.parametrize("document", [None, '{"format": 1, "run_', '{"format": 1}'])

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app, app_restore
+from fabric.app.analyze import reopened
+from fabric.app.prepare import prepare
+from fabric.app.restore import restore_hosts
+from fabric.app.run import run as run_asked
 from fabric.errors import ConfigError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory
@@ -89,9 +92,9 @@ def run(path: Path, watcher: Watcher | None = None) -> tuple[JudgedRun, Watched]
         made.append(Watched(BACKENDS["mock"](inventory, seed), lambda command: None))
         return made[0]
 
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     results = path.parent / "results"
-    return app.run(
+    return run_asked(
         asked, backend="mock", make_executor=make, results=results, seed=1, observer=watcher or Watcher()
     ), made[0]
 
@@ -112,7 +115,7 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
 
 def test_a_run_is_read_again_with_the_addresses_of_its_switches(tmp_path: Path) -> None:
     judged, _ = run(place(tmp_path))
-    again = app.reopened(Path(judged.path))
+    again = reopened(Path(judged.path))
     login = again.inventory.topology.switches["u0-leaf0"].login
     assert login is not None
     assert (login.address, login.user, login.management) == ("u0-leaf0.mgmt", "cumulus", "nvue")
@@ -120,7 +123,7 @@ def test_a_run_is_read_again_with_the_addresses_of_its_switches(tmp_path: Path) 
 
 def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:
     place(tmp_path)
-    told = app_restore.restore_hosts(
+    told = restore_hosts(
         tmp_path / "inventory" / "roce.yaml",
         backend=None,
         make_executor=lambda backend, inventory: BACKENDS[backend](inventory, 1),
@@ -131,4 +134,4 @@ def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:
 def test_switches_that_are_not_reached_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = place(tmp_path, inventory=INVENTORY.replace(', address: "{name}.mgmt", management: nvue}', "}"))
     with pytest.raises(ConfigError, match=r"RoCE fabric 'spine\[0-3\]' need 'address' and 'management: nvue'"):
-        app.prepare(path, inventory_path=None, hosts=None, faults=())
+        prepare(path, inventory_path=None, hosts=None, faults=())

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
-from fabric.app_resume import look, resume
-from fabric.app_status import status
+from fabric.app.analyze import analyze
+from fabric.app.prepare import Asked, prepare
+from fabric.app.resume import look, resume
+from fabric.app.status import status
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.repetition import FilledTime
@@ -27,7 +28,7 @@ def phases_begun(folder: Path) -> list[tuple[str, float]]:
     return [(event["phase"], event["at_s"]) for event in events if event["event"] == "phase_started"]
 
 
-def shortened(asked: app.Asked, within_s: float) -> app.Asked:
+def shortened(asked: Asked, within_s: float) -> Asked:
     """The same rounds, with less time for them than they take."""
     phases = tuple(replace(phase, fills=FilledTime("soak", within_s)) for phase in asked.scenario.phases)
     scenario = replace(asked.scenario, phases=phases)
@@ -48,7 +49,7 @@ def test_rounds_end_by_the_clock_and_what_is_left_is_not_missed(tmp_path: Path) 
     assert [name for name, _ in phases_begun(tmp_path)] == ["soak-r1", "soak-r2"]
     assert judged.verdict.outcome is Outcome.PASS
     assert {one.probe_id.split("/")[0] for one in judged.verdict.probes} == {"soak-r1", "soak-r2"}
-    assert app.analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
+    assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
     found = status(run_of(tmp_path))
     assert (found.state, found.done) == ("ended", found.planned)
 
@@ -73,7 +74,7 @@ def test_a_run_that_goes_on_runs_only_what_its_time_allows(tmp_path: Path) -> No
 def test_the_plan_is_near_what_a_healthy_rack_takes(tmp_path: Path) -> None:
     """A round of the shipped burn-in, of the simulated clock: within a tenth, and never shorter than it was planned."""
     path = ROOT / "scenarios" / "burn-in.yaml"
-    asked = app.prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1.0)
+    asked = prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1.0)
     judged = run(tmp_path, asked, Acts())
     (soak,) = [one for one in asked.plan.phases if one.phase.written == "soak"]
     events = list(read_events(Path(judged.path) / "events.jsonl"))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
+from fabric.app.analyze import analyze
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
@@ -41,10 +43,10 @@ def run(
     sample = f"sample: {{every: {every}}}" if every else ""
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(sample=sample, duration=duration, changes=changes))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     mock = replace(asked.inventory.mock, timed_faults=faults)
     asked = replace(asked, inventory=replace(asked.inventory, mock=mock))
-    return app.run(
+    return run_asked(
         asked,
         backend="mock",
         make_executor=BACKENDS["mock"],
@@ -84,7 +86,7 @@ def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> N
     assert judged.verdict.outcome is Outcome.FAIL
     assert "gpu002/mlx5_3:port" in [suspect.component for suspect in judged.verdict.suspects]
     assert "gpu002/mlx5_3 link_downed" in (Path(judged.path) / "report.html").read_text("utf-8")
-    again = app.analyze(Path(judged.path), baseline_path=None, rewrite=False)
+    again = analyze(Path(judged.path), baseline_path=None, rewrite=False)
     assert again.verdict == judged.verdict
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fabric import app
+from fabric.app.run import run as run_asked
 from fabric.engine.stop_conditions import guard_verb
 from fabric.errors import HostUnreachable, Interrupted
 from fabric.model.command import Command
@@ -71,7 +71,7 @@ class Staging:
             self.made.append(Staged(inner, self.watcher, act, after_s=after_s, deaf=deaf))
             return self.made[0]
 
-        return app.run(
+        return run_asked(
             prepared(self.folder, "", LONG.format(changes=changes)),
             backend="mock",
             make_executor=make,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fabric import app
+from fabric.app.prepare import prepare
+from fabric.app.run import run as run_asked
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
@@ -43,9 +44,9 @@ def run(
     (folder / "baselines").symlink_to(ROOT / "inventory" / "baselines")
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(allowed=allowed, phase=phase))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     mock = replace(asked.inventory.mock, timed_faults=faults)
-    return app.run(
+    return run_asked(
         replace(asked, inventory=replace(asked.inventory, mock=mock)),
         backend="mock",
         make_executor=BACKENDS["mock"],

@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app import prepare, run
+from fabric.app.prepare import prepare
+from fabric.app.run import run
 from fabric.model.inventory import Fault, TimedFault
 from fabric.wiring import BACKENDS
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import orjson
 
-from fabric import app, app_resume
+from fabric.app.prepare import prepare
+from fabric.app.resume import look, resume
+from fabric.app.run import run as run_asked
 from fabric.model.judged_run import JudgedRun
 from fabric.store.events import read_events
 from fabric.wiring import BACKENDS
@@ -45,8 +47,8 @@ def scenario(folder: Path, *, change: str = BER) -> Path:
 
 def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = None) -> JudgedRun:
     """Run it, or the scenario in *file*, on *inventory* instead of its own."""
-    return app.run(
-        app.prepare(file or scenario(folder), inventory_path=inventory, hosts=None, faults=()),
+    return run_asked(
+        prepare(file or scenario(folder), inventory_path=inventory, hosts=None, faults=()),
         backend="mock",
         make_executor=BACKENDS["mock"],
         results=folder / "results",
@@ -58,8 +60,8 @@ def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = No
 
 def go_on(folder: Path, *, force: bool = False, said: list[str] | None = None) -> JudgedRun:
     """Resume its newest run."""
-    return app_resume.resume(
-        app_resume.look(folder / "results" / NAME, force=force),
+    return resume(
+        look(folder / "results" / NAME, force=force),
         make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
         observer=Watcher(),
         say=(said if said is not None else []).append,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fabric import app_restore
+from fabric.app.restore import restore
 from fabric.errors import MayBeLive, StoreError
 from fabric.store import journal as journal_module
 from fabric.store.journal import FILE, Journal, read_journal
@@ -87,7 +87,7 @@ def test_a_journal_that_cannot_be_read_counts_as_a_change_that_may_be_live(tmp_p
 def test_restore_goes_on_behind_a_journal_that_cannot_be_read(tmp_path: Path) -> None:
     damaged(tmp_path, "first")
     damaged(tmp_path, "second")
-    found = app_restore.restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
+    found = restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
     assert [(Path(one.run).parent.name, one.certain) for one in found] == [("first", False), ("second", False)]
 
 
@@ -116,7 +116,7 @@ def special(kind: str, path: Path) -> None:
 def test_what_is_no_plain_file_counts_as_a_journal_that_cannot_be_read(kind: str, tmp_path: Path) -> None:
     """A change may be live where the journal's name is taken by something else, and nothing of that is printed."""
     special(kind, tmp_path / "s" / "run" / FILE)
-    found = app_restore.restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
+    found = restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
     assert [one.certain for one in found] == [False]
     assert "not a plain file" in found[0].said or "larger than 1 GiB" in found[0].said
     assert "root:" not in found[0].said
@@ -134,7 +134,7 @@ def test_restore_takes_back_behind_a_fifo(tmp_path: Path) -> None:
     (run / FILE).write_bytes(b"".join(lines[: 1 + max(n for n, line in enumerate(lines) if b'"in_force"' in line)]))
     special("FIFO", tmp_path / "results" / "a" / "run" / FILE)
     assert len(open_changes(run / FILE)) == 1
-    found = app_restore.restore(
+    found = restore(
         None, results=tmp_path / "results", make_executor=lambda name, inventory: BACKENDS[name](inventory, 1)
     )
     assert [(Path(one.run).parent.name, one.certain) for one in found] == [("a", False), ("small", True)]

@@ -1,0 +1,1 @@
+"""What a person can ask for, one file a question; the command line only parses, calls and prints."""

@@ -1,0 +1,174 @@
+"""Judges a run from what is written down, and makes what is derived from that: verdict.json, tables, reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from fabric.app.report import as_judged
+from fabric.config import from_resolved, load_baseline
+from fabric.engine.deadlines import reached
+from fabric.errors import StoreError
+from fabric.judge.course.over_time import over_time, with_over_time
+from fabric.judge.ports.windows import wanted_for, with_samples
+from fabric.judge.repair.readmitted import before_repair, measured_again, samples_since, with_repairs
+from fabric.judge.training.failures import with_training
+from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.probes import Judge
+from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
+from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.scenario import Scenario
+from fabric.model.verdict import Baseline, Verdict
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.report.derived import write_reports
+from fabric.report.going_on import going_on
+from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.told_verdict import is_told
+from fabric.report.verdict_json import verdict_bytes
+from fabric.store.change_results import change_results
+from fabric.store.durable import write_durably
+from fabric.store.events import FILE as EVENTS
+from fabric.store.events import read_events
+from fabric.store.journal import FILE as JOURNAL
+from fabric.store.left_open import settled
+from fabric.store.measurements import write_measurements
+from fabric.store.past_run import refuse_own_record
+from fabric.store.readmissions import read_readmissions
+from fabric.store.results import history_of, replanned
+from fabric.store.run_document import baselines_from, read_run
+from fabric.store.run_lock import running
+from fabric.store.samples import read_samples
+from fabric.store.samples_table import write_samples
+from fabric.store.so_far import not_begun
+from fabric.store.verdict_age import history_bytes
+
+
+def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
+    """
+    Judge a run again from its directory alone, with today's code and, if given, another baseline.
+
+    With *rewrite* what is derived is made again; without, only where there is no verdict.json, or one older than what
+    was measured. While the run goes on that would be out of date with its next probe, and nothing is written.
+    """
+    shown = reopened(path, baseline_path=baseline_path)
+    if rewrite:
+        write_derived(shown, reports=True)
+    elif not shown.judged.goes_on and not is_told(Path(shown.judged.path)):
+        with suppress(StoreError):  # an archive may be read-only; what is shown needs no file
+            write_derived(shown, reports=True)
+    return shown.judged
+
+
+def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
+    """A run read back from its directory alone and judged again; writes nothing."""
+    path = path.parent / path.readlink() if path.is_symlink() else path
+    document = read_run(path)
+    scenario, inventory = from_resolved(document["asked"])
+    baselines = baselines_from(document, path / "run.json")
+    if baseline_path is not None:
+        other = load_baseline(baseline_path)
+        refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
+        baselines = {name: other for name in baselines}
+    file = path / EVENTS
+    at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
+    history = history_of(read_events(file))
+    first, by_id = history.first, history.results
+    plan = reached(plan_scenario(scenario, inventory), not_begun(history.others))
+    if first is not None and first.get("run_id") != document["run_id"]:
+        raise StoreError(f"{file}: the history of another run ({first.get('run_id')})")
+    probes = [*all_probes(plan), *replanned(history.others)]
+    judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
+    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=file)
+    complete = any(event["event"] == "run_ended" for event in history.others)
+    goes_on = at_work and not complete
+    if goes_on:
+        verdict = going_on(verdict)
+    elif not complete:
+        verdict = replace(
+            verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
+        )
+    judged = as_judged(
+        path,
+        document,
+        scenario,
+        verdict,
+        elapsed_s=0.0 if first is None else history.at_s - first["at_s"],
+        judged_by=named(baselines),
+        complete=complete,
+    )
+    again = judged.again if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
+    judged = replace(judged, again=again, goes_on=goes_on, history_bytes=read_bytes)
+    return ShownRun(judged, inventory, probes, by_id, document, complete)
+
+
+def named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
+    """Each baseline by its name and where it comes from."""
+    return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
+
+
+def probes_of(phase_plan: PhasePlan) -> list[Probe]:
+    """The planned probes of a phase."""
+    return [slot.probe for component in phase_plan.schedule.components for slot in component]
+
+
+def all_probes(plan: Plan) -> list[Probe]:
+    """The planned probes of a run."""
+    return [probe for phase_plan in plan.phases for probe in probes_of(phase_plan)]
+
+
+def concluded(
+    plan: Plan,
+    probes: Sequence[Probe],
+    by_id: Mapping[str, ProbeResult],
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    judge: Judge,
+    events: Path,
+) -> Verdict:
+    """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
+    notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
+    planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
+    found = settled(change_results(read_events(events), planned), events.parent / JOURNAL, planned) if planned else ()
+    by_id = read_elsewhere(probes, by_id)
+    back = read_readmissions(events)
+    old = before_repair(probes, by_id, back.at_s)
+    kept = [probe for probe in probes if probe.probe_id not in old] if old else probes
+    verdict = conclude(
+        kept,
+        by_id,
+        topology=inventory.topology,
+        judge=judge,
+        notes=notes,
+        phases=scenario.phases,
+        expect=scenario.expect,
+        changes=found,
+    )
+    growth = scenario.judge.zero_growth
+    samples = samples_since(read_samples(events.parent, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
+    verdict = with_samples(verdict, samples, kept, by_id, inventory.topology, scenario.hosts, growth)
+    verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, inventory.topology, samples))
+    verdict = with_training(
+        verdict, samples, kept, by_id, phases=scenario.phases, topology=inventory.topology, hosts=scenario.hosts
+    )
+    verdict = with_rounds(verdict, scenario.phases, probes, by_id)
+    return with_repairs(verdict, probes, old, back.times, back.began_s)
+
+
+def write_derived(run: ShownRun, *, reports: bool) -> None:
+    """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
+    path = Path(run.judged.path)
+    try:
+        measured = (m for result in run.results.values() for m in result.measurements)
+        write_measurements(path / "measurements.parquet", measured)
+        write_samples(path)
+        write_durably(path / VERDICT, verdict_bytes(run.judged))
+        if reports:
+            write_reports(run, path)
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc

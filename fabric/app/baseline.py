@@ -1,0 +1,241 @@
+"""What a person can ask of recorded baselines: record, accept, show, compare two, check them against the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
+from fabric.errors import ConfigError, Problem, StoreError
+from fabric.judge.normal.distribution import RecordedNumber, Split, record
+from fabric.judge.normal.keys import floor_of, key_of
+from fabric.judge.normal.limits import changes_between, limit_changes
+from fabric.judge.normal.series import representative
+from fabric.judge.verdict.conclude import conclude
+from fabric.judge.verdict.probes import Judge
+from fabric.model.fields.wording import nearest, quoted
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe
+from fabric.model.recorded import Key, KeyChange, Recorded, key_words
+from fabric.model.topology import Topology
+from fabric.model.verdict import Baseline, LimitChange
+from fabric.store.past_run import PastRun, read_past_run
+from fabric.store.run_directory import write_durably
+
+CANDIDATE = ".candidate.yaml"
+"""How the name of a candidate file ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRuns:
+    """A candidate, the file it was written to, and the keys that had too few samples to be recorded."""
+
+    candidate: Candidate
+    file: Path
+    too_few: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What accepting a candidate would do to a baseline file: *text* is the whole new file."""
+
+    candidate: Candidate
+    file: Path
+    text: str
+    changes: tuple[KeyChange, ...]
+    kept: int
+
+
+def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) -> RecordedRuns:
+    """
+    Make a candidate file from runs that passed.
+
+    *name* picks one hardware class of several, or renames the only one. ConfigError with everything that speaks
+    against it: a run that did not PASS, was interrupted or had changes in force; two classes in one key.
+    """
+    runs = [read_past_run(path) for path in paths]
+    problems = [problem for run in runs for problem in _unfit(run)]
+    if len({run.name for run in runs}) < len(runs):
+        problems.append(Problem("RUN", 0, "the same run is named twice: its samples would count twice"))
+    if len({run.backend for run in runs}) > 1:
+        problems.append(Problem("RUN", 0, "the runs were measured through different backends"))
+    if problems:
+        raise ConfigError(problems)
+    classes = sorted({_class_of(run, probe.hosts[0]) for run in runs for probe in run.probes})
+    if name is None and len(classes) > 1:
+        text = f"the runs hold {len(classes)} hardware classes ({', '.join(classes)}): say --as with one of them"
+        raise ConfigError([Problem("--as", 0, text)])
+    wanted = name if name in classes else classes[0]
+    if name is not None and wanted != name and len(classes) > 1:
+        raise ConfigError([Problem("--as", 0, f"expected one of {', '.join(classes)}, got {name!r}")])
+    samples: dict[Key, list[RecordedNumber]] = {}
+    for run in runs:
+        for key, sampled in _samples(run, wanted):
+            samples.setdefault(key, []).append(sampled)
+    candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
+    file = out or Path(f"{candidate.name}{CANDIDATE}")
+    if file.exists():
+        raise ConfigError([Problem(str(file), 0, "is there already: remove it, or name another with --out")])
+    _write(file, candidate_text(candidate))
+    load_candidate(file)
+    return RecordedRuns(candidate, file, too_few)
+
+
+def _candidate(name: str, backend: str, samples: dict[Key, list[RecordedNumber]]) -> tuple[Candidate, tuple[Key, ...]]:
+    found = {key: record(key, sampled) for key, sampled in samples.items()}
+    splits = [Problem(key_words(key), 0, split.text) for key, split in found.items() if isinstance(split, Split)]
+    if splits:
+        raise ConfigError(splits)
+    recorded = tuple(entry for entry in found.values() if isinstance(entry, Recorded))
+    too_few = tuple(key for key, entry in found.items() if entry is None)
+    if not recorded:
+        raise ConfigError([Problem("RUN", 0, "no key has the 8 samples that a distribution needs")])
+    return Candidate(name, backend, recorded), too_few
+
+
+def _unfit(run: PastRun) -> Iterator[Problem]:
+    """Why a run is no example of what is normal."""
+    if not run.ended:
+        yield Problem(str(run.path), 0, "was interrupted: what it did not reach is not known")
+        return
+    if run.changes:
+        yield Problem(
+            str(run.path), 0, f"{len(run.changes)} changes were in force: it did not measure the plain fabric"
+        )
+        return
+    judge = Judge.as_asked(run.scenario.judge, run.baselines, run.inventory.topology)
+    verdict = conclude(
+        run.probes,
+        run.results,
+        topology=run.inventory.topology,
+        judge=judge,
+        notes=run.notes,
+        phases=run.scenario.phases,
+        expect=run.scenario.expect,
+    )
+    if verdict.outcome is not Outcome.PASS:
+        yield Problem(str(run.path), 0, f"did not pass ({verdict.outcome.name}): fabric report {run.path}")
+
+
+def _class_of(run: PastRun, host: str) -> str:
+    return run.scenario.judge.baseline or run.inventory.topology.hosts[host].platform.baseline
+
+
+def _samples(run: PastRun, wanted: str) -> Iterator[tuple[Key, RecordedNumber]]:
+    topology = run.inventory.topology
+    for probe in run.probes:
+        result = run.results.get(probe.probe_id)
+        if result is None or result.outcome is not None or not result.measurements:
+            continue
+        if _class_of(run, probe.hosts[0]) == wanted:
+            value, size_bytes = representative(result)
+            yield (
+                key_of(probe, size_bytes, topology),
+                RecordedNumber(value, probe.hosts, _parts(probe, topology), run.name),
+            )
+
+
+def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:
+    """What of its host a sample went through, as far as it tells one class from another."""
+    named = [str(probe.params[end]) for end in ("rnic", "peer_rnic", "endpoint") if end in probe.params]
+    platform = topology.hosts[probe.hosts[0]].platform.name
+    return (*named, platform)
+
+
+def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> Acceptance:
+    """
+    What accepting a candidate would write; nothing is written yet.
+
+    Keys of the candidate replace those of the file, other keys stay. ConfigError: the candidate is no candidate, there
+    is no such baseline, a median would sink by more than what matters (*lower* allows it: a baseline that follows a
+    fabric down hides its decay), simulated numbers (*simulated* allows them).
+    """
+    candidate = load_candidate(path)
+    file = baselines / f"{candidate.name}.yaml"
+    present = load_baseline(file)
+    problems = []
+    if candidate.backend == "mock" and not simulated:
+        text = (
+            "its numbers are simulated: real hosts must not be judged by them; --simulated accepts them, to try it out"
+        )
+        problems.append(Problem(str(path), 0, text))
+    changes = changes_between(present.recorded, candidate.recorded)
+    for change in changes:
+        sinks = change.old is not None and change.new is not None and change.ratio < 1 - floor_of(change.key.kind)
+        if sinks and not lower:
+            text = (
+                f"{key_words(change.key)}: the median would sink by {1 - change.ratio:.1%}: say --lower if it is right"
+            )
+            problems.append(Problem(str(path), 0, text))
+    if problems:
+        raise ConfigError(problems)
+    merged = {entry.key: entry for entry in (*present.recorded, *candidate.recorded)}
+    text = with_recorded(file.read_text(encoding="utf-8"), merged.values())
+    touched = tuple(change for change in changes if change.new is not None)
+    return Acceptance(candidate, file, text, touched, len(merged) - len(candidate.recorded))
+
+
+def accept(acceptance: Acceptance) -> Baseline:
+    """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
+    file = acceptance.file
+    before = load_baseline(file)
+    trial = file.with_name(f".{file.stem}.trial") / file.name  # a baseline is called as its file
+    try:
+        trial.parent.mkdir(exist_ok=True)
+        trial.write_text(acceptance.text, encoding="utf-8")
+        after = load_baseline(trial)
+    except OSError as exc:
+        raise StoreError(f"{file}: cannot write: {exc.strerror or exc}") from exc
+    finally:
+        trial.unlink(missing_ok=True)
+        if trial.parent.is_dir():
+            trial.parent.rmdir()
+    if after.limits != before.limits:
+        raise ConfigError(
+            [Problem(str(file), 0, "its limits would not stay as they are: is 'recorded:' written oddly?")]
+        )
+    _write(file, acceptance.text)
+    return load_baseline(file)
+
+
+def named_baseline(name: str, *, baselines: Path) -> Baseline:
+    """The baseline of a name, or in a file that is named by its path. ConfigError names those that are there."""
+    path = Path(name)
+    if path.suffix:
+        return load_baseline(path)
+    file = baselines / f"{name}.yaml"
+    if not file.exists():
+        known = sorted(other.stem for other in baselines.glob("*.yaml") if not other.name.endswith(CANDIDATE))
+        there = f"there are: {', '.join(known)}" if known else "there is none; --baselines names another folder"
+        text = f"no baseline {quoted(name)} ({there}){nearest(name, known)}"
+        raise ConfigError([Problem(str(baselines), 0, text)])
+    return load_baseline(file)
+
+
+def recorded_of(name: str, *, baselines: Path) -> tuple[Recorded, ...]:
+    """The recorded numbers of a baseline, by name or file, or of a candidate file."""
+    path = Path(name)
+    if path.name.endswith(CANDIDATE):
+        return load_candidate(path).recorded
+    return named_baseline(name, baselines=baselines).recorded
+
+
+def limits_diff(a: str, b: str, *, baselines: Path) -> list[LimitChange] | None:
+    """The limits that differ from *a* to *b*; None where one of them is a candidate, which has none."""
+    if any(Path(name).name.endswith(CANDIDATE) for name in (a, b)):
+        return None
+    old, new = (named_baseline(name, baselines=baselines).limits for name in (a, b))
+    return limit_changes(old, new)
+
+
+def diff(a: str, b: str, *, baselines: Path) -> list[KeyChange]:
+    """What was recorded otherwise in *b* than in *a*, the largest loss first."""
+    return changes_between(recorded_of(a, baselines=baselines), recorded_of(b, baselines=baselines))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        write_durably(file, text.encode())
+    except OSError as exc:
+        raise StoreError(f"{file}: cannot write: {exc.strerror or exc}") from exc

@@ -1,0 +1,171 @@
+"""From the words of a command line to a plan: every file read and checked, and what is to be told before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+from fabric.changes.blast_radius import blast_problems
+from fabric.config import baseline_notes, load_baselines, load_scenario
+from fabric.config.again_lines import again_lines
+from fabric.config.changes_lines import changes_lines
+from fabric.config.selection import HostsText, selected
+from fabric.errors import ConfigError, Problem
+from fabric.judge.course.dips.follow_up import dips_lines
+from fabric.judge.locate.candidates import components_of
+from fabric.model.inventory import Inventory
+from fabric.model.probe import Probe
+from fabric.model.scenario import AgainSpec, Scenario
+from fabric.model.topology import Topology
+from fabric.model.verdict import Baseline
+from fabric.plan.as_run import as_run
+from fabric.plan.budget import Chosen, Covers, within
+from fabric.plan.hold_limit import hold_problems, may_come_too_late
+from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
+from fabric.plan.rounds import longer_than_asked, rounds_alike
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """
+    A scenario with everything that the command line overrides, decoded and planned.
+
+    *chosen* is what a budget left of it; None without one.
+    """
+
+    scenario: Scenario
+    inventory: Inventory
+    baselines: Mapping[str, Baseline]
+    plan: Plan
+    notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
+    given: Mapping[str, Any] = field(default_factory=dict)  # the words of the command line, to read the files again
+    warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
+    chosen: Chosen | None = None
+
+
+def prepare(
+    scenario_path: Path,
+    *,
+    inventory_path: Path | None,
+    hosts: str | None,
+    faults: tuple[str, ...],
+    lasts_s: float | None = None,
+    budget_s: float | None = None,
+    outline: bool = False,
+    told: Told = untold,
+) -> Asked:
+    """
+    Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
+
+    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *budget_s*: of the
+    plan only the part that tells most and takes no longer (seconds). *outline*: the plan is for its numbers alone, not
+    to be run. *told* hears how many of the phases are planned.
+    """
+    scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
+    override = scenario.judge.baseline
+    used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
+    baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
+    notes = baseline_notes(scenario, inventory, baselines)
+    known: dict[str, PhasePlan] = {}
+    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s, known=known)
+    whole = budget_s is not None or not outline
+    alike = (lambda phase: phase.name) if whole else rounds_alike(scenario.hosts, inventory.topology)
+    plan = plan_scenario(scenario, inventory, known=known, alike=alike, told=told)
+    chosen = None if budget_s is None else within(plan, budget_s, _covers(inventory.topology))
+    if chosen is not None:
+        scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan
+    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
+    if too_much := _too_much(scenario_path, scenario, plan, inventory):
+        raise ConfigError(too_much)
+    warnings = (*longer, *_late(scenario_path, plan))
+    given = {
+        "folder": str(Path.cwd()),
+        "scenario": str(scenario_path),
+        "inventory": None if inventory_path is None else str(inventory_path),
+        "hosts": hosts,
+        "faults": list(faults),
+        "lasts_s": lasts_s,
+        "budget_s": budget_s,
+    }
+    notes = (*notes, *lines, *dips_lines(plan), *warnings)
+    return Asked(scenario, inventory, baselines, plan, notes, given, warnings, chosen)
+
+
+def require_run(asked: Asked) -> None:
+    """
+    Refuse to run what measures nothing, or not what was meant.
+
+    Raises ConfigError for a budget into which nothing fits, with the least that leaves something; and for a scenario
+    whose probe ``again`` nobody filled (without it, its other phases would take hours), with the line of each such
+    probe and the option that fills it.
+    """
+    if asked.chosen is not None and asked.chosen.dropped and not asked.plan.probes:
+        text = f"nothing fits into it: the shortest that can be measured takes {ceil(asked.chosen.shortest_s):,} s"
+        raise ConfigError([Problem("--budget", 0, text)])
+    if not any(_unfilled(asked.scenario)):
+        return
+    source = asked.scenario.source
+    text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
+    raise ConfigError([Problem(source, line, text) for line in again_lines(Path(source)) or (0,)])
+
+
+def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
+    """The hosts that ``--hosts`` selects; ConfigError with everything that is wrong with it."""
+    said: list[Problem] = []
+    try:
+        names = selected(
+            HostsText().parse(text),
+            inventory.topology,
+            lambda what: said.append(Problem("--hosts", 0, what)),
+            source=inventory.source,
+        )
+    except PydanticCustomError as exc:
+        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
+    if said:
+        raise ConfigError(said)
+    return names
+
+
+def _covers(topology: Topology) -> Covers:
+    """What a probe would show, part by part; pairs and groups of hosts are no parts."""
+
+    def covers(probe: Probe) -> Iterator[tuple[str, str]]:
+        found = [
+            (part.kind, part.name) for part in components_of(probe, topology) if part.kind not in ("pair", "group")
+        ]
+        return iter(found or [("claim", claim) for claim in probe.claims])
+
+    return covers
+
+
+def _unfilled(scenario: Scenario) -> Iterator[bool]:
+    for phase in scenario.phases:
+        yield any(isinstance(spec, AgainSpec) and spec.because is None for spec in phase.probes)
+
+
+def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
+    """What the guard rails refuse of each phase, with the line that asks for it."""
+    found = [
+        (phase_plan.phase.written, text)
+        for phase_plan in plan.phases
+        for text in (
+            *blast_problems(phase_plan.changes, inventory.topology, inventory.changes, scenario.allow),
+            *hold_problems(phase_plan, inventory.changes.lease),
+        )
+    ]
+    lines = changes_lines(path) if found else {}
+    return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
+
+
+def _late(path: Path, plan: Plan) -> tuple[str, ...]:
+    """What of each phase may begin after its end, with the line that asks for it; phases of one matrix say it once."""
+    found = {
+        (one.phase.written, change): text for one in plan.phases for change, text in may_come_too_late(one).items()
+    }
+    lines = changes_lines(path) if found else {}
+    return tuple(str(Problem(str(path), lines.get(name, 0), text)) for (name, _), text in found.items())

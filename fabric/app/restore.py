@@ -1,0 +1,206 @@
+"""Take back what runs left behind; the run itself need not be alive, only its journal, or the guards on the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.changes.guard import Guard
+from fabric.changes.isolation import Unhealthy, from_entry
+from fabric.changes.procedure import Procedure
+from fabric.changes.restore import Left, left_by, take_back, take_back_all, take_off_list
+from fabric.config import from_resolved, load_inventory
+from fabric.engine.conductor import carry_out
+from fabric.engine.interruption import Interruption, listening
+from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
+from fabric.model.inventory import Inventory
+from fabric.ports import Executor
+from fabric.store.journal import FILE, Journal
+from fabric.store.left_open import OpenChange, journals, open_or_may_be_live
+from fabric.store.plain_file import is_there
+from fabric.store.run_document import read_run
+
+MakeExecutor = Callable[[str, Inventory], Executor]
+"""Builds the executor of a backend, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """
+    What became of one alteration of *change* (empty: not known) on *host*; *certain*: nothing of it is left.
+
+    *run* is its directory, *host* is empty where the text is of no one host.
+    """
+
+    run: str
+    change: str
+    host: str
+    said: str
+    certain: bool
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return ": ".join(filter(None, (self.change, self.host, self.said)))
+
+
+def restore(
+    run: Path | None,
+    *,
+    results: Path,
+    make_executor: MakeExecutor,
+    inventory_path: Path | None = None,
+    backend: str | None = None,
+) -> list[Restored]:
+    """
+    Take back the open changes of a run, or of every run under *results*.
+
+    The hosts are reached as run.json says; with *inventory_path* as that inventory says, and with *backend*: a run
+    whose run.json is lost is taken back from its journal alone. Raises ConfigError for a run that is none or still
+    going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
+    their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
+    """
+    if run is not None:
+        if not is_there(run / FILE):
+            read_run(run)
+            return []
+        return _restore_journal(run / FILE, _Way(make_executor, inventory_path, backend))
+    found: list[Restored] = []
+    for journal in journals(results):
+        try:
+            found += _restore_journal(journal, _Way(make_executor, inventory_path, backend))
+        except FabricError as exc:
+            found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
+    return found
+
+
+@contextmanager
+def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
+    """
+    Ctrl-C, SIGTERM and SIGHUP break off no undo: they are counted, *say* is told of the first, it goes on to its end.
+
+    It does end: each step has a limit.
+    """
+
+    told: list[str] = []
+
+    def note() -> None:
+        if not told:
+            told.append("interrupted: what is being taken back is taken back first")
+            say(told[0])
+
+    with listening(note) as interruption:
+        yield interruption
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How the hosts of a run are reached."""
+
+    make_executor: MakeExecutor
+    inventory_path: Path | None
+    backend: str | None
+
+    def of(self, run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
+        """An executor and its inventory; MayBeLive where neither run.json nor somebody says."""
+        if self.inventory_path is not None:
+            inventory = load_inventory(self.inventory_path)
+            return self.make_executor(self.backend or inventory.backend, inventory), inventory
+        try:
+            document = read_run(run)
+            _, inventory = from_resolved(document["asked"])
+        except (FabricError, KeyError, TypeError) as exc:
+            names = ", ".join(one.change_id for one in changes)
+            raise MayBeLive(
+                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
+                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE"
+            ) from exc
+        return self.make_executor(self.backend or document["backend"], inventory), inventory
+
+
+def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
+    run = journal.parent
+    try:
+        changes = open_or_may_be_live(journal)
+    except MayBeLive as exc:
+        try:
+            read_run(run)
+        except ConfigError as lost:
+            text = "ask the hosts: fabric restore --all-hosts --inventory FILE"
+            raise MayBeLive(f"neither can be read: {exc.__cause__}; {lost}; {text}") from exc
+        raise
+    return _restore_run(run, changes, way) if changes else []
+
+
+def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list[Restored]:
+    if changes[0].running:
+        text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
+        raise ConfigError([Problem(str(path), 0, text)])
+    executor, inventory = way.of(path, changes)
+    known = {*inventory.topology.hosts, *inventory.topology.logins}
+    journal = Journal(path / FILE)
+    told: list[Restored] = []
+    try:
+        carry_out((_restore_change(str(path), change, journal, told, known) for change in changes), executor)
+    finally:
+        executor.close()
+        journal.close()
+    return told
+
+
+def _restore_change(
+    run: str, change: OpenChange, journal: Journal, told: list[Restored], known: Collection[str]
+) -> Procedure[None]:
+    """One change, the last alteration first; it is closed in the journal only when all of it is back."""
+    own: list[Restored] = []
+
+    def report(host: str, text: str, certain: bool) -> None:
+        own.append(Restored(run, change.change_id, host, text, certain))
+
+    try:  # what is wrong with one must not keep the others from being taken back
+        lefts, list_was = _left(change)
+        for left in lefts:
+            if left.alteration.host in known:
+                yield from take_back(left, report)
+            else:
+                report(left.alteration.host, "the inventory has no such host", False)
+        if list_was is not None and list_was.via in known:
+            yield from take_off_list(list_was, report)
+        elif list_was is not None:
+            report(list_was.via, "the inventory has no such host, so UFM was not asked", False)
+        if all(one.certain for one in own):
+            journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
+    except StoreError as exc:
+        report("", str(exc), False)
+    told += own
+
+
+def _left(change: OpenChange) -> tuple[tuple[Left, ...], Unhealthy | None]:
+    try:
+        return left_by(change.intent), from_entry(change.intent)
+    except (KeyError, TypeError) as exc:
+        text = f"{change.journal}: the intent of {change.change_id} is not as this version writes it: {exc}"
+        raise StoreError(text) from exc
+
+
+def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: MakeExecutor) -> list[Restored]:
+    """Take back whatever guards on the hosts of an inventory hold, whoever armed them."""
+    inventory = load_inventory(inventory_path)
+    settings = inventory.changes
+    guard = Guard(settings.guard_directory, sudo=settings.sudo)
+    told: list[Restored] = []
+
+    def report(host: str, text: str, certain: bool) -> None:
+        told.append(Restored("", "", host, text, certain))
+
+    executor = make_executor(backend or inventory.backend, inventory)
+    try:
+        topology = inventory.topology
+        switches = (name for name, login in topology.logins.items() if login.management)
+        names = (*topology.hosts, *topology.management, *switches)
+        carry_out((take_back_all(name, guard, report) for name in names), executor)
+    finally:
+        executor.close()
+    return told

@@ -1,0 +1,308 @@
+"""Goes on with a run that was killed, interrupted, or stopped by a full disk: what is finished stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.app.prepare import Asked, prepare
+from fabric.app.repair import because_of, filled
+from fabric.app.restore import Restored, in_order, restore
+from fabric.app.run import Begun, measured, nothing_held, stop_this_run
+from fabric.config import from_resolved, resolved_document
+from fabric.engine.continued_clock import continued, simulated_until
+from fabric.engine.interruption import STOP
+from fabric.engine.observer import Observer
+from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
+from fabric.model.inventory import Inventory
+from fabric.model.judged_run import JudgedRun
+from fabric.model.repair import Because
+from fabric.plan.plan import Plan, plan_scenario
+from fabric.ports import Executor
+from fabric.report.told_verdict import is_told
+from fabric.store.change_results import FINAL
+from fabric.store.durable import remove_durably
+from fabric.store.events import FILE as EVENTS
+from fabric.store.events import read_events
+from fabric.store.journal import FILE as JOURNAL
+from fabric.store.journal import read_journal
+from fabric.store.left_open import CLOSED, refuse_while_open
+from fabric.store.manifest import JUDGED, leftovers
+from fabric.store.plain_file import is_there
+from fabric.store.run_directory import RunDirectory
+from fabric.store.run_document import baselines_from, go_on_command, own_version, read_run
+from fabric.store.run_lock import holding, refuse_at_work
+from fabric.store.run_path import run_path
+from fabric.store.samples_end import close_samples
+from fabric.store.so_far import SoFar, so_far
+
+MakeExecutor = Callable[[str, Inventory, int], Executor]
+"""Builds the executor of a backend by its name, for a seed."""
+
+MOST_DIFFERENCES = 12
+"""So many are told; a person needs to see what kind it is, not all (a choice)."""
+
+RESUMED = "taken back when the run went on"
+"""Why a change that a dead run left behind is reverted."""
+
+_PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
+"""Where a file lay, as it was written then, is no difference: what the file holds is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumable:
+    """A run that can go on, and with what: always what its run.json says. *differs*: what the files say now instead."""
+
+    path: Path
+    asked: Asked
+    document: Mapping[str, Any]
+    differs: tuple[str, ...]
+
+    @property
+    def backend(self) -> str:
+        """How its hosts are reached."""
+        return str(self.document["backend"])
+
+
+def look(path: Path, *, force: bool) -> Resumable:
+    """
+    Read a run that shall go on; alters nothing.
+
+    Raises ConfigError when there is no such run, when it has ended, and unless *force* when the scenario, the
+    inventory, a baseline or this tool is not what it was; StoreError when it goes on, or its history cannot be read.
+    """
+    path = run_path(path)
+    if path.parent.name in ("", ".."):  # the folders above it, by their own names, hold the lock
+        path = path.resolve()
+    document = read_run(path)
+    scenario, inventory = from_resolved(document["asked"])
+    refuse_at_work(path, scenario.hosts)  # before the history is read and all is planned, which takes its time
+    done = _history(path, document)
+    if done.over:
+        raise ConfigError([Problem(str(path), 0, _why_over(path))])
+    plan = plan_scenario(scenario, inventory)
+    baselines = baselines_from(document, path / "run.json")
+    differs = tuple(_differences(document, because_of(scenario)))
+    unknown = _not_planned(plan, done)
+    if unknown:
+        text = f"its history has {_many(len(unknown), 'probe')} that this version does not plan, such as {unknown[0]}"
+        raise ConfigError([Problem(str(path), 0, f"{text}: go on with the version that began it")])
+    if differs and not force:
+        raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
+    return Resumable(path, Asked(scenario, inventory, baselines, plan, ()), document, differs)
+
+
+def _why_over(path: Path) -> str:
+    """A run that was killed between its end and its reports has none, or those of an earlier interruption."""
+    if not is_told(path):
+        return f"this run has ended, everything was measured, and it is not judged yet: fabric analyze {path}"
+    return f"this run has ended: see it (fabric report {path}), or run its scenario anew (fabric run)"
+
+
+def resume(
+    found: Resumable,
+    *,
+    make_executor: MakeExecutor,
+    observer: Observer,
+    say: Callable[[str], None],
+    reports: bool = True,
+) -> JudgedRun:
+    """
+    Take back what is open, then do what is left; *say* is told what was found. Raises as ``app.run``.
+
+    Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
+    measured then.
+    """
+    path, asked = found.path, found.asked
+    results, scenario = path.parent.parent, path.parent.name
+    hosts = asked.scenario.hosts
+    with holding(results, scenario, hosts, run=path.name, on_lost=stop_this_run) as lock:
+        _take_back(found, results, make_executor, say)
+        refuse_while_open(results)
+        executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
+        try:
+            nothing_held(executor, asked, say)
+            directory = _reopened(found, say)
+        except BaseException:
+            executor.close()
+            raise
+        try:
+            done = _history(path, found.document)
+            at_s = max(done.at_s, close_samples(path))
+            fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
+            for change_id in _not_told(path):
+                directory.events.append("change", at_s, {"change": change_id, "state": "reverted", "reason": RESUMED})
+            directory.events.append("resumed", at_s, {**fields, "cut_bytes": directory.events.cut_bytes})
+            directory.flush()
+        except FabricError:
+            directory.events.abandon()
+            executor.close()
+            raise
+        half = len(done.half_done)
+        again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
+        say(f"{_many(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
+        if found.backend == "mock":
+            simulated_until(executor, at_s)
+        else:
+            executor = continued(executor, at_s)
+        begun = Begun(asked, found.backend, found.document, directory, executor, lock, done)
+        return measured(begun, observer=observer, reports=reports)
+
+
+def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
+    """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
+    path, seed = found.path, 0  # nothing is measured by what only takes back
+
+    def make(backend: str, inventory: Inventory) -> Executor:
+        return make_executor(backend, inventory, seed)
+
+    with in_order(say) as interruption:
+        told: list[Restored] = restore(path, results=results, make_executor=make)
+    for one in told:
+        say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
+    if not all(one.certain for one in told):
+        names = "; ".join(one.text for one in told if not one.certain)
+        raise MayBeLive(f"this run cannot go on: {names}; try again: fabric restore {path}")
+    if interruption.times:
+        raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, found.document)}")
+
+
+def _not_told(path: Path) -> list[str]:
+    """The changes that are back, as the journal knows, and of which the history says that they are in force."""
+    if not is_there(path / JOURNAL):
+        return []
+    states = {event["change"]: event["state"] for event in read_events(path / EVENTS) if event["event"] == "change"}
+    back = {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
+    return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
+
+
+def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
+    """
+    The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
+
+    What was judged of an earlier interruption goes before anything more is measured: it would be told as the verdict
+    of the whole, were this run killed between its end and its reports. All of it can be made again.
+    """
+    path = found.path
+    done = _history(path, found.document) if is_there(path / EVENTS) else SoFar()
+    try:
+        (path / STOP).unlink(missing_ok=True)
+    except OSError as exc:
+        raise StoreError(f"{path / STOP}: cannot remove: {exc.strerror}") from exc
+    directory = RunDirectory(path, added=done.added)
+    try:
+        remove_durably([*(path / name for name in JUDGED), *leftovers(path)])
+    except OSError as exc:
+        directory.events.abandon()
+        why = f"{exc.strerror}; it tells of an earlier interruption, and nothing was measured now"
+        raise StoreError(f"{exc.filename or path}: cannot remove: {why}") from exc
+    if directory.events.cut_bytes:
+        cut = _many(directory.events.cut_bytes, "byte")
+        say(f"{path / EVENTS}: cut off {cut} of a torn last line")
+    if not done.begun:
+        fields = {"run_id": path.name, "probes": found.asked.plan.probes}
+        directory.events.append("run_started", 0.0, fields)
+        directory.flush()
+    return directory
+
+
+def _history(path: Path, document: Mapping[str, Any]) -> SoFar:
+    """How far it came; one that was killed before its first line has done nothing."""
+    if not is_there(path / EVENTS):
+        return SoFar()
+    events = list(read_events(path / EVENTS))
+    if events and events[0].get("run_id") != document["run_id"]:
+        raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
+    return so_far(events)
+
+
+def _not_planned(plan: Plan, done: SoFar) -> list[str]:
+    known = {probe.probe_id for probe in done.added}
+    for phase_plan in plan.phases:
+        known.update(slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots)
+    return [probe_id for probe_id in {**done.results, **done.attempts} if probe_id not in known]
+
+
+def _differences(document: Mapping[str, Any], because: Because | None) -> Iterator[str]:
+    """What is not as it was when the run began, one line each."""
+    was, now = document.get("versions", {}).get("fabric-testbench"), own_version()
+    if was != now:
+        yield f"fabric-testbench: the run was begun with {was}, this is {now}"
+    given = document.get("given")
+    if not given:
+        yield "run.json does not say which files it was asked with, so they cannot be compared"
+        return
+    try:
+        asked = _as_now(given, because)
+    except ConfigError as exc:
+        yield from (f"cannot be read as then: {problem}" for problem in exc.problems)
+        return
+    pairs = {
+        **_json(resolved_document(asked.scenario, asked.inventory)),
+        "baselines": _json({name: asdict(baseline) for name, baseline in asked.baselines.items()}),
+    }
+    then = {**document["asked"], "baselines": document["baselines"]}
+    for part in ("scenario", "inventory", "baselines"):
+        yield from _unlike(part, then.get(part), pairs.get(part))
+
+
+def _conclusion(differs: tuple[str, ...]) -> str:
+    """What to do about it; problems are shown in the order of their texts, and this one is behind every difference."""
+    more = len(differs) - MOST_DIFFERENCES
+    seen = (
+        f"there {'is' if more == 1 else 'are'} {_many(more, 'more difference')}, and a run" if more > 0 else "this run"
+    )
+    return f"{seen} is one question: run the scenario anew, or go on as it was asked then: --force"
+
+
+def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
+    """
+    What the same command line asks for now.
+
+    After a repair the evidence is what it was when the run began: the run that failed the host need not be there.
+    """
+    folder = Path(given["folder"])
+    inventory = given["inventory"]
+    asked = prepare(
+        folder / given["scenario"],
+        inventory_path=None if inventory is None else folder / inventory,
+        hosts=given["hosts"],
+        faults=tuple(given["faults"]),
+        lasts_s=given.get("lasts_s"),
+        budget_s=given.get("budget_s"),
+    )
+    return asked if because is None else filled(asked, because)
+
+
+def _json(value: object) -> Any:
+    """As it looks when it has been written and read."""
+    return orjson.loads(orjson.dumps(value))
+
+
+def _unlike(where: str, then: Any, now: Any) -> Iterator[str]:
+    """Every place where two documents differ."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in {**then, **now}:
+            place = f"{where}.{key}"
+            if not _PLACE.fullmatch(place):
+                yield from _unlike(place, then.get(key), now.get(key))
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for number, (one, other) in enumerate(zip(then, now, strict=True)):
+            yield from _unlike(f"{where}.{number}", one, other)
+    elif then != now:
+        yield f"{where}: was {_short(then)}, is {_short(now)}"
+
+
+def _many(count: int, word: str) -> str:
+    """So many, in words."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _short(value: object) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."

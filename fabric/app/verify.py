@@ -1,0 +1,400 @@
+"""What a person can ask of certificates: make one of a run, and is this one true?"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from os.path import lexists
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.app.analyze import reopened
+from fabric.app.repair import decided, is_post_repair
+from fabric.app.report import as_kept, keep_decision
+from fabric.errors import ConfigError, FabricError, Problem, StoreError
+from fabric.model.repair import Acceptance
+from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
+from fabric.report.certificate_html import certificate_html
+from fabric.report.certificate_signature import fingerprint, sign, signer
+from fabric.report.decision import FILE as DECISION
+from fabric.report.decision import acceptance_document
+from fabric.report.kept_verdict import FILE as KEPT
+from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.verdict_json import verdict_bytes, verdict_document
+from fabric.store.durable import remove_durably, write_durably
+from fabric.store.events import FILE as EVENTS
+from fabric.store.identity import read_identity
+from fabric.store.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
+from fabric.store.plain_file import read_plain
+from fabric.store.raw import FOLDER as RAW
+from fabric.store.run_document import own_version
+from fabric.store.run_lock import running
+from fabric.store.run_path import run_path
+
+NAME, HTML = "certificate.json", "certificate.html"
+SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"
+MOST_BYTES = 256 << 20
+"""A larger certificate is not read (a choice: 72 h of burn-in of 2,048 hosts leave 600,000 files: 120 MB)."""
+
+MOST_VALUES = 4_000_000
+"""Nor one of more values (a choice: five a file): each may fill 200 bytes of memory."""
+
+MOST_LINES = 100
+"""Of what is wrong, so much is said (a choice)."""
+
+MOST_MORE_BYTES = 1 << 20
+"""A document beside it that is so much larger than twice what it should be is not read."""
+
+COPIED = ("run", "began", "hosts", "backend", "simulated")
+"""What run.json says: it is the same with every version of this tool."""
+
+FILES_ONLY = "the run's files are not here: what it says cannot be computed again"
+_AGAIN = {
+    VERDICT: "fabric analyze RUN makes it again",
+    DECISION: "fabric report RUN makes it again",
+    KEPT: "remove it: it is made again where it is needed",
+}
+_KEY_BYTES = 1 << 20
+_LONGEST = 200
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """
+    What was found: *problems* make it untrue, *open* could not be checked, *notes* are said besides.
+
+    *result* is what the certificate says of the run; *signed_by* is the fingerprint of the key, empty without a
+    signature.
+    """
+
+    certificate: str
+    result: str
+    run: str
+    problems: tuple[str, ...]
+    open: tuple[str, ...]
+    notes: tuple[str, ...]
+    signed_by: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 all of it is true, 1 something is not, 3 it cannot be told."""
+        return 1 if self.problems else 3 if self.open else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """A certificate as it is written: its bytes, what is in them, its manifest, and the version that made it."""
+
+    file: Path
+    data: bytes
+    document: Mapping[str, Any]
+    files: tuple[SourceFile, ...]
+    made_with: str
+
+    @property
+    def of_this_version(self) -> bool:
+        return self.made_with == own_version()
+
+
+@dataclass(slots=True)
+class _Found:
+    problems: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    signed_by: str = ""
+
+
+def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
+    """
+    Write certificate.json, its digest, its page and with *key* its signature, as ``ssh-keygen -Y sign`` makes it; the
+    path of the page, and the result.
+
+    What killed writers left goes first, and the verdict and decision beside it are made again where they say something
+    else. Raises ConfigError for a key that cannot be used, and for a run that goes on: its files change, so that the
+    digest would be false a moment later. StoreError when the disk says no.
+    """
+    path = run_path(run)
+    if holder := running(path):
+        text = (
+            f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
+        )
+        raise ConfigError([Problem(str(path), 0, text)])
+    if key is not None:
+        sign(b"", key)  # one that cannot be used is told before anything is judged
+    shown, decision = _judged(path)
+    directory = Path(shown.judged.path)
+    try:
+        _tidy(directory, shown, decision)
+        document = _document(shown, decision, manifest(directory))
+        data = encoded(document)
+        signature = None if key is None else sign(data, key)
+        (directory / SIGNATURE).unlink(missing_ok=True)  # an older one is of another text
+        write_durably(directory / NAME, data)
+        write_durably(directory / SHA256, _digest_line(data))
+        write_durably(directory / HTML, certificate_html(document).encode())
+        if signature is not None:
+            write_durably(directory / SIGNATURE, signature)
+    except OSError as exc:
+        raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
+    return directory / HTML, str(document["result"])
+
+
+def verify(path: Path, *, key: Path | None) -> Verified:
+    """
+    Make a certificate again from the run's files beside it, and compare all of it; *key* is a public key that it must
+    be signed with.
+
+    *path* is certificate.json, certificate.html or the run directory. ConfigError when it is no certificate.
+    """
+    wanted = fingerprint(_key(key), str(key)) if key is not None else None
+    file = path / NAME if path.is_dir() else path.with_name(NAME) if path.name == HTML else path
+    stated = _certificate(file)
+    found = _Found()
+    _own_files(stated, found)
+    _signature(stated, wanted, found)
+    directory = file.parent.resolve()
+    if any(lexists(directory / name) for name in ("run.json", EVENTS, RAW)):
+        _compared(directory, stated, found)
+    else:
+        found.open.append(FILES_ONLY)
+    problems = found.problems[:MOST_LINES]
+    if len(found.problems) > MOST_LINES:
+        problems.append(f"and {len(found.problems) - MOST_LINES} more")
+    result, run = stated.document["result"][:_LONGEST], stated.document["run"][:_LONGEST]
+    return Verified(str(file), result, run, tuple(problems), tuple(found.open), tuple(found.notes), found.signed_by)
+
+
+def _compared(directory: Path, stated: _Stated, found: _Found) -> None:
+    """With the run's files: whether they are those that it names, and then what they say."""
+    wrong = differences(stated.files, directory)
+    if digest(stated.files) != stated.document["digest"].get("value"):
+        wrong.append("the digest is not that of the manifest")
+    found.problems += wrong
+    if wrong:
+        return
+    if holder := running(directory):
+        found.open.append(f"this run goes on ({holder.text}): ask again when it has ended")
+        return
+    try:
+        shown, decision = _judged(directory)
+        again = _document(shown, decision, stated.files)
+    except FabricError as exc:
+        found.open.append(f"the run cannot be judged again: {exc}")
+        return
+    _says_the_same(stated, again, found)
+    beside = _beside(shown, decision) if stated.of_this_version else {}
+    found.problems += [f"{name}: {text} ({_AGAIN[name]})" for name, text in beside.items() if text]
+    found.notes += _not_covered(directory, beside)
+
+
+def _says_the_same(stated: _Stated, again: Mapping[str, Any], found: _Found) -> None:
+    """Every field, and every byte; another version may judge otherwise, and writes down the same facts."""
+    document = stated.document
+    if not stated.of_this_version:
+        made, mine = stated.made_with[:40], own_version()
+        found.open.append(f"cannot be told with this version: it was made with {made}, this is {mine}")
+        facts = ({name: one[name] for name in COPIED if name in one} for one in (document, again))
+        found.problems += differing(*facts)
+        parts = ({name: one[name] for name in one if name not in (*COPIED, "versions")} for one in (document, again))
+        found.notes += [f"this version says otherwise: {text}" for text in differing(*parts)]
+    elif stated.data != encoded(again):
+        lines = differing(document, again)
+        found.problems += lines or [f"{stated.file.name}: not as it was written: other spaces, order, or a name twice"]
+
+
+def _beside(shown: ShownRun, decision: Acceptance | None) -> dict[str, str]:
+    """What the verdict and the decision beside it say otherwise than the run's files; empty text where nothing is."""
+    directory = Path(shown.judged.path)
+    made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
+    if decision is not None:
+        made[DECISION] = acceptance_document(decision)
+    found = {
+        name: _said_otherwise(directory / name, document)
+        for name, document in made.items()
+        if (directory / name).exists()
+    }
+    if (kept := as_kept(directory)) is not None:
+        same = (kept.judged, kept.complete, kept.results) == (shown.judged, shown.complete, shown.results)
+        found[KEPT] = "" if same else "it does not say what the run's files say"
+    return found
+
+
+def _said_otherwise(file: Path, made: Mapping[str, Any]) -> str:
+    """Where a derived document says something else; its *path* may be that of another place: a run can be moved."""
+    text = orjson.dumps(made, option=orjson.OPT_INDENT_2)
+    try:
+        data = read_plain(file, 2 * len(text) + MOST_MORE_BYTES)
+        said = orjson.loads(data)
+    except OSError as exc:
+        return f"cannot be read: {exc.strerror or exc}"
+    except orjson.JSONDecodeError as exc:
+        return f"no JSON: {exc}"
+    again = orjson.loads(text)
+    if isinstance(said, dict) and isinstance(said.get("path"), str) and "path" in again:
+        again["path"] = said["path"]
+    if lines := differing(said, again, close=True):
+        return lines[0]
+    same = data == orjson.dumps(said, option=orjson.OPT_INDENT_2) + b"\n"
+    return "" if same else "not as it was written: other spaces, or a name twice"
+
+
+def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
+    """The files beside it that anybody may have changed: they are made from the others."""
+    others = DERIVED.difference((NAME, HTML, SHA256, SIGNATURE), checked)
+    beside = sorted(name for name in others if (directory / name).exists())
+    if not beside:
+        return []
+    again = "not looked at, fabric report RUN --html and fabric analyze RUN make them again"
+    return [f"{again}: {', '.join(beside)}"]
+
+
+def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
+    shown = reopened(run)
+    return shown, decided(shown) if is_post_repair(shown.judged.scenario) else None
+
+
+def _document(
+    shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]
+) -> dict[str, Any]:  # fmt: skip
+    """As a reader of the file sees it; each of the *files* once, in order of path."""
+    identity = read_identity(Path(shown.judged.path)) or {}
+    parts = orjson.loads(orjson.dumps([asdict(host) for host in identity.values()]))
+    ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
+    document = certificate_document(shown, decision, ordered, parts, judged_with=own_version())
+    found: dict[str, Any] = orjson.loads(encoded(document))
+    return found
+
+
+def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None:
+    """Raises OSError."""
+    remove_durably(leftovers(directory))
+    wrong = {name for name, text in _beside(shown, decision).items() if text}
+    if VERDICT in wrong:
+        write_durably(directory / VERDICT, verdict_bytes(shown.judged))
+    if KEPT in wrong:
+        (directory / KEPT).unlink()
+    if decision is not None:
+        keep_decision(directory, acceptance_document(decision))
+
+
+def _digest_line(data: bytes) -> bytes:
+    """As sha256sum writes it."""
+    return f"{hashlib.sha256(data).hexdigest()}  {NAME}\n".encode()
+
+
+def _own_files(stated: _Stated, found: _Found) -> None:
+    """The detached digest and the page, where they are there; a page of another version looks otherwise."""
+    own = stated.file.name
+    digest_line, page = _neighbour(stated, SHA256, found), _neighbour(stated, HTML, found)
+    if digest_line is not None and digest_line != _digest_line(stated.data):
+        found.problems.append(f"{own}: changed: its SHA-256 is not that of {SHA256}")
+    if page is None:
+        return
+    hashed = hashlib.sha256(stated.data).hexdigest().encode()
+    same = page == _page(stated.document) if stated.of_this_version else hashed in page
+    if not same:
+        found.problems.append(f"{HTML}: changed: it does not say what {own} says")
+
+
+def _neighbour(stated: _Stated, name: str, found: _Found) -> bytes | None:
+    """None where it is not there, or cannot be read, which is said."""
+    file = stated.file.with_name(name)
+    if not lexists(file):
+        return None
+    try:
+        return read_plain(file, MOST_BYTES)
+    except OSError as exc:
+        found.problems.append(f"{name}: cannot be read: {exc.strerror or exc}")
+        return None
+
+
+def _page(document: Mapping[str, Any]) -> bytes:
+    """Empty for a document that no page can be made of, or whose hosts are none: they would be unfolded."""
+    hosts = document.get("hosts")
+    if not isinstance(hosts, list) or not all(isinstance(one, str) and _HOST.fullmatch(one) for one in hosts):
+        return b""
+    try:
+        return certificate_html(document).encode()
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        return b""
+
+
+def _signature(stated: _Stated, wanted: str | None, found: _Found) -> None:
+    """Who signed it, what is wrong with that, and what to say of it."""
+    armoured = _neighbour(stated, SIGNATURE, found)
+    if armoured is None:
+        if wanted is not None:
+            found.problems.append("not signed")
+        else:
+            found.notes.append("not signed: whoever can write the files can write a certificate, too")
+        return
+    try:
+        name = signer(stated.data, armoured)
+    except StoreError as exc:
+        found.problems.append(f"{SIGNATURE}: {exc}")
+        return
+    if name is None:
+        found.problems.append(f"{SIGNATURE}: not the signature of this certificate")
+        return
+    found.signed_by = name
+    if wanted is None:
+        found.notes.append(f"signed by {name}: whose key that is, --key PUB can tell")
+    elif wanted != name:
+        found.problems.append(f"signed by another key: {name}, not {wanted}")
+    else:
+        found.notes.append(f"signed by {name}, the key that was given")
+
+
+def _certificate(file: Path) -> _Stated:
+    """ConfigError for what is none."""
+    data = _plain(file)
+    document = None
+    if sum(map(data.count, (b",", b"[", b"{"))) <= MOST_VALUES:
+        with suppress(orjson.JSONDecodeError):
+            document = orjson.loads(data)
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise _refused(file, "no certificate (fabric report RUN --certificate makes one)")
+    if document.get("format") != FORMAT:
+        raise _refused(file, f"a certificate of format {str(document.get('format'))[:40]!r}, not {FORMAT}")
+    kinds = {"result": str, "run": str, "versions": dict, "manifest": list, "digest": dict}
+    missing = [name for name, kind in kinds.items() if not isinstance(document.get(name), kind)]
+    if missing:
+        raise _refused(file, f"a certificate without {', '.join(missing)}")
+    made_with = document["versions"].get(JUDGED_WITH)
+    if not isinstance(made_with, str):
+        raise _refused(file, "a certificate that does not say which version made it")
+    return _Stated(file, data, document, tuple(_source(one, file) for one in document["manifest"]), made_with)
+
+
+def _source(entry: object, file: Path) -> SourceFile:
+    match entry:
+        case {"path": str(path), "sha256": str(sha256), "size_bytes": int(size), **rest} if not rest:
+            return SourceFile(path, size, sha256)
+    raise _refused(file, "no manifest as this version writes it")
+
+
+def _plain(file: Path) -> bytes:
+    try:
+        return read_plain(file, MOST_BYTES)
+    except OSError as exc:
+        raise _refused(file, f"cannot read: {exc.strerror or exc}") from exc
+
+
+def _key(file: Path) -> bytes:
+    """What a person names may be a pipe."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_KEY_BYTES)
+    except OSError as exc:
+        raise _refused(file, f"cannot read: {exc.strerror or exc}") from exc
+
+
+def _refused(file: Path, text: str) -> ConfigError:
+    return ConfigError([Problem(str(file), 0, text)])

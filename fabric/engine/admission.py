@@ -1,0 +1,321 @@
+"""
+Which probes may run now: those of hosts that passed what the phase needs, and that still answer.
+
+Reading the tables of switches measures nothing of the host that reads them: a slow one may, as long as it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from fabric.engine.probe_run import ProbeRun
+from fabric.errors import ExecutorError, HostUnreachable, SessionLost
+from fabric.model.follow_up import AGAIN
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Probe, ProbeResult
+from fabric.model.topology import Topology
+from fabric.probes import other_partner, pairwise, routes
+from fabric.probes.kinds import PAIRED
+
+ERRORS_IN_A_ROW = 4
+"""So many errors in a row take a host or a part out of the run (a choice: two could be chance, ten take too long)."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """Errors of one host in a row, and the claims that all of them held."""
+
+    errors: int = 0
+    shared: set[str] = field(default_factory=set)
+
+    def error(self, claims: tuple[str, ...]) -> None:
+        self.shared = self.shared.intersection(claims) if self.errors else set(claims)
+        self.errors += 1
+
+    def worked(self, claims: tuple[str, ...]) -> None:
+        self.shared.difference_update(claims)
+        if not self.shared:
+            self.errors = 0
+
+
+class HostHealth:
+    """
+    Which hosts and parts have stopped answering, so that the rest of their probes need not wait for a deadline each.
+
+    Errors in a row that share no claim mean the host; errors that share exactly one claim, which never worked in
+    between, mean that part (a hung RNIC must not take its host out of the run). What is out (a host, or one of its
+    parts) stays out for the run, unless somebody readmits the host.
+
+    *out*: what went out before the run was interrupted, and why. *names*: what hosts that were asked call themselves.
+    """
+
+    def __init__(self, out: Mapping[str, str] | None = None) -> None:
+        self.names: dict[str, str] = {}
+        self._rows: dict[str, _Row] = {}
+        self._out: dict[str, str] = dict(out or {})
+
+    @property
+    def all_out(self) -> Iterable[str]:
+        """The names of all hosts and claims that are out."""
+        return self._out
+
+    def out(self, probe: Probe) -> tuple[str, str] | None:
+        """The first host or claim of a probe that is out, and why; None when all are in."""
+        for name in (*probe.hosts, *probe.claims):
+            if name in self._out:
+                return name, self._out[name]
+        return None
+
+    def reason(self, name: str) -> str:
+        """Why it is out."""
+        return self._out[name]
+
+    def lost(self, error: ExecutorError, *, final: bool) -> str | None:
+        """
+        Note a transport error; an unreachable host is out at once. Returns the host if it went out just now.
+
+        Unless this is *final*, a session that was lost is forgiven: what ran in it will be tried once more.
+        """
+        if isinstance(error, SessionLost) and not final:
+            return None
+        if isinstance(error, HostUnreachable) and error.host not in self._out:
+            self._out[error.host] = str(error)
+            return error.host
+        return None
+
+    def readmit(self, host: str) -> str | None:
+        """It, and every part of it, is in again: why it was out, None when it was not."""
+        self._rows.pop(host, None)
+        self.names.pop(host, None)  # it may have been installed anew
+        why = None
+        for name in [name for name in self._out if name == host or name.startswith(f"{host}/")]:
+            why = self._out.pop(name)
+        return why
+
+    def silent(self, host: str, why: str) -> str | None:
+        """A host did not answer the simplest question: it is out. Returns it if it went out just now."""
+        if host in self._out:
+            return None
+        self._out[host] = why
+        return host
+
+    def finished(self, probe: Probe, result: ProbeResult) -> str | None:
+        """Note how a probe ended; returns the host or claim that went out just now."""
+        if result.outcome is not Outcome.ERROR:
+            for host in probe.hosts:
+                if host in self._rows:
+                    self._rows[host].worked(probe.claims)
+            return None
+        host_blamed = result.error_host or probe.hosts[0]  # where nobody knows, a bound needs somebody all the same
+        if self.out(probe):
+            return None
+        row = self._rows.setdefault(host_blamed, _Row())
+        row.error(probe.claims)
+        if row.errors < ERRORS_IN_A_ROW or len(row.shared) > 1:
+            return None
+        gone = row.shared.pop() if row.shared else host_blamed
+        del self._rows[host_blamed]
+        self._out[gone] = f"{row.errors} errors in a row, the last: {result.reason}"
+        return gone
+
+
+class HungRings:
+    """
+    Rings of two hosts that hung in a phase, and which of the two it was: the other one did well with somebody else.
+
+    A ring that hangs is waited for until its deadline, which for hours of soak is long. Each host is in two rings or
+    more, so a host that hangs costs one deadline a ring. As soon as its partner was measured in another ring of the
+    same phase it is known who it was: its rings that run are ended, the others of the phase are not begun with it (its
+    partners are given each other). It counts for this phase only: a round later the host is tried again. A run that
+    goes on after a kill learns it anew.
+    """
+
+    def __init__(self) -> None:
+        self._hung: list[tuple[str, ...]] = []
+        self._measured: set[str] = set()
+        self._why: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        """The hosts that are known to have hung."""
+        return iter(self._why)
+
+    def reason(self, host: str) -> str:
+        """Why no ring is begun with it."""
+        return self._why[host]
+
+    def host_of(self, probe: Probe) -> str | None:
+        """The host of a ring that hung in another one; None of any other probe."""
+        if not self._why or probe.kind not in PAIRED:
+            return None
+        return next((host for host in probe.hosts if host in self._why), None)
+
+    def note(self, run: ProbeRun, result: ProbeResult, running: Callable[[], Iterable[ProbeRun]]) -> None:
+        """How a probe ended; of those *running* the rings of a host that is known to hang by that are given up."""
+        host = self.finished(run.probe, result, hung=run.hung)
+        if host is None:
+            return
+        for other in running():
+            if self.host_of(other.probe) == host:
+                other.abandon(host, self._why[host])
+
+    def finished(self, probe: Probe, result: ProbeResult, *, hung: bool) -> str | None:
+        """Note how a probe ended, *hung*: at its deadline, though all its hosts answer. Who is known by that now."""
+        if probe.kind not in PAIRED:
+            return None
+        if hung:
+            self._hung.append(probe.hosts)
+        elif result.outcome is None and result.measurements:
+            self._measured.update(probe.hosts)
+        for hosts in self._hung:
+            left = [host for host in hosts if host not in self._measured]
+            if len(left) == 1 and left[0] not in self._why:
+                others = " and ".join(host for host in hosts if host != left[0])
+                self._why[left[0]] = f"its ring with {others} hung, and {others} was measured with another host"
+                return left[0]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a probe is not run: because of *host*; *reason* is its result's."""
+
+    host: str
+    outcome: Outcome
+    reason: str
+
+    @property
+    def error_host(self) -> str | None:
+        """The host that the error belongs to; a host that was left out in order is none."""
+        return self.host if self.outcome is Outcome.ERROR else None
+
+
+class Admission:
+    """Asks who was excluded (host to reason), who went out of the run meanwhile, and whose rings hung in this phase."""
+
+    def __init__(self, excluded: Mapping[str, str], health: HostHealth) -> None:
+        self._excluded, self._health = excluded, health
+        self.hung = HungRings()
+
+    @property
+    def refused_names(self) -> tuple[str, ...]:
+        """The hosts and claims because of which a probe may be refused; in a phase they only become more."""
+        return (*self._excluded, *self._health.all_out, *self.hung)
+
+    def refuses(self, probe: Probe) -> bool:
+        """Whether this probe may not run."""
+        return self.refusal(probe) is not None
+
+    def refusal(self, probe: Probe) -> Refusal | None:
+        """Why this probe may not run; None when it may."""
+        for host in probe.hosts:
+            if host in self._excluded and probe.kind != routes.KIND:
+                return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
+        out = self._health.out(probe)
+        if out is None:
+            hung = self.hung.host_of(probe)
+            if hung is None:
+                return None
+            return Refusal(hung, Outcome.ERROR, f"not run with {hung}: {self.hung.reason(hung)}")
+        name, reason = out
+        return Refusal(name.split("/")[0], Outcome.ERROR, f"not run: {name} is out of the run: {reason}")
+
+    def admits(self, host: str, probe: Probe) -> bool:
+        """Whether this host's part of a probe could run, whoever the others are."""
+        claims = tuple(claim for claim in probe.claims if claim.startswith(f"{host}/"))
+        return self.refusal(replace(probe, hosts=(host,), claims=claims)) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """How a refused probe is answered, and the probe that is to be run instead; None: nothing more is to be run."""
+
+    refusal: Refusal
+    probe: Probe | None = None
+
+
+_Test = tuple[str, object, object]
+"""One test of a host among pairs: the host, and which of its tests (rail and round, or probes that are repeated)."""
+
+
+class Replanning:
+    """
+    Remembers who was given another partner: each test of a host once, so that there is an end to it.
+
+    All repetitions of a pair go to the same other partner, and two hosts that each lost one may be given each other. In
+    a ring, whose hosts have two neighbours each, only one of them is made up for.
+    """
+
+    def __init__(self, probes: Iterable[Probe], topology: Topology, admission: Admission) -> None:
+        self._topology, self._admission = topology, admission
+        self._planned = tuple(probe for probe in probes if probe.kind in PAIRED or probe.kind == pairwise.KIND)
+        self._tests: dict[_Test, list[Probe]] = {}
+        for probe in self._planned:
+            for host in probe.hosts:
+                self._tests.setdefault(_test(host, probe), []).append(probe)
+        self._lost: dict[str, str] = {}  # by host of a ring: whom it lost
+        self._given: dict[_Test, str] = {}  # by test: the other partner
+        self._made: set[str] = set()
+
+    def remember(self, lost: Probe, probe: Probe) -> None:
+        """Before the run was interrupted *probe* was planned instead of *lost*."""
+        self._note(probe)
+        for left in set(lost.hosts).intersection(probe.hosts):
+            if probe.kind in PAIRED:
+                self._lost.update((left, host) for host in lost.hosts if host != left)
+
+    def instead(self, probe: Probe, refusal: Refusal) -> Instead:
+        """
+        What to do about a probe that is refused, or was lost, because of one of its hosts.
+
+        A test that was run because a part had dipped is not made up for: its follow-up asks for others.
+        """
+        if AGAIN in probe.params:
+            return Instead(refusal)
+        left = next((host for host in probe.hosts if host != refusal.host), None)
+        ring = probe.kind in PAIRED
+        if not (ring or probe.kind == pairwise.KIND) or left is None or not self._admission.admits(left, probe):
+            return Instead(refusal)
+        if probe.probe_id in self._made or (ring and self._lost.setdefault(left, refusal.host) != refusal.host):
+            return Instead(refusal)
+        given = None if ring else self._given.get(_test(left, probe))
+        for other in self._others(probe, left):
+            if (given is None or given in other.hosts) and self._admission.refusal(other) is None:
+                reason = f"{refusal.reason}; re-planned as {'+'.join(other.hosts)}"
+                new = other.probe_id not in self._made
+                self._note(other)
+                return Instead(replace(refusal, reason=reason), other if new else None)
+        if self._is_measured(left, probe):
+            return Instead(replace(refusal, reason=f"{refusal.reason}; {left} is measured with others as planned"))
+        reason = f"{refusal.reason}; no other partner for {left} is in the run"
+        return Instead(replace(refusal, outcome=Outcome.INCONCLUSIVE, reason=reason))
+
+    def _others(self, probe: Probe, left: str) -> Iterator[Probe]:
+        if probe.kind in PAIRED:
+            return other_partner.other_pairs(
+                probe, left, (one for one in self._planned if one.kind in PAIRED), self._topology
+            )
+        return pairwise.other_pairs(
+            probe, left, self._planned, lambda host: self._is_bereft(host, probe, left), self._topology
+        )
+
+    def _is_bereft(self, host: str, probe: Probe, left: str) -> bool:
+        """Its partner in the same round of pairs may not run, and nobody but *left* was found for it so far."""
+        test = _test(host, probe)
+        lost = [one for one in self._tests.get(test, ()) if self._admission.refusal(one) is not None]
+        return self._given.get(test, left) == left and any(self._admission.admits(host, one) for one in lost)
+
+    def _is_measured(self, host: str, probe: Probe) -> bool:
+        """The same is measured of it in this phase with somebody else, as planned."""
+        planned = (one for one in self._planned if one.kind == probe.kind and host in one.hosts)
+        return any(self._admission.refusal(one) is None for one in planned)
+
+    def _note(self, made: Probe) -> None:
+        self._made.add(made.probe_id)
+        if made.kind == pairwise.KIND:
+            for host, other in (made.hosts, made.hosts[::-1]):
+                self._given.setdefault(_test(host, made), other)
+
+
+def _test(host: str, probe: Probe) -> _Test:
+    return host, probe.params.get("rail", probe.kind), probe.params.get("round")

@@ -1,0 +1,306 @@
+"""All runs as one history: trends of a component, repeat offenders, and directories that are not whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fabric.app.history import history
+from fabric.errors import ConfigError, StoreError
+from fabric.report.history import lines, spark
+from fabric.store.run_lock import holding
+from fabric.store.runs_index import FOLDER
+from tests.report.shown import run_of
+from tests.store.other_account import place, shut
+
+__all__ = ["place"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six runs of four hosts: gpu002/mlx5_3 slow in three of them, gpu003 out of one."""
+    folder = tmp_path_factory.mktemp("history")
+    good = run_of(folder)
+    bad = run_of(folder, faults=("gpu002/mlx5_3:slow=0.6",))
+    out = run_of(folder, faults=("gpu003:hanging",))
+    for number, source in enumerate((bad, bad, good)):
+        copied(source, folder / "self-check" / f"20990101-00000{number}")
+    assert out.is_dir()
+    return folder
+
+
+def copied(source: Path, target: Path) -> None:
+    """A run once more, under another id."""
+    shutil.copytree(source, target)
+    for name in ("run.json", "verdict.json"):
+        document = orjson.loads((target / name).read_bytes())
+        (target / name).write_bytes(orjson.dumps({**document, "run_id": target.name}))
+
+
+def test_every_run_is_there_once_and_in_order(results: Path) -> None:
+    found = history(results)
+    assert [run.outcome for run in found.runs] == ["pass", "fail", "error", "fail", "fail", "pass"]
+    assert found.total == 6
+
+
+def test_the_host_in_trouble_again_and_again_is_an_offender(results: Path) -> None:
+    signals = {one.host: one for one in history(results).signals}
+    assert [host for host, one in signals.items() if one.lemon] == ["gpu002"]
+    values = dict(zip(("tickets", "troubles", "out"), signals["gpu002"].values, strict=False))
+    assert values == {"tickets": 3.0, "troubles": 1.0, "out": 0.0}
+    assert signals["gpu003"].values[2] == 1.0
+    assert signals["gpu001"].troubled == 0
+
+
+def test_one_bad_run_is_no_pattern(results: Path) -> None:
+    assert not next(one for one in history(results).signals if one.host == "gpu003").lemon
+
+
+def test_a_component_has_its_share_in_every_run(results: Path) -> None:
+    shares = [run.share for run in history(results, component="gpu002/mlx5_3").runs]
+    assert [share is not None and share < 0.7 for share in shares] == [False, True, False, True, True, False]
+    healthy = [run.share for run in history(results, component="gpu002/mlx5_4").runs]
+    assert healthy[0] is not None
+    assert healthy[0] > 0.95
+
+
+@pytest.mark.parametrize("part", ["mlx5_", "mlx5_33", "gpu9"])
+def test_a_part_that_no_run_knows_is_an_error_with_the_nearest_one(results: Path, part: str) -> None:
+    """A part is a whole word: mlx5_ is not in mlx5_3."""
+    with pytest.raises(ConfigError, match="says anything of that part; did you mean"):
+        history(results, component=f"gpu002/{part}")
+
+
+def test_a_mistyped_host_is_told_the_nearest_one(results: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'gpu002'"):
+        history(results, component="gpu02")
+
+
+def test_the_cable_of_an_rnic_has_what_its_rnic_sent(results: Path) -> None:
+    port, rnic = (history(results, component=f"gpu002/{part}").runs for part in ("mlx5_3:port", "mlx5_3"))
+    assert [(run.share, run.failed) for run in port] == [(run.share, run.failed) for run in rnic]
+
+
+def test_a_part_of_the_network_is_told_by_the_runs_that_suspected_it(results: Path, tmp_path: Path) -> None:
+    """It is in no host: neither it nor the line of its run may be lost."""
+    name = "su0-leaf3--spine02"
+    copy = (
+        shutil.copytree(results, tmp_path / "copy", symlinks=True) / "self-check" / "20990101-000000" / "verdict.json"
+    )
+    document = orjson.loads(copy.read_bytes())
+    suspect = {**document["suspects"][0], "component": name, "kind": "link", "hosts": []}
+    copy.write_bytes(orjson.dumps({**document, "suspects": [suspect]}))
+    assert [name in run.suspected for run in history(tmp_path / "copy").runs].count(True) == 1
+    found = history(tmp_path / "copy", component=name)
+    assert [(run.run_id, run.suspected) for run in found.runs] == [("20990101-000000", (name,))]
+    told = list(lines(found))
+    assert told[0] == f"1 of 6 runs suspected {name}"
+    assert not any("offenders" in line for line in told)
+    with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
+        history(tmp_path / "copy", component="su0-leaf3--spine2")
+
+
+def test_an_unknown_host_is_an_error_and_so_is_an_empty_folder(results: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        history(results, component="gpu999")
+    with pytest.raises(ConfigError):
+        history(tmp_path)
+
+
+def test_a_run_without_a_verdict_is_counted(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    for path in sorted((tmp_path / "copy" / "self-check").glob("2099*/verdict.json")):
+        path.unlink()
+    found = history(tmp_path / "copy")
+    assert (len(found.runs), found.unreadable) == (3, 3)
+    assert any("3 not judged yet: fabric analyze RUN; self-check/20990101-000000" in line for line in lines(found))
+
+
+def test_names_that_look_like_patterns_are_names(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "a[b]*", symlinks=True)
+    assert len(history(tmp_path / "a[b]*").runs) == 6
+
+
+def test_old_runs_can_be_left_out(results: Path) -> None:
+    assert all(run.run_id >= "2026" for run in history(results, days=28).runs)
+
+
+def test_a_line_of_bars_falls_where_bandwidth_fell() -> None:
+    assert spark([1.0, 0.6, None]) == "█▂·"
+
+
+def test_what_was_read_once_is_not_read_again(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    first = history(tmp_path / "copy", component="gpu002/mlx5_3")
+    for path in (tmp_path / "copy" / "self-check").glob("*/verdict.json"):
+        before = path.stat()
+        path.write_bytes(b"x" * before.st_size)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert history(tmp_path / "copy", component="gpu002/mlx5_3") == first
+
+
+def test_a_run_that_was_judged_again_is_read_again(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    before = history(tmp_path / "copy")
+    path = next((tmp_path / "copy" / "self-check").glob("20990101-000000/verdict.json"))
+    document = orjson.loads(path.read_bytes())
+    path.write_bytes(orjson.dumps({**document, "outcome": "marginal", "suspects": []}))
+    after = history(tmp_path / "copy")
+    changed = [new for old, new in zip(before.runs, after.runs, strict=True) if old != new]
+    assert [(run.run_id, run.outcome, run.suspected) for run in changed] == [("20990101-000000", "marginal", ())]
+
+
+def test_a_run_that_is_gone_is_forgotten(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    assert len(history(tmp_path / "copy").runs) == 6
+    shutil.rmtree(tmp_path / "copy" / "self-check" / "20990101-000001")
+    assert len(history(tmp_path / "copy").runs) == 5
+
+
+def test_without_a_place_for_its_file_history_reads_all(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True, ignore=shutil.ignore_patterns(FOLDER))
+    (tmp_path / "copy" / FOLDER).write_text("in the way")
+    assert history(tmp_path / "copy", component="gpu002") == history(results, component="gpu002")
+
+
+def test_a_damaged_file_is_made_again(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    first = history(tmp_path / "copy")
+    file = next((tmp_path / "copy" / FOLDER).iterdir())
+    file.write_bytes(b"no database")
+    assert history(tmp_path / "copy") == first
+    assert file.read_bytes() != b"no database"
+
+
+def test_a_bad_host_that_is_measured_again_and_again_is_not_its_own_normal(tmp_path: Path) -> None:
+    """After a repair the evidence is repeated on the host alone, beside one round of its peers."""
+    run = run_of(tmp_path, faults=("gpu002/mlx5_3:slow=0.6",))
+    file = run / "measurements.parquet"
+    table = pq.read_table(file)
+    rows = [row for row in table.to_pylist() if "/gpu002/" in row["probe_id"] and "mlx5_3" in row["probe_id"]]
+    again = [
+        {**row, "probe_id": f"evidence/gpu002/{row['probe_id'].rpartition('/')[2]}.r{number}"}
+        for row in rows
+        for number in range(1, 6)
+    ]
+    pq.write_table(pa.concat_tables([table, pa.Table.from_pylist(again, schema=table.schema)]), file)
+    (found,) = history(tmp_path, component="gpu002").runs
+    assert found.share is not None
+    assert found.share < 0.7
+
+
+def test_a_host_alone_has_its_share_of_its_limit(tmp_path: Path) -> None:
+    """Without peers its own numbers would be what is normal."""
+    run_of(tmp_path, hosts="gpu002", faults=("gpu002:slow=0.5",))
+    (found,) = history(tmp_path, component="gpu002").runs
+    assert found.share is not None
+    assert found.share < 0.7
+
+
+def test_a_validation_after_a_repair_has_its_decision(results: Path, tmp_path: Path) -> None:
+    """All its probes may pass, and the host be rejected: nothing was replaced, or it is slower than it was."""
+    shutil.copytree(results, tmp_path / "all", symlinks=True)
+    decided, other = sorted((tmp_path / "all" / "self-check").glob("2099*"))[:2]
+    (decided / "acceptance.json").write_bytes(orjson.dumps({"decision": "REJECT"}))
+    (other / "acceptance.json").write_bytes(b"{")
+    found = history(tmp_path / "all")
+    assert {run.run_id: run.decision for run in found.runs if run.decision} == {decided.name: "REJECT"}
+    (line,) = [line for line in lines(found) if decided.name in line]
+    assert "REJECT" in line
+    assert "FAIL" not in line
+
+
+def test_a_verdict_older_than_what_was_measured_is_left_out_and_told(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    with (run / "events.jsonl").open("ab") as file:
+        file.write(b"\n")
+    found = history(tmp_path / "copy")
+    assert run.name not in [one.run_id for one in found.runs]
+    assert (len(found.runs), found.unreadable, found.not_judged) == (5, 1, (f"self-check/{run.name}",))
+    assert next(one for one in found.signals if one.host == "gpu002").runs == 5
+    assert f"  1 not judged yet: fabric analyze RUN; self-check/{run.name}" in list(lines(found))
+
+
+def test_a_run_that_goes_on_is_not_to_be_judged_by_hand(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "copy", symlinks=True)
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    (run / "verdict.json").unlink()
+    with holding(tmp_path / "copy", "self-check", ["gpu001"], run=run.name):
+        found = history(tmp_path / "copy")
+        for other in (tmp_path / "copy" / "self-check").glob("2*"):
+            if other != run and not other.is_symlink():
+                shutil.rmtree(other)
+        with pytest.raises(ConfigError, match="no run is judged yet: still going on"):
+            history(tmp_path / "copy")
+    assert (found.at_work, found.unreadable, found.not_judged) == (1, 0, ())
+    assert "  1 not judged yet: still going on (fabric status)" in list(lines(found))
+
+
+def test_what_cannot_be_read_is_told_beside_the_rest(results: Path, place: Path) -> None:
+    copy = Path(shutil.copytree(results, place / "copy", symlinks=True))
+    for folder in (copy, copy / "self-check", *copy.glob("self-check/2*")):
+        folder.chmod(0o755)
+    run, other = copy / "self-check" / "20990101-000000", copy / "self-check" / "20990101-000001"
+    with shut(run, other / "verdict.json"):
+        found = history(copy)
+    assert found.closed == (f"{run}: Permission denied", f"{other / 'verdict.json'}: Permission denied")
+    assert (len(found.runs), found.total) == (4, 4)
+    assert f"  cannot be read: {run}: Permission denied" in list(lines(found))
+
+
+def test_where_nothing_can_be_read_it_is_not_said_that_there_is_nothing(place: Path) -> None:
+    (place / "results" / "self-check").mkdir(parents=True)
+    with shut(place / "results" / "self-check"), pytest.raises(StoreError, match="self-check: Permission denied"):
+        history(place / "results")
+    with shut(place / "results"), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        history(place / "results")
+
+
+def test_where_every_verdict_is_too_old_no_run_is_judged(results: Path, tmp_path: Path) -> None:
+    """As after a crash of the only run, or where its history was put into other words."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    with (run / "events.jsonl").open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(ConfigError, match="no run is judged yet"):
+        history(tmp_path / "copy")
+
+
+def test_runs_without_hosts_put_no_host_in_trouble(results: Path, tmp_path: Path) -> None:
+    """A run.json that names none is no reason to end in a defect."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    (run / "run.json").write_bytes(b"{}")
+    assert history(tmp_path / "copy").signals == ()
+
+
+def test_a_file_of_somebody_else_is_named_and_not_quoted(results: Path, tmp_path: Path) -> None:
+    """What stands in it is not for everybody to read."""
+    run = tmp_path / "copy" / "self-check" / "20990101-000000"
+    shutil.copytree(results / "self-check" / run.name, run)
+    (run / "verdict.json").write_bytes(b'["root:secret"]')
+    with pytest.raises(StoreError, match=r"verdict\.json: not as this version writes it$"):
+        history(tmp_path / "copy")
+
+
+def test_what_is_no_plain_file_is_told_beside_the_rest(results: Path, tmp_path: Path) -> None:
+    """DuckDB opens no FIFO and follows no link: such a run is left out, with the reason."""
+    copy = Path(shutil.copytree(results, tmp_path / "copy", symlinks=True))
+    first, second, *_ = sorted(copy.glob("self-check/2*"))
+    (first / "measurements.parquet").unlink()
+    os.mkfifo(first / "measurements.parquet")
+    (second / "verdict.json").rename(tmp_path / "verdict.json")
+    (second / "verdict.json").symlink_to(tmp_path / "verdict.json")
+    found = history(copy)
+    assert found.closed == (
+        f"{first / 'measurements.parquet'}: not a plain file (a FIFO)",
+        f"{second / 'verdict.json'}: not a plain file (a link)",
+    )
+    assert not {first.name, second.name}.intersection(run.run_id for run in found.runs)

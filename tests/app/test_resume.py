@@ -1,0 +1,284 @@
+"""A run goes on from what is on disk: what is finished stays, what is open is taken back, what changed is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fabric.app.resume import look, resume
+from fabric.errors import ConfigError, MayBeLive, StoreError
+from fabric.model.outcome import Outcome
+from fabric.store.events import read_events
+from fabric.store.left_open import open_changes
+from fabric.store.run_lock import holding
+from fabric.wiring import BACKENDS
+from tests.checks.test_held import left_behind
+from tests.scenario.changing import Watcher
+from tests.store.small_run import (
+    BER,
+    LATER,
+    NAME,
+    ROOT,
+    SCENARIO,
+    begin,
+    begun_after,
+    cut_after,
+    cut_journal,
+    finished,
+    go_on,
+    run_of,
+    scenario,
+)
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_finished_probes_stay_and_the_verdict_is_the_same(tmp_path: Path, which: int) -> None:
+    whole = begin(tmp_path)
+    run = run_of(tmp_path)
+    seen = cut_after(run, "finished", which)
+    before = finished(run)
+    again = go_on(tmp_path)
+    assert (again.verdict.outcome, len(finished(run))) == (whole.verdict.outcome, 6)
+    assert whole.verdict.outcome is Outcome.PASS
+    assert {name: finished(run)[name] for name in before} == before
+    assert not begun_after(run, seen).intersection(before)
+
+
+def test_a_half_done_probe_is_repeated_as_its_next_attempt(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    for attempt in (2, 3):
+        seen = cut_after(run, "started", attempt - 1)
+        go_on(tmp_path)
+        (probe,) = (name for name, event in finished(run).items() if event["attempt"] == attempt)
+        assert probe in begun_after(run, seen)
+    assert "attempt 3\n" in (run / "raw" / f"{probe.rpartition('/')[0]}.out").read_text()
+
+
+def test_the_clock_goes_on_and_each_resumption_is_an_event(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    for which in (1, 4):
+        cut_after(run, "finished", which)
+        go_on(tmp_path)
+    events = list(read_events(run / "events.jsonl"))
+    assert [event["times"] for event in events if event["event"] == "resumed"] == [1, 2]
+    assert [event["at_s"] for event in events] == sorted(event["at_s"] for event in events)
+
+
+def test_an_open_change_is_taken_back_first_and_the_phase_gets_it_anew(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    seen = cut_after(run, "finished", 3)
+    cut_journal(run, "in_force")
+    said: list[str] = []
+    judged = go_on(tmp_path, said=said)
+    assert said[0].startswith("taken back: during/ber")
+    states = [e["state"] for e in list(read_events(run / "events.jsonl"))[seen:] if e["event"] == "change"]
+    assert states == ["reverted", "intent", "armed", "in_force", "reverted"]
+    assert [change.state for change in judged.verdict.changes] == ["reverted"]
+    assert len(judged.verdict.changes[0].windows) == 2
+    assert open_changes(run / "changes.jsonl") == ()
+
+
+def test_a_change_whose_phase_had_measured_all_is_not_made_again(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    seen = cut_after(run, "finished", 5)
+    cut_journal(run, "in_force")
+    assert go_on(tmp_path).verdict.outcome is Outcome.PASS
+    events = list(read_events(run / "events.jsonl"))[seen:]
+    assert [e["state"] for e in events if e["event"] == "change"] == ["reverted"]
+
+
+def test_a_phase_with_a_time_line_is_repeated_as_a_whole(tmp_path: Path) -> None:
+    scenario(tmp_path, change=LATER)
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    seen = cut_after(run, "finished", 4)
+    go_on(tmp_path)
+    during = {name for name in finished(run) if name.startswith("during/")}
+    assert begun_after(run, seen) == during
+    assert sorted(finished(run)[name]["attempt"] for name in during) == [1, 2, 2]
+
+
+def test_nothing_is_measured_while_a_guard_holds_a_change_of_another_run(tmp_path: Path) -> None:
+    """The run stays as it was, and can go on later."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    found = look(tmp_path / "results" / NAME, force=False)
+    with pytest.raises(MayBeLive, match=r"gpu002: change x\.1 of drill/"):
+        resume(
+            found,
+            make_executor=lambda backend, inventory, seed: left_behind(inventory),
+            observer=Watcher(),
+            say=lambda text: None,
+        )
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+    go_on(tmp_path)
+
+
+def test_nothing_is_measured_while_a_change_cannot_be_taken_back(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    seen = cut_after(run, "finished", 3)
+    cut_journal(run, "in_force")
+    text = (run / "run.json").read_text().replace('"gpu001"', '"gpu901"')  # how to reach its host is lost
+    (run / "run.json").write_text(text)
+    with pytest.raises((MayBeLive, ConfigError)):
+        go_on(tmp_path, force=True)
+    assert len(list(read_events(run / "events.jsonl"))) == seen
+
+
+def test_a_run_that_ended_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    begin(tmp_path)
+    with pytest.raises(ConfigError, match=r"has ended: see it .fabric report .* anew .fabric run"):
+        go_on(tmp_path)
+
+
+def test_a_run_killed_before_its_first_line_runs_whole(tmp_path: Path) -> None:
+    begin(tmp_path)
+    (run_of(tmp_path) / "events.jsonl").unlink()
+    assert (go_on(tmp_path).verdict.outcome, len(finished(run_of(tmp_path)))) == (Outcome.PASS, 6)
+
+
+def test_a_changed_scenario_is_refused_and_told_and_force_goes_on_as_it_was(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 2)
+    file = scenario(tmp_path)
+    file.write_text(file.read_text().replace("repeat: 3", "repeat: 4"))
+    with pytest.raises(ConfigError, match=r"scenario\..*repeat.*was 3, is 4") as told:
+        go_on(tmp_path)
+    assert any("--force" in str(problem) for problem in told.value.problems)
+    go_on(tmp_path, force=True)
+    assert len(finished(run_of(tmp_path))) == 6
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (("versions", "fabric-testbench"), "the run was begun with 9"),
+        (("baselines", "h100-ndr", "limits", 0, "at_least_gbps"), r"limits\.0\.at_least_gbps: was 9, is"),
+        (("asked", "inventory", "ssh", "user"), r"inventory\.ssh\.user: was 9, is"),
+    ],
+)
+def test_another_version_baseline_or_inventory_is_refused(
+    tmp_path: Path, path: tuple[str | int, ...], told: str
+) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 2)
+    file = run_of(tmp_path) / "run.json"
+    document = orjson.loads(file.read_bytes())
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    assert path[-1] in place
+    place[path[-1]] = "9"
+    file.write_bytes(orjson.dumps(document))
+    with pytest.raises(ConfigError, match=told.replace(" 9", ' "?9"?')):
+        go_on(tmp_path)
+
+
+@pytest.mark.parametrize("inventory", [None, Path("inventory/r.yaml")])
+def test_a_run_begun_with_relative_paths_goes_on_though_nothing_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inventory: Path | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("inventory", "scenarios"):
+        Path(folder).mkdir()
+    shutil.copy(ROOT / "inventory" / "demo-rack-healthy.yaml", "inventory/r.yaml")
+    shutil.copytree(ROOT / "inventory" / "baselines", "inventory/baselines")
+    file = Path("scenarios/small.yaml")
+    file.write_text(SCENARIO.format(inventory="../inventory/r.yaml", change=BER))
+    begin(Path(), file=file, inventory=inventory)
+    cut_after(run_of(Path()), "finished", 2)
+    assert look(run_of(Path()), force=False).differs == ()
+    file.write_text(file.read_text().replace("repeat: 3", "repeat: 4"))
+    with pytest.raises(ConfigError, match="was 3, is 4"):
+        look(run_of(Path()), force=False)
+
+
+@pytest.mark.parametrize("changes", [1, 20])
+def test_the_reasons_come_first_and_the_conclusion_last(tmp_path: Path, changes: int) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 2)
+    document = orjson.loads((run_of(tmp_path) / "run.json").read_bytes())
+    document["versions"]["fabric-testbench"] = "9"
+    document["asked"]["scenario"].update({f"zz{number}": "9" for number in range(changes)})
+    (run_of(tmp_path) / "run.json").write_bytes(orjson.dumps(document))
+    with pytest.raises(ConfigError, match="was begun with 9") as told:
+        look(run_of(tmp_path), force=False)
+    assert [("--force" in str(one)) for one in told.value.problems] == [False] * (len(told.value.problems) - 1) + [True]
+
+
+def test_a_scenario_that_is_gone_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 2)
+    (tmp_path / "small.yaml").rename(tmp_path / "moved.yaml")
+    with pytest.raises(ConfigError, match="cannot be read as then"):
+        look(run_of(tmp_path), force=False)
+
+
+def test_a_run_that_goes_on_elsewhere_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 2)
+    with (
+        holding(tmp_path / "results", "small", ["gpu001"], run=run.name),
+        pytest.raises(StoreError, match="is going on"),
+    ):
+        go_on(tmp_path)
+
+
+def test_the_wish_to_stop_is_forgotten(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 2)
+    (run_of(tmp_path) / "STOP").touch()
+    assert go_on(tmp_path).verdict.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("which", "told"), [(0, "1 probe is done and kept, 0 were"), (1, "2 probes are done and kept, 0 were")]
+)
+def test_how_many_are_kept_is_said_in_words_that_fit(tmp_path: Path, which: int, told: str) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", which)
+    said: list[str] = []
+    go_on(tmp_path, said=said)
+    assert said[-1].startswith(told)
+
+
+def test_a_torn_line_is_cut_off_and_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 2)
+    with (run / "events.jsonl").open("ab") as file:
+        file.write(b'{"seq":9,"torn')
+    said: list[str] = []
+    go_on(tmp_path, said=said)
+    assert "cut off 14 bytes of a torn last line" in said[0]
+
+
+@pytest.mark.parametrize(("where", "named"), [("", None), (".", "."), ("raw", "..")])
+def test_it_goes_on_wherever_a_person_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, named: str | None
+) -> None:
+    """In the folder of the scenario by the run's name, in the run itself, or below it."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    monkeypatch.chdir(run / where if named else run.parent)
+    found = look(Path(named or run.name), force=False)
+    judged = resume(
+        found,
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=Watcher(),
+        say=lambda _: None,
+        reports=False,
+    )
+    assert (judged.verdict.outcome, len(finished(run))) == (Outcome.PASS, 6)

@@ -1,0 +1,230 @@
+"""How far a run is, told from its files alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fabric.app import analyze as judging
+from fabric.app import status as statuses
+from fabric.app.analyze import analyze
+from fabric.app.report import judged_run
+from fabric.app.status import all_runs, status, stop
+from fabric.errors import ConfigError, StoreError
+from fabric.store.lock_holder import myself, to_json
+from fabric.store.run_lock import FILE, GONE_S, holding
+from tests.store.other_account import place, shut
+from tests.store.small_run import begin, cut_after, go_on, run_of
+
+__all__ = ["place"]
+
+
+def test_a_run_that_ended_has_its_outcome_and_all_of_its_probes(tmp_path: Path) -> None:
+    begin(tmp_path)
+    found = status(tmp_path / "results" / "small")
+    assert (found.state, found.outcome, found.done, found.planned) == ("ended", "pass", 6, 6)
+    assert (found.left_s, found.phase, found.open_changes) == (None, "during", ())
+
+
+def test_a_killed_run_says_how_far_it_came_and_that_it_was_killed(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 1)
+    found = status(run_of(tmp_path))
+    assert (found.state, found.phase, found.done, found.planned, found.resumed) == ("killed", "before", 2, 6, 0)
+    assert found.suspects == ()
+
+
+def test_a_run_somebody_works_on_has_a_rate_and_a_time_left(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 1)
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        found = status(run)
+        assert found.state == "running"
+        assert found.rate_per_min is not None
+        assert found.left_s == pytest.approx(60.0 * 4 / found.rate_per_min)
+        (run / "STOP").touch()
+        assert status(run).state == "stopping"
+
+
+def held_elsewhere(run: Path, *, age_s: float) -> None:
+    """The lock as another machine on the same file system writes it; its process number means nothing here."""
+    holder = replace(myself(str(run), ["gpu001"], "n"), machine="login2", kernel="another boot", pid=2**22 + 1)
+    lock = run.parent / FILE
+    lock.write_bytes(to_json(holder))
+    at_s = lock.stat().st_mtime - age_s
+    os.utime(lock, (at_s, at_s))
+
+
+@pytest.mark.parametrize("age_s", [-30.0, 0.0, GONE_S - 20.0])
+def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path, age_s: float) -> None:
+    """There is no such process here, and no such boot: its heartbeat tells, also by a clock that is a bit ahead."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 1)
+    held_elsewhere(run, age_s=age_s)
+    found = status(run)
+    assert (found.state, found.holder) == ("running", f"login2, process {2**22 + 1}")
+    assert [one.state for one in all_runs(tmp_path / "results", most=5)] == ["running"]
+    (run / "STOP").touch()
+    assert status(run).state == "stopping"
+
+
+def test_a_run_of_another_machine_without_a_heartbeat_was_killed(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 1)
+    held_elsewhere(run, age_s=GONE_S + 5.0)
+    assert (status(run).state, status(run).holder) == ("killed", "")
+
+
+def test_a_run_of_another_machine_is_neither_resumed_nor_called_unstoppable(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 1)
+    held_elsewhere(run, age_s=0.0)
+    with pytest.raises(StoreError, match=r"is going on .login2, process"):
+        go_on(tmp_path)
+    assert not stop(run, wait_s=0.0).ended
+    assert (run / "STOP").exists()
+
+
+def test_a_run_that_went_on_says_how_often(tmp_path: Path) -> None:
+    begin(tmp_path)
+    cut_after(run_of(tmp_path), "finished", 1)
+    go_on(tmp_path)
+    assert (status(run_of(tmp_path)).state, status(run_of(tmp_path)).resumed) == ("ended", 1)
+
+
+def test_a_change_that_may_be_live_is_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    journal = run / "changes.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    assert status(run).open_changes == ("during/ber.gpu001/mlx5_0",)
+
+
+def test_a_torn_history_is_no_trouble_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    events = run_of(tmp_path) / "events.jsonl"
+    cut_after(run_of(tmp_path), "finished", 1)
+    events.write_bytes(events.read_bytes() + b'{"seq":')
+    assert status(run_of(tmp_path)).done == 2
+    events.write_bytes(b"no event\n" + events.read_bytes())
+    (found,) = all_runs(tmp_path / "results", most=5)
+    assert (found.state, "not an event" in found.trouble) == ("unreadable", True)
+
+
+def test_all_runs_are_told_newest_first_and_no_more_than_asked(tmp_path: Path) -> None:
+    begin(tmp_path)
+    begin(tmp_path)
+    names = [found.run for found in all_runs(tmp_path / "results", most=5)]
+    assert (len(names), names) == (2, sorted(names, reverse=True))
+    assert len(all_runs(tmp_path / "results", most=1)) == 1
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a run directory"):
+        status(tmp_path)
+    with pytest.raises(ConfigError, match="no folder of runs"):
+        all_runs(tmp_path / "nowhere", most=1)
+
+
+def kept_of(run: Path, **keys: object) -> None:
+    """Write verdict.json once more, with other keys."""
+    file = run / "verdict.json"
+    file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), **keys}))
+
+
+def test_a_verdict_older_than_what_was_measured_is_not_told(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    size = (run / "events.jsonl").stat().st_size
+    kept_of(run, history_bytes=size - 1, outcome="inconclusive")
+    for found in (status(run), *all_runs(tmp_path / "results", most=5)):
+        assert (found.state, found.outcome, found.judged) == ("ended", "", False)
+    kept_of(run, history_bytes=size)
+    assert (status(run).outcome, status(run).judged) == ("inconclusive", True)
+
+
+def test_a_run_that_was_copied_is_still_judged(tmp_path: Path) -> None:
+    """Copies have new times, in any order; what a verdict rests on is in it."""
+    begin(tmp_path)
+    copy = tmp_path / "copy" / "small" / "run"
+    shutil.copytree(run_of(tmp_path), copy)
+    for name, at_s in (("verdict.json", 1.0), ("events.jsonl", 2.0)):
+        os.utime(copy / name, (at_s, at_s))
+    assert (status(copy).outcome, status(copy).judged) == ("pass", True)
+
+
+def test_a_run_that_goes_on_has_no_outcome_yet(tmp_path: Path) -> None:
+    """Though somebody judged what it had measured until now."""
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    analyze(run, baseline_path=None, rewrite=True)
+    assert status(run).outcome != ""
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        assert (status(run).state, status(run).outcome) == ("running", "")
+
+
+def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
+        before = sorted(run.iterdir())
+        assert judged_run(run).goes_on
+        assert sorted(run.iterdir()) == before
+    assert not judged_run(run).goes_on
+    assert status(run).judged
+
+
+def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_path: Path) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    kept_of(run, history_bytes=1, outcome="inconclusive")
+    judged_run(run)
+    assert (status(run).outcome, status(run).judged) == ("pass", True)
+
+
+def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    suspect = {"component": "gpu001", "kind": "host", "outcome": "fail", "confidence": 0.5, "evidence": ["slow"]}
+    more = {"ambiguous_with": [], "next_step": "look", "hosts": ["gpu001"], "probes": []}
+    kept_of(run, suspects=[{**suspect, **more}])
+    for name in ("reopened", "plan_scenario", "concluded"):
+        monkeypatch.setattr(judging, name, None)
+    found = status(run)
+    assert [one.component for one in found.suspects or ()] == ["gpu001"]
+
+
+def test_a_large_run_is_counted_and_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(tmp_path)
+    run = run_of(tmp_path)
+    cut_after(run, "finished", 3)
+    monkeypatch.setattr(statuses, "MOST_JUDGED", 5)
+    monkeypatch.setattr(judging, "reopened", None)
+    found = status(run)
+    assert (found.done, found.planned, found.suspects, found.no_number) == (4, 6, None, 0)
+
+
+def test_what_cannot_be_looked_into_is_told_and_is_not_no_runs(place: Path) -> None:
+    begin(place)
+    results, run = place / "results", run_of(place)
+    for closed in (run, run.parent):
+        with shut(closed):
+            (found,) = all_runs(results, most=5)
+        assert (found.run, found.state, found.trouble) == (str(closed), "unreadable", "Permission denied")
+    with shut(results), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        all_runs(results, most=5)
+    with shut(run), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        status(run)
