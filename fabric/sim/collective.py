@@ -16,13 +16,13 @@ from fabric.sim.collective_ranks import Member, TooFewGpus, hangs, members, rail
 from fabric.sim.flows import Flow, Share
 from fabric.sim.hashing import noise_factor, text_hash, word
 from fabric.sim.job import Setting
+from fabric.sim.nccl_tuning import Tuning, tuning_of
 from fabric.sim.nvidia import gpu_model, pci_bus
 from fabric.sim.outage import Outage, patient_rate
 from fabric.sim.process import Process
 from fabric.sim.rack import Rack
 from fabric.sim.service_level import may_adapt, service_level
 from fabric.sim.site import Site
-from fabric.sim.tuned import Tuning, tuning_of
 
 if TYPE_CHECKING:
     from fabric.sim.network import Ring
@@ -196,7 +196,7 @@ class Collective:
                 shares.append((site, path.resources, weight))
                 limits.append(site.ceiling_gbps(path) * weight * left)
         layout = group[0].site.layout
-        tuning = tuning_of(self.operation, ranks, generation=layout.generation, algorithm=algorithm)
+        tuning = tuning_of(self.operation, ranks.gpus, ranks.hosts, generation=layout.generation, algorithm=algorithm)
         latency = latency_us(self.operation, ranks, tree=tree)
         return Plan(ranks, _merged(shares), min(limits), latency, ring, tuning)
 

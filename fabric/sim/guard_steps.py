@@ -95,11 +95,6 @@ def shown(line: str) -> str:
     return " ".join(words[3:]) if words[:2] == ("sh", "-c") and len(words) > 3 else line
 
 
-def first_word(line: str) -> str:
-    """The program of a step."""
-    return _words(line)[0]
-
-
 def _as_python(pattern: str) -> str:
     for name, meant in _CLASSES.items():
         pattern = pattern.replace(name, meant)

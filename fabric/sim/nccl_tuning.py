@@ -1,96 +1,96 @@
-"""How long a collective takes, by the numbers NCCL itself chooses its algorithm with."""
+"""How long an all-reduce takes, by the numbers NCCL itself chooses its algorithm with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
-from fabric.sim.nccl_constants import (
-    BASE_US,
-    GENERATIONS,
-    LL128_EFFICIENCY,
-    LL_MAX_GBYTES,
-    NET_OVERHEAD_US,
-    NET_US,
-    NVLINK_US,
-    NVLS_TREE_GBYTES,
-    NVLS_TREE_NET_US,
-    NVLS_US,
-    PLATEAU,
-    PLATEAU_BYTES,
-    PROTOCOLS,
-    RING_LL128_GBYTES,
-    TREE_CORRECTION,
-    TREE_EFFICIENCY,
-    TREE_GBYTES,
-    TREE_LL128_GBYTES,
-    TREE_PATTERN,
-)
+PROTOCOLS = ("ll", "ll128", "simple")
+"""NCCL's wire protocols, in the order of its tables."""
 
 ALGORITHMS = ("ring", "tree", "nvls")
 """What is tried when nothing is asked for; "nvls_tree" on request: measured busbw at scale is nearer to trees."""
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv")
-"""What time_s knows."""
+# NCCL's own tuning numbers (nccl 5067397c, src/graph/tuning.cc): microseconds, and GB/s per channel. Every row of three
+# is LL, LL128, Simple for latencies, and one, two, more hosts for bandwidths.
+_Row = tuple[float, float, float]
+_BASE_US: dict[str, _Row] = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}  # baseLatencies
+_NVLINK_US: dict[str, _Row] = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)}  # hwLatencies, one step
+_NET_US: dict[str, _Row] = {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0)}  # the same over the network
+_NVLS_US, _NVLS_TREE_NET_US = 25.0, 20.9  # hwLatencies of NVLS and NVLSTree: NVLink, one step over the network
+_NET_OVERHEAD_US = 1.0  # getNetOverhead of an Intel host: posting one operation; Simple pays it three times
+_PLATEAU, _PLATEAU_BYTES = (
+    1.4,
+    64,
+)  # Ring/Simple between hosts: latency times this from so many bytes a rank on
+_CHANNELS = 16
 
-SWEEP_BYTES = tuple(8 << step for step in range(32))
-"""8 B to 16 GiB, doubling: the usual sweep of nccl-tests."""
-
-_FULL = ("broadcast", "reduce", "sendrecv", "hypercube")
-_SHARED = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
+_LL_MAX_GBYTES: dict[str, _Row] = {  # llMaxBws: by GPU generation on one host, by CPU vendor on more; not per channel
+    "ampere": (87.7, 22.5, 19.0),
+    "hopper": (141.0, 45.0, 35.0),
+    "blackwell": (282.0, 90.0, 70.0),
+    "intel": (39.0, 39.0, 20.4),
+}
+_RING_LL128_GBYTES = {"ampere": 20.0, "hopper": 36.7, "blackwell": 40.0}  # perChMaxRingLL128Bws
+_TREE_LL128_GBYTES: dict[str, _Row] = {  # perChMaxTreeLL128Bws
+    "ampere": (20.0, 20.0, 20.0),
+    "hopper": (36.7, 36.7, 29.0),
+    "blackwell": (55.6, 31.67, 20.0),
+}
+_TREE_GBYTES: dict[str, _Row] = {  # perChMaxTreeBws
+    "ampere": (24.0, 23.6, 17.8),
+    "hopper": (38.7, 41.4, 36.0),
+    "blackwell": (70.0, 42.8, 24.0),
+}
+# perChMaxNVLSTreeBws
+_NVLS_TREE_GBYTES: dict[str, _Row] = {
+    "hopper": (0.0, 57.7, 45.5),
+    "blackwell": (0.0, 96.0, 80.0),
+}
+_LL128_EFFICIENCY = 0.92  # data in what LL128 sends: 120 of 128 bytes, and a little lost
+_TREE_EFFICIENCY = 0.92
+_TREE_PATTERN = 0.85  # trees whose two halves meet on one GPU (NCCL_TOPO_PATTERN_TREE), usual with NVSwitch
+# treeCorrectionFactor: of a tree's bandwidth, by protocol and by the power of two of the size from 64 bytes.
+_TREE_CORRECTION = (
+    (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+    (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
+    (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Platform:
+class Gpus:
     """
-    What a host gives NCCL; rates of one GPU and direction, decimal Gb/s.
+    What the GPUs of a host give NCCL; rates of one GPU and direction, decimal Gb/s.
 
-    *nvlink_gbps* is the wire rate; the next three are the bus bandwidths measured on one host with rings, NVLS
-    all-reduce (0: no NVLS) and alltoall.
+    *nvlink_gbps* is the wire rate; the next two are the bus bandwidths measured on one host with rings and with NVLS
+    (0: no NVLS).
     """
 
     generation: str
     nvlink_gbps: float
     ring_gbps: float
     nvls_gbps: float
-    alltoall_gbps: float
-    nics_per_host: int = 8
-    channels: int = 16
-    cpu: str = "intel"
-
-    def __post_init__(self) -> None:
-        if self.generation not in GENERATIONS:
-            raise ValueError(f"there is no GPU generation {self.generation!r}; there are {', '.join(GENERATIONS)}")
-        if self.cpu not in NET_OVERHEAD_US:
-            raise ValueError(f"there is no CPU {self.cpu!r}; there are {', '.join(NET_OVERHEAD_US)}")
 
 
-H100 = Platform("hopper", 3600.0, 2960.0, 3720.0, 2736.0)
-"""450 GB/s of NVLink; all-reduce 465 with NVLS (Azure NHC accepts 460), 367 with rings; alltoall 342."""
-
-A100 = Platform("ampere", 2400.0, 1856.0, 0.0, 1856.0)
-"""300 GB/s of NVLink; 230 with rings (Azure NHC accepts 228), 8 GiB alltoall 231; no NVLS."""
+PLATFORMS = {
+    "a100": Gpus("ampere", 2400.0, 1856.0, 0.0),
+    "h100": Gpus("hopper", 3600.0, 2960.0, 3720.0),
+    "b200": Gpus("blackwell", 7200.0, 5920.0, 7440.0),
+}
+"""
+A100: 300 GB/s of NVLink, 230 with rings (Azure NHC accepts 228). H100: 450 GB/s; 465 with NVLS (Azure NHC accepts 460),
+367 with rings. B200: choice, the shares of NVLink that H100 reaches.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """The GPUs that take part, and what each RNIC carries as payload on its slowest edge, Gb/s."""
+class AllReduce:
+    """The GPUs that take part, and what a host's RNICs carry together as payload on the slowest edge, Gb/s."""
 
     ranks: int
     hosts: int
     rate_gbps: float
-    platform: Platform = H100
-
-    def __post_init__(self) -> None:
-        if self.ranks < 2 or not 1 <= self.hosts <= self.ranks:
-            raise ValueError(f"{self.ranks} ranks on {self.hosts} hosts are no collective")
-        if not 0.0 < self.rate_gbps < inf:
-            raise ValueError(f"rate_gbps {self.rate_gbps!r} is not above 0")
-
-    @property
-    def per_host(self) -> int:
-        """GPUs on one host; the most, when hosts differ."""
-        return -(-self.ranks // self.hosts)
+    gpus: Gpus
 
     @property
     def column(self) -> int:
@@ -98,169 +98,114 @@ class Job:
         return min(self.hosts, 3) - 1
 
     @property
-    def rnics_gbps(self) -> float:
-        """All of a host's RNICs that its GPUs use, one each."""
-        return min(self.platform.nics_per_host, self.per_host) * self.rate_gbps
-
-    @property
     def network_gbps(self) -> float:
         """What a ring or tree gets between hosts: the RNICs, and never more than NVLink brings to them."""
-        return min(self.rnics_gbps, self.platform.nvlink_gbps)
+        return min(self.rate_gbps, self.gpus.nvlink_gbps)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The fastest way to do one operation at one size."""
+    """The fastest way at one size."""
 
     algorithm: str
     protocol: str
     time_s: float
 
 
-def bus_factor(op: str, ranks: int) -> float:
-    """Bus bandwidth over algorithm bandwidth (nccl-tests doc/PERFORMANCE.md)."""
-    if op == "all_reduce":
-        return 2 * (ranks - 1) / ranks
-    if op in _SHARED:
-        return (ranks - 1) / ranks
-    if op in _FULL:
-        return 1.0
-    raise ValueError(f"there is no operation {op!r}")
-
-
-def bus_bandwidth_gbps(op: str, size_bytes: int, *, ranks: int, time_s: float) -> float:
-    """Bus bandwidth, Gb/s decimal (nccl-tests prints GB/s: divide by 8)."""
-    return size_bytes * 8e-9 / time_s * bus_factor(op, ranks)
-
-
-def time_s(
-    op: str,
-    size_bytes: int,
-    *,
-    ranks: int,
-    hosts: int,
-    rate_gbps: float,
-    platform: Platform = H100,
-    algorithms: tuple[str, ...] = ALGORITHMS,
-    protocols: tuple[str, ...] = PROTOCOLS,
-) -> float:
-    """How long the operation takes with the fastest of *algorithms* and *protocols*; size as nccl-tests counts it."""
-    job = Job(ranks, hosts, rate_gbps, platform)
-    return choice(op, size_bytes, job=job, algorithms=algorithms, protocols=protocols).time_s
-
-
-def choice(
-    op: str,
-    size_bytes: int,
-    *,
-    job: Job,
-    algorithms: tuple[str, ...] = ALGORITHMS,
-    protocols: tuple[str, ...] = PROTOCOLS,
-) -> Choice:
-    """What NCCL's tuner would take: the least of latency + size / bandwidth over all that can do the operation."""
-    if op not in OPERATIONS:
-        raise ValueError(f"there is no operation {op!r}; there are {', '.join(OPERATIONS)}")
-    if size_bytes < 1:
-        raise ValueError(f"size_bytes {size_bytes} is not above 0")
-    if op in ("alltoall", "sendrecv"):
-        return Choice("p2p", "simple", _point_to_point_us(op, size_bytes, job) * 1e-6)
+def choice(size_bytes: int, *, job: AllReduce, algorithms: tuple[str, ...] = ALGORITHMS) -> Choice:
+    """What NCCL's tuner would take: the least of latency + size / bandwidth over all that can do it."""
     found = [
-        Choice(algorithm, protocol, _time_us(op, size_bytes, job, way=(algorithm, protocol)) * 1e-6)
+        Choice(algorithm, protocol, _time_us(size_bytes, job, algorithm, row) * 1e-6)
         for algorithm in algorithms
-        for protocol in protocols
-        if _can(op, job, algorithm=algorithm, protocol=protocol)
+        for row, protocol in enumerate(PROTOCOLS)
+        if _can(job, algorithm, protocol)
     ]
-    if not found:
-        raise ValueError(
-            f"none of {', '.join(algorithms)} with {', '.join(protocols)} can do {op} on {job.hosts} hosts"
-        )
     return min(found, key=lambda one: one.time_s)
 
 
-def _can(op: str, job: Job, *, algorithm: str, protocol: str) -> bool:
-    if algorithm not in (*ALGORITHMS, "nvls_tree") or protocol not in PROTOCOLS:
-        raise ValueError(f"there is no {algorithm!r} with {protocol!r}")
-    if algorithm == "ring":
+def _can(job: AllReduce, algorithm: str, protocol: str) -> bool:
+    if algorithm in ("ring", "tree"):
         return True
-    if op != "all_reduce" or algorithm == "tree":
-        return op == "all_reduce"
-    return protocol == "simple" and job.platform.nvls_gbps > 0 and (algorithm == "nvls") == (job.hosts == 1)
+    return protocol == "simple" and job.gpus.nvls_gbps > 0 and (algorithm == "nvls") == (job.hosts == 1)
 
 
-def _time_us(op: str, size_bytes: int, job: Job, *, way: tuple[str, str]) -> float:
-    """ncclTopoGetAlgoTime."""
-    algorithm, protocol = way
-    latency_us = _latency_us(op, job, algorithm=algorithm, row=PROTOCOLS.index(protocol))
-    bandwidth_gbps = _bus_gbps(job, algorithm=algorithm, row=PROTOCOLS.index(protocol))
+def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float:
+    """ncclTopoGetAlgoTime; *row* is the protocol's."""
+    latency_us, bandwidth_gbps = _latency_us(job, algorithm, row), _bus_gbps(job, algorithm, row)
     if algorithm == "tree":
         power = (size_bytes >> 6).bit_length() - 1
-        if 0 <= power < len(TREE_CORRECTION[0]):
-            bandwidth_gbps *= TREE_CORRECTION[PROTOCOLS.index(protocol)][power]
+        if 0 <= power < len(_TREE_CORRECTION[0]):
+            bandwidth_gbps *= _TREE_CORRECTION[row][power]
         return latency_us + size_bytes * 8e-3 / (bandwidth_gbps * 0.5)
-    if (algorithm, protocol, op) == ("ring", "simple", "all_reduce") and job.hosts > 1:
-        plateau = size_bytes // (job.platform.channels * job.ranks) >= PLATEAU_BYTES
-        latency_us *= PLATEAU if plateau else 1.0
-    return latency_us + size_bytes * 8e-3 / bandwidth_gbps * bus_factor(op, job.ranks)
+    if (algorithm, PROTOCOLS[row]) == ("ring", "simple") and job.hosts > 1:
+        latency_us *= _PLATEAU if size_bytes // (_CHANNELS * job.ranks) >= _PLATEAU_BYTES else 1.0
+    return latency_us + size_bytes * 8e-3 / bandwidth_gbps * (2 * (job.ranks - 1) / job.ranks)
 
 
-def _bus_gbps(job: Job, *, algorithm: str, row: int) -> float:
-    """Bus bandwidth of a large collective, before the latency; *row* is the protocol's."""
-    platform, column = job.platform, job.column
-    channels_gbps, generation = platform.channels * 8.0, platform.generation
+def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
+    """Bus bandwidth of a large collective, before the latency."""
+    gpus, column, generation, channels_gbps = job.gpus, job.column, job.gpus.generation, _CHANNELS * 8.0
     if algorithm == "nvls":
-        return platform.nvls_gbps
+        return gpus.nvls_gbps
     if algorithm == "nvls_tree":  # on two hosts each byte crosses once each way, which bus bandwidth counts twice
         crossing_gbps = job.network_gbps * (2 if job.hosts == 2 else 1)
-        return min(platform.nvls_gbps, crossing_gbps, channels_gbps * NVLS_TREE_GBYTES[generation][column])
-    ll_gbps = LL_MAX_GBYTES[generation if job.hosts == 1 else platform.cpu][column] * 8.0
-    plain_gbps = platform.ring_gbps if job.hosts == 1 else job.network_gbps
+        return min(gpus.nvls_gbps, crossing_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation][column])
+    ll_gbps = _LL_MAX_GBYTES[generation if job.hosts == 1 else "intel"][column] * 8.0
+    plain_gbps = gpus.ring_gbps if job.hosts == 1 else job.network_gbps
     if algorithm == "ring":
-        fast = min(plain_gbps * LL128_EFFICIENCY, channels_gbps * RING_LL128_GBYTES[generation][column])
+        fast = min(plain_gbps * _LL128_EFFICIENCY, channels_gbps * _RING_LL128_GBYTES[generation])
         return (min(ll_gbps, plain_gbps * 0.5), fast, plain_gbps)[row]
     if job.hosts == 2:
-        plain_gbps = min(2 * job.network_gbps, platform.ring_gbps)
-    tree_gbps = min(plain_gbps * TREE_EFFICIENCY, channels_gbps * TREE_GBYTES[generation][column])
+        plain_gbps = min(2 * job.network_gbps, gpus.ring_gbps)
+    tree_gbps = min(plain_gbps * _TREE_EFFICIENCY, channels_gbps * _TREE_GBYTES[generation][column])
     fast = tree_gbps * (7 / 9 if job.hosts == 1 else 120 / 128)
-    fast = min(fast, channels_gbps * TREE_LL128_GBYTES[generation][column])
-    return (min(tree_gbps / 3.8, ll_gbps), fast, tree_gbps)[row] * TREE_PATTERN
+    fast = min(fast, channels_gbps * _TREE_LL128_GBYTES[generation][column])
+    return (min(tree_gbps / 3.8, ll_gbps), fast, tree_gbps)[row] * _TREE_PATTERN
 
 
-def _latency_us(op: str, job: Job, *, algorithm: str, row: int) -> float:
-    """ncclTopoTuneModel: what the operation takes however small it is; *row* is the protocol's."""
+def _latency_us(job: AllReduce, algorithm: str, row: int) -> float:
+    """ncclTopoTuneModel: what the operation takes however small it is."""
     levels = job.hosts.bit_length() - 1  # log2i
     if algorithm == "nvls":
-        return NVLS_US
+        return _NVLS_US
     if algorithm == "nvls_tree":
-        return NVLS_US + 2 * levels * NVLS_TREE_NET_US
-    step_us, net_us = NVLINK_US[algorithm][row], NET_US["tree" if job.ranks == job.hosts else algorithm][row]
+        return _NVLS_US + 2 * levels * _NVLS_TREE_NET_US
+    step_us, net_us = _NVLINK_US[algorithm][row], _NET_US["tree" if job.ranks == job.hosts else algorithm][row]
     if algorithm == "tree":
-        return BASE_US["tree"][row] + 2 * ((job.ranks // job.hosts - 1) * step_us + levels * net_us)
-    simple = PROTOCOLS[row] == "simple"
-    if op in ("broadcast", "reduce"):
-        table = NVLINK_US if job.hosts == 1 else NET_US
-        return BASE_US["ring"][row] + job.ranks * table["tree" if simple else "ring"][row]
+        return _BASE_US["tree"][row] + 2 * ((job.ranks // job.hosts - 1) * step_us + levels * net_us)
     if job.hosts > 1:
-        step_us = max(step_us, NET_OVERHEAD_US[job.platform.cpu] * (3 if simple else 1))
-    rounds = 2 if op == "all_reduce" else 1
-    return BASE_US["ring"][row] + rounds * ((job.ranks - job.hosts) * step_us + (job.hosts - 1) * net_us)
+        step_us = max(step_us, _NET_OVERHEAD_US * (3 if PROTOCOLS[row] == "simple" else 1))
+    return _BASE_US["ring"][row] + 2 * ((job.ranks - job.hosts) * step_us + (job.hosts - 1) * net_us)
 
 
-def _point_to_point_us(op: str, size_bytes: int, job: Job) -> float:
+_NAMES = {"RING": "ring", "TREE": "tree", "NVLS": "nvls_tree", "NVLSTREE": "nvls_tree"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which algorithms may be chosen for so many ranks on so many hosts, and what those are."""
+
+    ranks: int
+    hosts: int
+    gpus: Gpus
+    algorithms: tuple[str, ...]
+
+    def time_us(self, size_bytes: int, bus_gbps: float) -> float:
+        """One all-reduce, where rings of very large messages would reach *bus_gbps*."""
+        job = AllReduce(self.ranks, self.hosts, bus_gbps, self.gpus)
+        return choice(size_bytes, job=job, algorithms=self.algorithms).time_s * 1e6
+
+
+def tuning_of(operation: str, ranks: int, hosts: int, *, generation: str, algorithm: str) -> Tuning | None:
     """
-    Sends and receives: the tuner does not model them; the slowest link's bytes over its rate do.
+    How NCCL chooses; None for anything but an all-reduce over more than two hosts.
 
-    In an alltoall a GPU sends 1/n of its buffer to each other GPU, over NVLink or over its RNIC, at the same time; it
-    posts one network operation for every peer on other hosts. In sendrecv one GPU of each host crosses the edge.
+    One or two hosts stay with ``model``, which was fitted to recorded runs of those. *algorithm* is NCCL_ALGO; what
+    needs switches that reduce (CollNet) is as if it were not there.
     """
-    row = PROTOCOLS.index("simple")
-    step_us = (NVLINK_US if job.hosts == 1 else NET_US)["ring"][row]
-    base_us = BASE_US["ring"][row] + step_us
-    if op == "sendrecv":
-        return base_us + size_bytes * 8e-3 / (job.platform.ring_gbps if job.hosts == 1 else job.rate_gbps)
-    outside, inside = job.ranks - job.per_host, job.per_host - 1
-    nvlink_us = size_bytes * 8e-3 * inside / job.ranks / job.platform.alltoall_gbps
-    if outside == 0:
-        return base_us + nvlink_us
-    network_us = size_bytes * 8e-3 * outside / job.ranks / (job.rnics_gbps / job.per_host)
-    posts_us = outside * NET_OVERHEAD_US[job.platform.cpu]
-    return base_us + posts_us + max(nvlink_us, network_us)
+    if operation != "all_reduce" or hosts < 3:
+        return None
+    asked = tuple(dict.fromkeys(_NAMES[word] for word in algorithm.upper().split(",") if word in _NAMES))
+    gpus = PLATFORMS[generation]
+    usable = asked if gpus.nvls_gbps > 0 else tuple(name for name in asked if name != "nvls_tree")
+    return Tuning(ranks, hosts, gpus, usable or ALGORITHMS)

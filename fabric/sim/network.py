@@ -73,18 +73,6 @@ class Network:
         self._shut: dict[bool, Bools | None] = {}
         self.program(forwarding or forwarding_at_start(routing), self._health.down, 0.0)
 
-    def change(
-        self, faults: Iterable[Fault], routing: Routing, *, forwarding: Forwarding | None = None, at_s: float = 0.0
-    ) -> None:
-        """
-        Other faults and another routing from now on, and the routes know it all at once.
-
-        Whoever shares time must be told to ask for limits anew; so after everything that changes this.
-        """
-        self._faults, self._routing = tuple(faults), routing
-        self._assess(at_s)
-        self.program(forwarding or forwarding_at_start(routing), self._health.down, at_s)
-
     def set_ports(self, ports: PortEffects, at_s: float) -> None:
         """Ports between switches are like this now; routes stay as they are."""
         self._ports = ports

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from math import floor, inf, log10
 
 from fabric.sim.fec import any_of, code_of, frame_loss, require_ber, uncorrectable
-from fabric.sim.transport import PERFTEST_TIMEOUT, rc_timeout_s
 
 HEADER_BYTES = 62
 """Round a RoCEv2 payload: Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4. InfiniBand has 26 to 30: 0.8 % fewer losses."""
+
+MTU_BYTES = 4096
+
+PACKET_BITS = (MTU_BYTES + HEADER_BYTES) * 8
+"""A full packet on the wire."""
 
 PLR_RTT_US = 0.3
 """Round trip of one cable for link-level retry: both transceivers and some tens of metres. An estimate."""
@@ -20,11 +24,8 @@ PLR_CELL_BYTES = 642
 FABRIC_RTT_US = 12.0
 """Round trip across a loaded fabric (6 to 25 us); Meta's unloaded RoCE fabric: 22 us."""
 
-RTO_S = rc_timeout_s(PERFTEST_TIMEOUT)
-"""The ack timeout that a lost tail costs, 67 ms at t = 14."""
-
 MESSAGE_BYTES = 4 << 20
-"""A message that puts RoCE's collapse where it is reported: half the rate left at loss 1e-3, a tenth at 1e-2."""
+"""How long messages are: the last packet of one is missed by nobody but a timer. Choice."""
 
 NO_ERRORS = "15E-255"
 """What mlxlink prints for a BER without any error seen: the largest 4-bit coefficient, the smallest magnitude."""
@@ -57,70 +58,45 @@ class LinkQuality:
     goodput_factor: float
 
 
-def post_fec(raw_ber: float, *, fec: str, mtu_bytes: int = 4096, burst: float = 1.0) -> PostFec:
+def post_fec(raw_ber: float, *, fec: str) -> PostFec:
     """
     The chain raw BER -> codeword error -> effective BER and packet loss.
 
-    Without FEC every wrong bit costs its packet, 1-(1-b)^bits. *burst* multiplies the codeword errors: real receivers
-    make errors in bursts, which the binomial does not know.
+    Without FEC every wrong bit costs its packet, 1-(1-b)^bits. Real receivers make errors in bursts, which the
+    binomial does not know.
     """
     require_ber(raw_ber, "raw_ber")
-    _above_zero(burst, "burst")
-    bits = _packet_bits(mtu_bytes)
     code = code_of(fec)
     if code is None:
-        lost = any_of(raw_ber, bits)
+        lost = any_of(raw_ber, PACKET_BITS)
         return PostFec(codeword_error=lost, effective_ber=raw_ber, packet_loss=lost)
     beyond, effective_ber = uncorrectable(raw_ber, code)
-    beyond = min(1.0, beyond * burst)
-    loss = frame_loss(beyond, frame_bits=bits, code=code)
-    return PostFec(codeword_error=beyond, effective_ber=min(raw_ber, effective_ber * burst), packet_loss=loss)
+    loss = frame_loss(beyond, frame_bits=PACKET_BITS, code=code)
+    return PostFec(codeword_error=beyond, effective_ber=effective_ber, packet_loss=loss)
 
 
-def plr_factor(cell_error: float, *, line_rate_gbps: float, link_rtt_us: float = PLR_RTT_US) -> float:
+def plr_factor(cell_error: float, *, line_rate_gbps: float) -> float:
     """
     Bandwidth left when the link itself resends (PLR): go-back-N over the cable, (1-P)/(1-P+P*N).
 
     N = RTT * rate / cell + 1 cells are resent per bad one: 24 at 400 Gb/s.
     """
     _above_zero(line_rate_gbps, "line_rate_gbps")
-    cells = link_rtt_us * 1e3 * line_rate_gbps / (PLR_CELL_BYTES * 8) + 1
+    cells = PLR_RTT_US * 1e3 * line_rate_gbps / (PLR_CELL_BYTES * 8) + 1
     return _go_back_n(cell_error, cells)
 
 
-def goodput_factor(
-    loss: float,
-    *,
-    rtt_us: float = FABRIC_RTT_US,
-    rate_gbps: float,
-    mtu_bytes: int = 4096,
-    rto_s: float = RTO_S,
-    kappa: float = 1.0,
-    message_bytes: int | None = None,
-) -> float:
+def goodput_factor(loss: float, *, rate_gbps: float) -> float:
     """
     What go-back-N leaves of a flow's rate when the fabric loses packets: (1-p)/(1-p+p*W).
 
-    W = RTT * rate / MTU packets are resent per lost one: 146 at 400 Gb/s, 12 us and 4 KiB. With *message_bytes* a
-    lost tail also costs an ack timeout, t += kappa * p * RTO per message; with MESSAGE_BYTES this is where published
-    RoCE collapses: 0.48 at 1.1e-3, 0.12 at 7.9e-3 (MRC, arXiv 2605.04333; ICCCN'19: near zero above 1 %).
+    W = RTT * rate / MTU packets are resent per lost one: 146 at 400 Gb/s, 12 us and 4 KiB. Timeouts for lost tails of
+    messages come on top of that and are not modelled.
     """
     if not 0.0 <= loss <= 1.0:
         raise ValueError(f"loss {loss!r} is not between 0 and 1")
     _above_zero(rate_gbps, "rate_gbps")
-    window = max(1.0, rtt_us * 1e3 * rate_gbps / (mtu_bytes * 8))
-    eta = _go_back_n(loss, window)
-    if message_bytes is None or eta == 0.0 or loss == 0.0:
-        return eta
-    tail = kappa * loss * rto_s * 1e9 * rate_gbps / (message_bytes * 8)  # timeouts, in units of the message's time
-    return 1.0 / (1.0 / eta + tail)
-
-
-def sprayed_loss(loss: float, *, links: int) -> float:
-    """The loss every flow sees when packets are sprayed over *links*, one of which is lossy but fast: p/K."""
-    if links < 1:
-        raise ValueError(f"packets cannot be sprayed over {links} links")
-    return loss / links
+    return _go_back_n(loss, max(1.0, FABRIC_RTT_US * 1e3 * rate_gbps / (MTU_BYTES * 8)))
 
 
 def link_quality(
@@ -130,8 +106,6 @@ def link_quality(
     fec: str,
     plr: bool,
     line_rate_gbps: float,
-    rtt_us: float = FABRIC_RTT_US,
-    mtu_bytes: int = 4096,
 ) -> LinkQuality:
     """
     What a link with these bit errors carries; None where there are none of that kind.
@@ -142,11 +116,11 @@ def link_quality(
     """
     raw, injected = raw_ber or 0.0, effective_ber or 0.0
     require_ber(injected, "effective_ber")
-    after = post_fec(raw, fec=fec, mtu_bytes=mtu_bytes)
+    after = post_fec(raw, fec=fec)
     effective = min(0.5, _either(after.effective_ber, injected))
     if not plr:
-        loss = _either(after.packet_loss, any_of(injected, _packet_bits(mtu_bytes)))
-        goodput = goodput_factor(loss, rtt_us=rtt_us, rate_gbps=line_rate_gbps, mtu_bytes=mtu_bytes)
+        loss = _either(after.packet_loss, any_of(injected, PACKET_BITS))
+        goodput = goodput_factor(loss, rate_gbps=line_rate_gbps)
         return LinkQuality(1.0, loss, raw, effective, effective, goodput)
     code = code_of(fec)
     cell = after.codeword_error if code else any_of(raw, PLR_CELL_BYTES * 8)
@@ -181,11 +155,6 @@ def _go_back_n(loss: float, window: float) -> float:
     if loss == 0.0:
         return 1.0
     return (1.0 - loss) / (1.0 - loss + loss * window)
-
-
-def _packet_bits(mtu_bytes: int) -> int:
-    _above_zero(mtu_bytes, "mtu_bytes")
-    return (mtu_bytes + HEADER_BYTES) * 8
 
 
 def _above_zero(value: float, what: str) -> None:

@@ -120,10 +120,6 @@ class Rack:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
         return self.rerouting.network()
 
-    def change_network(self, faults: tuple[Fault, ...], routing: Routing) -> None:
-        """From now on these are the faults above the leaves and this the routing; the routes know at once."""
-        self.rerouting.change(faults, routing, self.timeline.now_s)
-
     def ring(
         self,
         hosts: tuple[str, ...],

@@ -14,20 +14,13 @@ NCCL_TIMEOUT = 20
 NCCL_RETRY = 7
 """NCCL_IB_RETRY_CNT when not set (same place)."""
 
-PERFTEST_TIMEOUT = 14
-"""perftest's ``-u`` when not given: 67 ms a try, 0.5 s in all."""
-
-ADAPTIVE_DETECT_S = 0.01
-"""What adaptive retransmission adds to the outage. A choice: MegaScale (3.6, 6.3) says only "shorter"."""
-
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How a reliable connection waits: ack timeout exponent, retries, and whether the RNIC retries adaptively."""
+    """How a reliable connection waits: ack timeout exponent and retries."""
 
     timeout: int = NCCL_TIMEOUT
     retry: int = NCCL_RETRY
-    adaptive_retx: bool = False
 
 
 def rc_timeout_s(t: int) -> float:
@@ -48,27 +41,16 @@ def abort_window_s(t: int, retry: int) -> float:
     return rc_timeout_s(t) * (retry + 1)
 
 
-def survives(down_s: float, t: int = NCCL_TIMEOUT, *, retry: int = NCCL_RETRY) -> bool:
-    """Whether a flow outlives an outage: it is over before the window is."""
-    return _outage(down_s) < abort_window_s(t, retry)
-
-
-def stall_s(down_s: float, t: int = NCCL_TIMEOUT, *, adaptive_retx: bool = False) -> float:
+def stall_s(down_s: float, t: int = NCCL_TIMEOUT) -> float:
     """
     How long a flow stands still when its packets vanish for *down_s*, if it survives.
 
     Quantised: it moves on only when a retry meets a working path, ceil(d/T)*T; 0.1 s costs 4.3 s at t = 20, 5 s cost
-    8.6 s. With adaptive retransmission about the outage itself. With t = 0 there is no retry, and so no end.
+    8.6 s. With t = 0 there is no retry, and so no end.
     """
-    if _outage(down_s) == 0.0:
-        return 0.0
-    if adaptive_retx:
-        return down_s + ADAPTIVE_DETECT_S
-    timeout_s = rc_timeout_s(t)
-    return inf if inf in (timeout_s, down_s) else max(1, ceil(down_s / timeout_s)) * timeout_s
-
-
-def _outage(down_s: float) -> float:
     if not down_s >= 0.0:
         raise ValueError(f"an outage of {down_s!r} s is not 0 or more")
-    return down_s
+    if down_s == 0.0:
+        return 0.0
+    timeout_s = rc_timeout_s(t)
+    return inf if inf in (timeout_s, down_s) else max(1, ceil(down_s / timeout_s)) * timeout_s

@@ -14,7 +14,7 @@ from fabric.model.inventory import Fault
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.happenings import Exited
 from fabric.sim.life.course import Life
-from fabric.sim.routing import Routing
+from fabric.sim.routing import Forwarding
 from fabric.sim.world import World
 
 pytestmark = pytest.mark.slow
@@ -223,7 +223,9 @@ class Storm:
             fault = Fault(component, kinds[number // len(FAULTS) % len(kinds)], factor) if kind == "fault" else None
             self.rack.set_fault(component, fault, self.now_s)
         elif kind == "route":
-            self.rack.change_network((), Routing(ENGINES[number % len(ENGINES)], salt=number))
+            adaptive = ENGINES[number % len(ENGINES)] == "ar"
+            engine = "updn" if adaptive else ENGINES[number % len(ENGINES)]
+            self.rack.rerouting.program(Forwarding(engine, adaptive=adaptive), self.now_s)
 
 
 def test_the_pod_has_a_network_that_rings_cross() -> None:

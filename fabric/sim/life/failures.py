@@ -9,12 +9,11 @@ evenly over an hour. Both are a choice; what is published is that link faults ca
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import floor
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.life.causes import MIXES, Cause, Mix
+from fabric.sim.life.causes import CAUSES
 from fabric.sim.life.draws import Draws, named
 
 LEMON_SHARE = 0.012
@@ -33,33 +32,6 @@ _EPOCH_S = 86400.0
 _LEAST_S = 1.0  # no fault is shorter
 
 
-@dataclass(frozen=True, slots=True)
-class Clustering:
-    """How unevenly failures fall: *lemon_share* of hosts have *lemon_failures* of them, in bursts of *burst_mean*."""
-
-    lemon_share: float = LEMON_SHARE
-    lemon_failures: float = LEMON_FAILURES
-    burst_mean: float = BURST_MEAN
-    burst_s: float = BURST_S
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be."""
-        if not (0.0 < self.lemon_share < 1.0 and 0.0 <= self.lemon_failures <= 1.0):
-            raise ValueError(f"lemons: a share {self.lemon_share} with {self.lemon_failures} of the failures")
-        if not (self.burst_mean >= 1.0 and self.burst_s >= 0.0):
-            raise ValueError(f"bursts of {self.burst_mean} failures within {self.burst_s} s")
-
-    def weight(self, *, lemon: bool) -> float:
-        """How often such a host fails, over the mean of all."""
-        if lemon:
-            return self.lemon_failures / self.lemon_share
-        return (1.0 - self.lemon_failures) / (1.0 - self.lemon_share)
-
-
-AS_PUBLISHED = Clustering()
-"""Lemons as in RSC-1."""
-
-
 def failures(
     topology: Topology,
     seed: int,
@@ -67,11 +39,9 @@ def failures(
     hours: float,
     *,
     start_h: float = 0.0,
-    mix: Mix | None = None,
-    clustering: Clustering = AS_PUBLISHED,
 ) -> tuple[TimedFault, ...]:
     """
-    What fails from *start_h* on for *hours*, in order of time; the causes are those of *mix* (RSC-1 when None).
+    What fails from *start_h* on for *hours*, in order of time.
 
     The expected number of failures (companions not counted) is exactly hosts * rate * hours / 24. ValueError for a
     rate or time below 0.
@@ -80,34 +50,28 @@ def failures(
         raise ValueError(f"{rate_per_host_day} failures a day, {hours} h from {start_h} h: none may be below 0")
     if rate_per_host_day == 0.0:
         return ()
-    causes = (mix or MIXES["rsc1"]).causes
     found: list[TimedFault] = []
     for host in topology.hosts.values():
-        lemon = is_lemon(host.name, seed, clustering=clustering)
-        bursts_per_s = rate_per_host_day * clustering.weight(lemon=lemon) / clustering.burst_mean / 86400.0
-        found += _of_host(host, seed, bursts_per_s, (start_h * 3600.0, (start_h + hours) * 3600.0), causes, clustering)
+        share, failing = LEMON_SHARE, LEMON_FAILURES
+        if not is_lemon(host.name, seed):
+            share, failing = 1.0 - LEMON_SHARE, 1.0 - LEMON_FAILURES
+        bursts_per_s = rate_per_host_day * (failing / share) / BURST_MEAN / 86400.0
+        found += _of_host(host, seed, bursts_per_s, (start_h * 3600.0, (start_h + hours) * 3600.0))
     return tuple(sorted(found, key=lambda one: (one.at_s, one.fault.component, one.companion)))
 
 
-def is_lemon(host: str, seed: int, *, clustering: Clustering = AS_PUBLISHED) -> bool:
+def is_lemon(host: str, seed: int) -> bool:
     """Whether chance made this host one of the few that fail all the time."""
-    return Draws(named(seed, "lemon", host)).uniform() < clustering.lemon_share
+    return Draws(named(seed, "lemon", host)).uniform() < LEMON_SHARE
 
 
-def _of_host(
-    host: Host,
-    seed: int,
-    bursts_per_s: float,
-    window_s: tuple[float, float],
-    causes: tuple[Cause, ...],
-    clustering: Clustering,
-) -> Iterator[TimedFault]:
+def _of_host(host: Host, seed: int, bursts_per_s: float, window_s: tuple[float, float]) -> Iterator[TimedFault]:
     """The failures of one host in a window; bursts that began before it reach into it."""
-    for draws, began_s in bursts(named(seed, "failures", host.name), bursts_per_s, window_s, clustering.burst_s):
-        cause = causes[draws.weighted([one.weight for one in causes])]
+    for draws, began_s in bursts(named(seed, "failures", host.name), bursts_per_s, window_s, BURST_S):
+        cause = CAUSES[draws.weighted([one.weight for one in CAUSES])]
         component = _component(host, cause.part, draws)
-        for _ in range(draws.geometric(clustering.burst_mean)):
-            at_s = began_s + draws.uniform() * clustering.burst_s
+        for _ in range(draws.geometric(BURST_MEAN)):
+            at_s = began_s + draws.uniform() * BURST_S
             lasts_s = max(_LEAST_S, draws.exponential(cause.mean_s))
             gpu = _component(host, "gpu", draws) if draws.uniform() < cause.with_gpu else None
             if window_s[0] <= at_s < window_s[1]:

@@ -12,7 +12,8 @@ from fabric.sim.net.mix import mixed
 
 DEALT = ("ftree", "updn", "minhop")  # OpenSM's: uplinks dealt out in turn
 STATIC = (*DEALT, "lft_random", "ecmp")
-_LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently unless told otherwise
+_LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently
+_PLANE = np.zeros(1, dtype=np.int64)  # the number of the only plane: hashes have room for more
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +23,24 @@ class Trips:
     src: Ints  # RNICs
     dst: Ints
     pair: Ints  # which queue pair of its flow
-    plane: Ints
     src_leaf: Ints
     dst_leaf: Ints
     src_pod: Ints
     dst_pod: Ints
 
 
-def trips(clos: Clos, src: Ints, dst: Ints, *, pair: Ints, plane: Ints) -> Trips:
+def trips(clos: Clos, src: Ints, dst: Ints, *, pair: Ints) -> Trips:
     """The leaves and pods that go with RNICs."""
     src_leaf, dst_leaf = clos.leaf_of(src), clos.leaf_of(dst)
-    return Trips(src, dst, pair, plane, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
+    return Trips(src, dst, pair, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
 
 
 def spine_keys(clos: Clos, trip: Trips, *, engine: str, salt: int) -> Words:
     """What a leaf goes by to choose an uplink."""
     if engine == "ecmp":
-        return mixed(salt ^ _LEAF_SALT, trip.src, trip.dst, trip.pair, trip.plane)
+        return mixed(salt ^ _LEAF_SALT, trip.src, trip.dst, trip.pair, _PLANE)
     if engine == "lft_random":
-        return mixed(salt ^ _LEAF_SALT, trip.src_leaf, trip.dst, trip.plane)
+        return mixed(salt ^ _LEAF_SALT, trip.src_leaf, trip.dst, _PLANE)
     # OpenSM 3.3.23: ftree starts anew with each leaf it routes to; updn and minhop deal uplinks out in turn to all
     # that is not on the leaf itself. Both are D-mod-K when leaves have as many uplinks as RNICs, and differ otherwise.
     return (clos.port_of(trip.dst) if engine == "ftree" else leaf_turn(clos, trip)).astype(np.uint64)
@@ -58,13 +58,12 @@ def _pod_turn(clos: Clos, trip: Trips) -> Ints:
     return clos.place(trip.dst) - np.where(trip.dst_pod > trip.src_pod, own, 0)
 
 
-def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int, same_salt: bool) -> Words:
+def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -> Words:
     """What the spine (counted in its pod) goes by to choose a core."""
     if engine == "ecmp":
-        own = salt ^ (_LEAF_SALT if same_salt else _SPINE_SALT)
-        return mixed(own, trip.src, trip.dst, trip.pair, trip.plane)
+        return mixed(salt ^ _SPINE_SALT, trip.src, trip.dst, trip.pair, _PLANE)
     if engine == "lft_random":
-        return mixed(salt ^ _SPINE_SALT, trip.src_pod * clos.spec.up + spine, trip.dst, trip.plane)
+        return mixed(salt ^ _SPINE_SALT, trip.src_pod * clos.spec.up + spine, trip.dst, _PLANE)
     # updn and minhop deal a spine's cores out in turn to all that is not in the pod, used by this spine or not: when
     # leaves did the same, spine s only ever uses cores s % C of its own. Seen with OpenSM 3.3.23 on three levels.
     if engine != "ftree":

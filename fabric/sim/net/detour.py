@@ -18,31 +18,28 @@ HEALING = ("sm", "shield")
 class Alive:
     """Which cables between switches are up; a cable is down when either direction is."""
 
-    leaf: Bools  # [plane, leaf, spine]
-    core: Bools  # [plane, pod, spine, core]
+    leaf: Bools  # [leaf, spine]
+    core: Bools  # [pod, spine, core]
 
 
 def alive(clos: Clos, down: Iterable[int]) -> Alive:
     """The cables left when the links *down* are not there."""
     up = np.ones(clos.links, dtype=np.bool_)
     up[np.fromiter(down, dtype=np.int64)] = False
-    by_plane = up.reshape(clos.spec.planes, clos.plane_links)[:, 2 * clos.nics :]
-    uplinks = clos.leaves * clos.spec.up
-    leaf = by_plane[:, :uplinks] & by_plane[:, uplinks : 2 * uplinks]
-    rest = by_plane[:, 2 * uplinks :]
-    cores = rest.shape[1] // 2
-    core = rest[:, :cores] & rest[:, cores:]
-    planes, width = clos.spec.planes, clos.spec.up
-    return Alive(leaf.reshape(planes, clos.leaves, width), core.reshape(planes, clos.pods, width, clos.cores_up))
+    trunks, width = up[2 * clos.nics :], clos.spec.up
+    leaf, rest = np.split(trunks, [2 * clos.leaves * width])
+    leaf_up, leaf_dn = leaf.reshape(2, clos.leaves, width)
+    core_up, core_dn = rest.reshape(2, clos.pods, width, clos.cores_up)
+    return Alive(leaf_up & leaf_dn, core_up & core_dn)
 
 
 def touched(trip: Trips, cables: Alive) -> Bools:
     """Which sub-flows have a dead cable among those they could have used."""
-    leaf: Bools = np.logical_not(np.all(cables.leaf, axis=2))
-    found: Bools = leaf[trip.plane, trip.src_leaf] | leaf[trip.plane, trip.dst_leaf]
-    pod: Bools = np.logical_not(np.all(cables.core, axis=(2, 3)))
+    leaf: Bools = np.logical_not(np.all(cables.leaf, axis=1))
+    found: Bools = leaf[trip.src_leaf] | leaf[trip.dst_leaf]
+    pod: Bools = np.logical_not(np.all(cables.core, axis=(1, 2)))
     across = trip.src_pod != trip.dst_pod
-    found |= across & (pod[trip.plane, trip.src_pod] | pod[trip.plane, trip.dst_pod])
+    found |= across & (pod[trip.src_pod] | pod[trip.dst_pod])
     found &= trip.src_leaf != trip.dst_leaf
     return found
 
@@ -53,28 +50,24 @@ def uplink_lost(trip: Trips, cables: Alive) -> Bools:
     OpenSM deals the rest of those uplinks out anew to every destination; leaves that only lost the way down to another
     leaf deal what is left out to the ports of that leaf.
     """
-    lost: Bools = np.logical_not(np.all(cables.leaf, axis=2))
-    return lost[trip.plane, trip.src_leaf]
+    lost: Bools = np.logical_not(np.all(cables.leaf, axis=1))
+    return lost[trip.src_leaf]
 
 
 def live_spines(trip: Trips, cables: Alive, rows: Ints) -> Bools:
     """[row, spine]: both ends reach the spine, and across pods the spines of one number still share a core."""
-    plane, src_pod, dst_pod = trip.plane[rows], trip.src_pod[rows], trip.dst_pod[rows]
-    reached: Bools = cables.leaf[plane, trip.src_leaf[rows]] & cables.leaf[plane, trip.dst_leaf[rows]]
-    pods = cables.core.shape[1]
-    code, which = np.unique((plane * pods + src_pod) * pods + dst_pod, return_inverse=True)
-    first, last = code // pods, code % pods + code // (pods * pods) * pods
-    planes, _, width, cores = cables.core.shape
-    core = cables.core.reshape(planes * pods, width, cores)
-    shared: Bools = (core[first] & core[last]).any(axis=2) | (first == last)[:, np.newaxis]
+    reached: Bools = cables.leaf[trip.src_leaf[rows]] & cables.leaf[trip.dst_leaf[rows]]
+    pods = len(cables.core)
+    code, which = np.unique(trip.src_pod[rows] * pods + trip.dst_pod[rows], return_inverse=True)
+    first, last = np.divmod(code, pods)
+    shared: Bools = (cables.core[first] & cables.core[last]).any(axis=2) | (first == last)[:, np.newaxis]
     reached &= shared[which]
     return reached
 
 
 def live_cores(trip: Trips, cables: Alive, rows: Ints, spine: Ints) -> Bools:
     """[row, core]: the cores of a spine that both pods still reach."""
-    plane = trip.plane[rows]
-    return cables.core[plane, trip.src_pod[rows], spine] & cables.core[plane, trip.dst_pod[rows], spine]
+    return cables.core[trip.src_pod[rows], spine] & cables.core[trip.dst_pod[rows], spine]
 
 
 def picked(keys: Words, live: Bools, *, healing: str) -> Ints:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.net.arrays import Floats, Ints, Links
+from fabric.sim.net.arrays import Floats, Links
 from fabric.sim.net.choose import Trips
 from fabric.sim.net.clos import Clos
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """Resources instead of links: RNICs up and down, leaf trunks up and down, pod trunks up and down, per plane."""
+    """Resources instead of links: RNICs up and down, leaf trunks up and down, pod trunks up and down."""
 
     capacity_gbps: Floats
 
@@ -29,22 +29,17 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
         raise ValueError(f"eta {eta} must be above 0 and at most 1, alpha {alpha} from 0 to 1")
     if len(capacity_gbps) != clos.links:
         raise ValueError(f"{len(capacity_gbps)} capacities for {clos.links} links")
-    planes = np.split(capacity_gbps, clos.spec.planes)
-    return Pooled(np.concatenate([_plane(clos, plane, eta, alpha) for plane in planes]))
-
-
-def _plane(clos: Clos, capacity: Floats, eta: float, alpha: float) -> Floats:
     width, uplinks = clos.spec.up, clos.leaves * clos.spec.up
     core_width = width * clos.cores_up
     cores = clos.pods * core_width
     access, leaf_up, leaf_dn, spine_up, spine_dn = np.split(
-        capacity, np.cumsum([2 * clos.nics, uplinks, uplinks, cores])
+        capacity_gbps, np.cumsum([2 * clos.nics, uplinks, uplinks, cores])
     )
     parts = [access, eta * leaf_up.reshape(-1, width).sum(axis=1), eta * _down(leaf_dn.reshape(-1, width), alpha)]
     if cores:
         parts.append(eta * spine_up.reshape(-1, core_width).sum(axis=1))
         parts.append(eta * _down(spine_dn.reshape(-1, core_width), alpha))
-    return np.concatenate(parts)
+    return Pooled(np.concatenate(parts))
 
 
 def _down(links: Floats, alpha: float) -> Floats:
@@ -61,22 +56,21 @@ def _down(links: Floats, alpha: float) -> Floats:
 def resources(clos: Clos) -> int:
     """How many there are; also the id of the dummy that pads a short path."""
     pods = clos.pods if clos.cores_up else 0
-    return 2 * (clos.nics + clos.leaves + pods) * clos.spec.planes
+    return 2 * (clos.nics + clos.leaves + pods)
 
 
 def trunk_links(clos: Clos, trip: Trips) -> Links:
     """The resources each sub-flow uses, padded."""
     dummy = resources(clos)
-    base: Ints = trip.plane * (dummy // clos.spec.planes)
     leaf, pod = 2 * clos.nics, 2 * (clos.nics + clos.leaves)
     links = np.full((len(trip.src), 6), dummy, dtype=np.int32)
-    links[:, 0] = base + trip.src
-    links[:, 5] = base + clos.nics + trip.dst
+    links[:, 0] = trip.src
+    links[:, 5] = clos.nics + trip.dst
     away = trip.src_leaf != trip.dst_leaf
-    links[:, 1] = np.where(away, base + leaf + trip.src_leaf, dummy)
-    links[:, 4] = np.where(away, base + leaf + clos.leaves + trip.dst_leaf, dummy)
+    links[:, 1] = np.where(away, leaf + trip.src_leaf, dummy)
+    links[:, 4] = np.where(away, leaf + clos.leaves + trip.dst_leaf, dummy)
     if clos.cores_up:
         across = trip.src_pod != trip.dst_pod
-        links[:, 2] = np.where(across, base + pod + trip.src_pod, dummy)
-        links[:, 3] = np.where(across, base + pod + clos.pods + trip.dst_pod, dummy)
+        links[:, 2] = np.where(across, pod + trip.src_pod, dummy)
+        links[:, 3] = np.where(across, pod + clos.pods + trip.dst_pod, dummy)
     return links

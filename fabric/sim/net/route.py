@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.net.arrays import Bools, Floats, Ints, Links
+from fabric.sim.net.arrays import Floats, Ints, Links
 from fabric.sim.net.choose import DEALT, STATIC, Trips, core_keys, leaf_turn, spine_keys, trips
 from fabric.sim.net.clos import Clos
 from fabric.sim.net.detour import HEALING, Alive, alive, live_cores, live_spines, picked, touched, uplink_lost
 from fabric.sim.net.mix import choice
 from fabric.sim.net.pooled import Pooled, pooled, trunk_links
 
-__all__ = ["ENGINES", "Paths", "Pooled", "cut", "pooled", "routes"]
+__all__ = ["ENGINES", "Paths", "Pooled", "pooled", "routes"]
 
 ENGINES = (*STATIC, "ar")
 
@@ -36,35 +36,25 @@ def routes(
     engine: str,
     salt: int = 0,
     qps: int = 1,
-    same_salt: bool = False,
     down: Collection[int] = frozenset(),
     healing: str = "sm",
 ) -> Paths:
     """The paths of flows between RNICs.
 
     Only ``ecmp`` tells the *qps* queue pairs of a flow apart; to a forwarding table they are one destination, so they
-    stay one sub-flow there. With several planes every flow is split evenly over them. No path uses a link of *down*
-    while there is another way; see `cut` for those that have none. For ``ar``, links are resources of `pooled`, where
-    the capacity 0 of a dead link does the same.
+    stay one sub-flow there. No path uses a link of *down* while there is another way. For ``ar``, links are resources
+    of `pooled`, where the capacity 0 of a dead link does the same.
     """
     _check(clos, src, dst, engine, qps, healing)
     parts = qps if engine == "ecmp" else 1
-    flow, pair, plane = (
-        axis.ravel() for axis in np.meshgrid(*map(np.arange, (len(src), parts, clos.spec.planes)), indexing="ij")
-    )
+    flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
     flow_src, flow_dst = np.asarray(src, dtype=np.int64)[flow], np.asarray(dst, dtype=np.int64)[flow]
-    trip = trips(clos, flow_src, flow_dst, pair=pair, plane=plane)
-    weight = np.full(len(flow), 1.0 / (parts * clos.spec.planes))
+    trip = trips(clos, flow_src, flow_dst, pair=pair)
+    weight = np.full(len(flow), 1.0 / parts)
     if engine == "ar":
         return Paths(trunk_links(clos, trip), weight, flow)
-    spine, core = _chosen(clos, trip, engine, salt, same_salt, alive(clos, down) if down else None, healing)
+    spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing)
     return Paths(_links(clos, trip, spine, core), weight, flow)
-
-
-def cut(paths: Paths, down: Collection[int]) -> Bools:
-    """Which sub-flows still use a dead link, because there is no other way."""
-    dead: Bools = np.any(np.isin(paths.links, np.fromiter(down, dtype=np.int32)), axis=1)
-    return dead
 
 
 def _check(clos: Clos, src: Ints, dst: Ints, engine: str, qps: int, healing: str) -> None:
@@ -81,9 +71,7 @@ def _check(clos: Clos, src: Ints, dst: Ints, engine: str, qps: int, healing: str
             raise ValueError(f"an RNIC outside 0..{clos.nics - 1}")
 
 
-def _chosen(
-    clos: Clos, trip: Trips, engine: str, salt: int, same_salt: bool, cables: Alive | None, healing: str
-) -> tuple[Ints, Ints]:
+def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str) -> tuple[Ints, Ints]:
     keys = spine_keys(clos, trip, engine=engine, salt=salt)
     spine = choice(keys, clos.spec.up)
     rows = np.flatnonzero(touched(trip, cables)) if cables is not None else np.zeros(0, dtype=np.int64)
@@ -94,7 +82,7 @@ def _chosen(
         spine[rows] = picked(anew[rows], live_spines(trip, cables, rows), healing=healing)
     if not clos.cores_up:
         return spine, spine
-    keys = core_keys(clos, trip, spine, engine=engine, salt=salt, same_salt=same_salt)
+    keys = core_keys(clos, trip, spine, engine=engine, salt=salt)
     core = choice(keys, clos.cores_up)
     if cables is not None and len(rows):
         core[rows] = picked(keys[rows], live_cores(trip, cables, rows, spine[rows]), healing=healing)
@@ -102,15 +90,15 @@ def _chosen(
 
 
 def _links(clos: Clos, trip: Trips, spine: Ints, core: Ints) -> Links:
-    dummy, plane = clos.links, trip.plane
+    dummy = clos.links
     links = np.full((len(trip.src), 6), dummy, dtype=np.int32)
-    links[:, 0] = clos.nic_up(trip.src, plane=plane)
-    links[:, 5] = clos.nic_dn(trip.dst, plane=plane)
+    links[:, 0] = clos.nic_up(trip.src)
+    links[:, 5] = clos.nic_dn(trip.dst)
     away = trip.src_leaf != trip.dst_leaf
-    links[:, 1] = np.where(away, clos.leaf_up(trip.src_leaf, spine, plane=plane), dummy)
-    links[:, 4] = np.where(away, clos.leaf_dn(trip.dst_leaf, spine, plane=plane), dummy)
+    links[:, 1] = np.where(away, clos.leaf_up(trip.src_leaf, spine), dummy)
+    links[:, 4] = np.where(away, clos.leaf_dn(trip.dst_leaf, spine), dummy)
     if clos.cores_up:
         across = trip.src_pod != trip.dst_pod
-        links[:, 2] = np.where(across, clos.spine_up(trip.src_pod, spine, core, plane=plane), dummy)
-        links[:, 3] = np.where(across, clos.spine_dn(trip.dst_pod, spine, core, plane=plane), dummy)
+        links[:, 2] = np.where(across, clos.spine_up(trip.src_pod, spine, core), dummy)
+        links[:, 3] = np.where(across, clos.spine_dn(trip.dst_pod, spine, core), dummy)
     return links

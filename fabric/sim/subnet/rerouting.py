@@ -52,15 +52,6 @@ class Rerouting:
             self._made = True
         return sharing.network
 
-    def change(self, faults: tuple[Fault, ...], routing: Routing, at_s: float) -> None:
-        """From now on these are the faults above the leaves and this the routing; the routes know at once."""
-        self._faults, self._routing = faults, routing
-        self.forwarding = forwarding_at_start(routing, shield=self.forwarding.shield)
-        sharing = self._rack.timeline.sharing
-        if sharing.network is not None:
-            sharing.network.change(faults, routing, forwarding=self.forwarding, at_s=at_s)
-            sharing.network_changed()
-
     def ports_changed(self, at_s: float) -> None:
         """A port between switches is not what it was; however many change in one instant, the links are seen once."""
         if not self._looks:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.model.change import SubnetManager
-from fabric.sim.recovery import Reaction
 
-SHIELD_S = Reaction().t_shield_s
-"""How long a switch with SHIELD needs to move the routes of a dead port."""
+SHIELD_S = 3e-3
+"""
+How long a switch with SHIELD needs to move the routes of a dead port.
+
+Milliseconds: the vendor says 5,000 times faster than the subnet manager; no number is published.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import pytest
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.sim.life.course import Life
-from fabric.sim.recovery import LinkFault, Reaction, State, phases
 from fabric.sim.transport import Patience, rc_timeout_s
+from tests.sim.subnet.truth_table import LinkFault, Reaction, State, phases
 
 A = ("gpu000", "gpu002")  # over spine0 by D-mod-K
 B = ("gpu001", "gpu003")  # over spine1

@@ -116,17 +116,6 @@ def phases(
     return tuple(found)
 
 
-def routed_around(phase: Phase) -> bool:
-    """Whether the routing knows that the link is down: no flow is sent on it in this phase."""
-    return phase.state in (State.SHIELDED, State.REROUTED, State.FAILED_OVER)
-
-
-def lost_s(found: tuple[Phase, ...]) -> float:
-    """How long the flows carried nothing at all."""
-    silent = (State.BLACK_HOLE, State.WAITING, State.ABORTED)
-    return sum(phase.end_s - phase.start_s for phase in found if phase.state in silent)
-
-
 def _network(fault: LinkFault, reaction: Reaction) -> Iterator[tuple[float, State]]:
     """Seconds after the fault, and what its flows meet from then on, as the network is."""
     over_s = fault.duration_s
@@ -168,7 +157,7 @@ def _as_lived(ends: list[tuple[float, State]], patience: Patience) -> Iterator[t
             return
         if state is State.BLACK_HOLE:
             yield start_s, state
-            resumes_s = start_s + stall_s(end_s - start_s, patience.timeout, adaptive_retx=patience.adaptive_retx)
+            resumes_s = start_s + stall_s(end_s - start_s, patience.timeout)
             if end_s < resumes_s:
                 yield end_s, State.WAITING
         elif end_s > resumes_s:
