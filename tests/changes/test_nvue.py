@@ -83,7 +83,7 @@ def test_whoever_dies_between_the_commit_and_the_confirmation_leaves_nothing(rac
 def test_where_the_guard_is_dead_too_the_switch_rolls_back_by_its_own_timer(rack: Played) -> None:
     for name, one in zip(armed(rack), rack.prepare(routed()), strict=True):
         rack.ask(one.host, Guard(SETTINGS.guard_directory).apply(name, one.apply[:3]))
-    for kept in rack._world._rack.guards.values():
+    for kept in rack._world.rack.guards.values():
         for guard in kept.values():
             guard.alive = False
     rack.wait(rack.now_s + CONFIRM_MIN * 60.0 - 5.0)
@@ -104,7 +104,7 @@ def test_a_commit_is_not_confirmed_unless_the_switch_is_seen_to_route_so(rack: P
 def test_a_guard_that_is_killed_ends_the_change_and_it_is_put_back(rack: Played) -> None:
     def kill(hold, step) -> float:
         if hold.state == "in_force":
-            for kept in rack._world._rack.guards.values():
+            for kept in rack._world.rack.guards.values():
                 for guard in kept.values():
                     guard.alive = False
         return step.until_s

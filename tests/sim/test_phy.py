@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.sim.fec import CODES, FECS, frame_loss, uncorrectable
-from fabric.sim.phy import (
+from fabric.sim.phy.fec import CODES, FECS, frame_loss, uncorrectable
+from fabric.sim.phy.quality import (
     ber_text,
     goodput_factor,
     link_quality,

@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.sim.injection import EFFECTIVE, RAW, Injection
+from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
 from fabric.sim.world import World
 from tests.sim.conftest import Kit
 
@@ -48,7 +48,7 @@ def test_in_any_window_no_more_errors_were_put_right_or_left_than_there_were(
     stretches: list[tuple[float, Injection | None]],
 ) -> None:
     world, now_s = Kit.world(), 1.0
-    ports = world._rack.ports
+    ports = world.rack.ports
     sender = ports.peer(ports.of_adapter("gpu001", "mlx5_0"))
     readings = [counted(world, now_s)]
     for lasts_s, injection in stretches:
@@ -64,7 +64,7 @@ def test_in_any_window_no_more_errors_were_put_right_or_left_than_there_were(
 
 def test_errors_injected_behind_the_fec_are_errors_before_it_too() -> None:
     world = Kit.world()
-    ports = world._rack.ports
+    ports = world.rack.ports
     ports.inject(ports.peer(ports.of_adapter("gpu001", "mlx5_0")), Injection(EFFECTIVE, 1, 6, inf), 0.0)
     _, effective, raw = counted(world, 10.0)
     assert 0 < effective <= raw

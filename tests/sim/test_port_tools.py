@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.sim.port_tools import TOOLS
+from fabric.sim.tools.command_line import TOOLS
 
 TYPED = (
     "-d mlx5_0 lid-1 lid-18 lid-999 lid-x lid- ² 1 2 99999999999999999999 -1 0x1 0,1 0,x --reg_name PTER PAOS PPCNT "

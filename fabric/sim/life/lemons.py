@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.topology import Topology
-from fabric.sim.life.draws import Draws, named
-from fabric.sim.life.failures import bursts
-from fabric.sim.uplink_faults import cable_ends
+from fabric.sim.life.failures import Draws, bursts, named
 
 BURST_MEAN = 3.0
 """Episodes of one burst; choice."""
@@ -27,16 +25,6 @@ ERRORS_MEAN_S = 60.0
 
 WORST_BER, LEAST_BER = 1e-5, 1e-8
 """Behind the FEC; evenly spread on a log scale between what halves a link and what hardly shows. Choice."""
-
-
-def require_lemon(fault: Fault, topology: Topology) -> None:
-    """Raise ValueError for a lemon that is no host, RNIC or cable between switches."""
-    name, _, part = fault.component.partition("/")
-    host = topology.hosts.get(name)
-    ends = cable_ends(fault.component, topology.switches)
-    cable = ends is not None and ends.one in topology.switches and ends.other in topology.switches
-    if not cable and (host is None or (part and part not in host.platform.rnic_by_device)):
-        raise ValueError(f"{fault.component}: only a host, an RNIC or a cable between switches can be a lemon")
 
 
 def episodes(

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabric.sim.net.arrays import Floats, Ints, Links
-from fabric.sim.net.choose import DEALT, STATIC, Trips, core_keys, leaf_turn, spine_keys, trips
+from fabric.sim.net.choose import DEALT, STATIC, Trips, choice, core_keys, leaf_turn, spine_keys, trips
 from fabric.sim.net.clos import Clos
 from fabric.sim.net.detour import HEALING, Alive, alive, live_cores, live_spines, picked, touched, uplink_lost
-from fabric.sim.net.mix import choice
 from fabric.sim.net.pooled import Pooled, pooled, trunk_links
 
 __all__ = ["ENGINES", "Paths", "Pooled", "pooled", "routes"]

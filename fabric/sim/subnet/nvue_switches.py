@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fabric.model.topology import Host, Login, Platform, Topology
-
-if TYPE_CHECKING:
-    from fabric.sim.timeline import Timeline
+from fabric.model.topology import Topology
+from fabric.sim.hosts.timeline import Timeline
 
 Config = Mapping[str, str]
 """Paths of NVUE's tree and their values: ``router adaptive-routing enable``: ``on``."""
@@ -55,14 +52,6 @@ class NvueSwitch:
     def changes(self) -> dict[str, str | None]:
         """What is staged and would alter something."""
         return {path: value for path, value in self.staged.items() if self.applied.get(path) != value}
-
-
-_SWITCH = Platform("switch", (), (), 1, (), "ethernet", "switch")
-
-
-def switch_host(name: str, login: Login) -> Host:
-    """A switch as a machine on which commands run: no RNIC, no GPU."""
-    return Host(name, _SWITCH, login.address, None, ())
 
 
 class NvueSwitches:

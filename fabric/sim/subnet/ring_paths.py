@@ -6,27 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.named_clos import NamedClos
 from fabric.sim.net.arrays import Ints, Links
+from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import Paths, routes
-from fabric.sim.routing import Routing
-
-
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """
-    Hosts in the order of the ring and the rails it runs on; *bus_ratio*: bus bandwidth over what an RNIC carries.
-
-    *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
-    two hosts only the first sends.
-    """
-
-    hosts: tuple[str, ...]
-    rails: tuple[int, ...]
-    bus_ratio: float
-    adaptive: bool = True
-    service_level: int = 0
-    one_way: bool = False
+from fabric.sim.routing import Ring, Routing
 
 
 @dataclass(frozen=True, slots=True)

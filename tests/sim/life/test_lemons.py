@@ -65,7 +65,7 @@ def test_a_cable_between_switches_that_is_a_lemon_flaps_at_both_ends(kit):
     lemon = (Fault("u0-leaf3--spine0", "lemon"),)
     world = World(topology, faults=lemon, seed=1, noise_cv=0.0, life=Life(lemon_per_hour=10.0))
     world.advance(24 * HOUR_S)
-    ports = world._rack.ports
+    ports = world.rack.ports
     downed = {end: ports.at(end).tally.counts.downed for end in (("u0-leaf3", 2), ("spine0", 4), ("spine0", 5))}
     assert ports.cabling.peers["u0-leaf3", 2] == ("spine0", 4)
     assert downed["u0-leaf3", 2] == downed["spine0", 4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.change import SubnetManager
-from fabric.sim.sm_conf import opensm_pid
+from fabric.sim.tools.opensm import opensm_pid
 
 A, B = ("gpu000", "gpu002"), ("gpu001", "gpu003")
 SMS = (SubnetManager("gpu000"), SubnetManager("gpu001"))
@@ -20,7 +20,7 @@ def governed(pod, engine=None, **settings):
 
 def forwarding(one):
     """What is programmed into the switches."""
-    return one.world._rack.rerouting.forwarding
+    return one.world.rack.above.forwarding
 
 
 def priority(one, host, value, at_s):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.flows import Flow
-from fabric.sim.network import network_of
+from fabric.sim.hosts.site import Flow
 from fabric.sim.routing import Forwarding, Routing
+from fabric.sim.subnet.network import network_of
 from fabric.sim.subnet.ring_paths import Ring
 from fabric.sim.world import World
 

@@ -1,0 +1,1 @@
+"""``mlxreg`` and ``mstreg``."""
