@@ -36,7 +36,7 @@ from fabric.executors.mock import MockExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended
-from fabric.sim.tools import mishaps as guard_mishaps
+from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 
 POD = Path(__file__).resolve().parent.parent / "inventory" / "pod-64.yaml"

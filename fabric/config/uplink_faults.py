@@ -27,7 +27,7 @@ def uplink_problem(component: str, kind: str, topology: Topology) -> str | None:
 
 def network_problem(topology: Topology) -> str | None:
     """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
-    from fabric.sim.net.from_topology import net_from_topology  # numpy: only where it is needed
+    from fabric.sim.net.named_clos import net_from_topology  # numpy: only where it is needed
 
     layers = sorted({host.platform.link_layer for host in topology.hosts.values()})
     if len(layers) > 1:

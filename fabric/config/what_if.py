@@ -14,8 +14,7 @@ from fabric.config.selection import HostsText, selected
 from fabric.config.wording import nearest, one_of, quoted
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
-from fabric.sim.net.from_topology import net_from_topology
-from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import ENGINES
 from fabric.sim.net.traffic import DEFAULT_ORDER, ORDERS, PATTERNS, flows_of
 from fabric.sim.what_if import ENGINES_BY_DEFAULT, Question

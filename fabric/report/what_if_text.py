@@ -14,7 +14,7 @@ from rich.text import Text
 from fabric.model.names import fold
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.named_clos import NamedClos
-from fabric.sim.net.pooled import AR_ALPHA, AR_ETA
+from fabric.sim.net.route import AR_ALPHA, AR_ETA
 from fabric.sim.phy.quality import LinkQuality
 from fabric.sim.what_if import PER_JOB, BusyLink, EngineResult, Question, Shares, WhatIf
 

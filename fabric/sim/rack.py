@@ -9,8 +9,7 @@ from fabric.model.topology import Topology
 from fabric.sim.hosts.held import Held
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
-from fabric.sim.life.passing import Passing
-from fabric.sim.life.whims import Whims
+from fabric.sim.life.passing import Passing, Whims
 from fabric.sim.phy.ports import Ports
 from fabric.sim.routing import Routing
 from fabric.sim.subnet.managers import SubnetManagers

@@ -10,8 +10,7 @@ from fabric.sim.faults import LinkFault
 from fabric.sim.net.arrays import Floats, Ints
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
-from fabric.sim.net.pooled import AR_ALPHA, AR_ETA
-from fabric.sim.net.route import Paths, pooled, routes
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, routes
 from fabric.sim.net.traffic import Traffic, traffic
 from fabric.sim.phy.quality import goodput_factor
 from fabric.sim.subnet.links import LinkState, link_state

@@ -30,7 +30,7 @@ from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
-from fabric.sim.tools import mishaps as guard_mishaps
+from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 from fabric.store import journal as journal_module
 from fabric.store.journal import Journal

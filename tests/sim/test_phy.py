@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.sim.phy.fec import CODES, FECS, frame_loss, uncorrectable
 from fabric.sim.phy.quality import (
+    CODES,
+    FECS,
     ber_text,
+    frame_loss,
     goodput_factor,
     link_quality,
     plr_factor,
     post_fec,
+    uncorrectable,
 )
 
 # raw BER -> codeword error, effective BER, packet loss, bandwidth with PLR, goodput without (400 Gb/s, 12 us, 4 KiB);

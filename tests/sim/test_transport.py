@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.sim.tools.nccl_tests.patience import abort_window_s, rc_timeout_s, stall_s
+from fabric.sim.tools.nccl_tests.model import abort_window_s, rc_timeout_s, stall_s
 
 exponents = st.integers(1, 31)
 

@@ -9,8 +9,7 @@ from math import inf
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.sim.faults import require_passing
-from fabric.sim.life.failures import failures
-from fabric.sim.life.lemons import episodes
+from fabric.sim.life.failures import episodes, failures
 from fabric.sim.life.passing import Passing
 
 _AHEAD_S = 86400.0

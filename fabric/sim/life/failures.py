@@ -8,7 +8,7 @@ evenly over an hour. Both are a choice; what is published is that link faults ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, log
 
@@ -189,3 +189,59 @@ def _parts(platform: Platform, part: str) -> tuple[str, ...]:
     if part == "pcie":
         return tuple(switch.name for switch in platform.pcie_switches) or _parts(platform, "rnic")
     return ()
+
+
+EPISODES_MEAN = 3.0
+"""Episodes of one burst; choice."""
+
+EPISODES_S = 600.0
+"""Over how long they spread; choice."""
+
+FLAP_SHARE = 0.5
+"""Of episodes are flaps, the others bit errors; choice."""
+
+FLAP_S = (1.0, 10.0)
+"""How long a flap lasts: "several seconds" (arXiv 2402.15627, 6.3)."""
+
+ERRORS_MEAN_S = 60.0
+"""How long errors last; choice."""
+
+WORST_BER, LEAST_BER = 1e-5, 1e-8
+"""Behind the FEC; evenly spread on a log scale between what halves a link and what hardly shows. Choice."""
+
+
+def episodes(
+    topology: Topology, lemons: Iterable[Fault], *, seed: int, per_hour: float, window_s: tuple[float, float]
+) -> tuple[TimedFault, ...]:
+    """What lemons do in a window, in order of time; each has *per_hour* episodes on average."""
+    found = [one for lemon in lemons for one in _of_lemon(topology, lemon, seed, per_hour, window_s)]
+    return tuple(sorted(found, key=lambda one: (one.at_s, one.fault.component)))
+
+
+def _of_lemon(
+    topology: Topology, lemon: Fault, seed: int, per_hour: float, window_s: tuple[float, float]
+) -> Iterator[TimedFault]:
+    component = _bad_part(topology, lemon.component, seed)
+    base = named(seed, "lemon", lemon.component)
+    for draws, began_s in bursts(base, per_hour / 3600.0 / EPISODES_MEAN, window_s, EPISODES_S):
+        for _ in range(draws.geometric(EPISODES_MEAN)):
+            at_s = began_s + draws.uniform() * EPISODES_S
+            flap = draws.uniform() < FLAP_SHARE
+            flap_s = FLAP_S[0] + draws.uniform() * (FLAP_S[1] - FLAP_S[0])
+            errors_s = max(1.0, draws.exponential(ERRORS_MEAN_S))
+            ber = LEAST_BER * (WORST_BER / LEAST_BER) ** draws.uniform()
+            if not window_s[0] <= at_s < window_s[1]:
+                continue
+            if flap:
+                yield TimedFault(at_s, flap_s, Fault(component, "broken"), "flap")
+            else:
+                yield TimedFault(at_s, errors_s, Fault(component, "bit_errors", ber), "bit errors")
+
+
+def _bad_part(topology: Topology, component: str, seed: int) -> str:
+    """A host has one bad RNIC, always the same."""
+    host = topology.hosts.get(component)
+    if host is None or not host.platform.rnics:
+        return component
+    rnics = host.platform.rnics
+    return f"{component}/{rnics[Draws(named(seed, 'bad part', component)).one_of(len(rnics))].device}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from fabric.sim.phy.fec import any_of, code_of
-from fabric.sim.phy.quality import PLR_CELL_BYTES, LinkQuality, link_quality, post_fec
+from fabric.sim.phy.quality import PLR_CELL_BYTES, LinkQuality, any_of, code_of, link_quality, post_fec
 
 
 @dataclass(frozen=True, slots=True)

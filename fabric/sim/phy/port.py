@@ -51,7 +51,6 @@ class Counts:
     symbol: float = 0.0
     downed: float = 0.0
     recovered: float = 0.0
-    intentional: float = 0.0
     sent_gb: float = 0.0
     received_gb: float = 0.0
     lost_gb: float = 0.0

@@ -119,7 +119,6 @@ class Ports:
 
     def disable(self, port: Port, at_s: float) -> None:
         """Close a port; the other end loses its partner and looks for a new one."""
-        port.tally.counts.intentional += port.admin_up
         port.admin_up = False
         self._drop(port, at_s)
 
@@ -132,7 +131,6 @@ class Ports:
 
     def bounce(self, port: Port, at_s: float) -> None:
         """Take a link down and let it come up again at once; opens a closed port."""
-        port.tally.counts.intentional += port.logical != DOWN
         port.admin_up = True
         self._drop(port, at_s)
         self._train(port, at_s)

@@ -12,8 +12,7 @@ from fabric.sim.faults import LinkFault, cable_ends
 from fabric.sim.net.arrays import Floats
 from fabric.sim.net.clos import Clos
 from fabric.sim.net.named_clos import NamedClos
-from fabric.sim.net.pooled import resources
-from fabric.sim.net.route import Paths
+from fabric.sim.net.route import Paths, resources
 from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Port
 from fabric.sim.phy.quality import LinkQuality, link_quality

@@ -1,4 +1,4 @@
-"""What joins the leaves of the simulated hosts: which rings run over it now, and how fast each may be."""
+"""What joins the leaves of the simulated hosts: which rings run over it, by which paths, how fast each may be."""
 
 from __future__ import annotations
 
@@ -11,24 +11,77 @@ import numpy as np
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.hosts.site import Flow
-from fabric.sim.net.arrays import Bools, Floats, Links
-from fabric.sim.net.from_topology import net_from_topology
+from fabric.sim.net.arrays import Bools, Floats, Ints, Links
 from fabric.sim.net.maxmin import max_min
-from fabric.sim.net.named_clos import NamedClos
-from fabric.sim.net.pooled import AR_ALPHA, AR_ETA, resources
-from fabric.sim.net.route import Paths, pooled
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes
 from fabric.sim.phy.cabling import Cabling, End
 from fabric.sim.phy.port import Port, Traffic
 from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
 from fabric.sim.subnet.links import LinkTraffic, PortEffects, link_health, sending_link, uplink_effects
-from fabric.sim.subnet.ring_paths import (
-    Known,
-    adaptive_paths,
-    alone_on_trunks,
-    beside_trunks,
-    ends_of,
-    static_paths,
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    What the static routes know of links that are down.
+
+    *routed*: the subnet manager dealt its routes out without these. *shielded*: switches moved what used these.
+    """
+
+    engine: str
+    routed: frozenset[int] = frozenset()
+    shielded: frozenset[int] = frozenset()
+
+
+def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
+    """Source and destination RNICs of every edge, rail by rail within each host."""
+    ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
+    rails = np.array(ring.rails, dtype=np.int64)
+    src = net.clos.nic(ids[:, np.newaxis], rails).ravel()
+    dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], rails).ravel()
+    edges = len(rails) if ring.one_way else len(src)
+    return src[:edges], dst[:edges]
+
+
+def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:
+    """The routes in force: what SHIELD did lies over what the subnet manager did."""
+    found = routes(
+        net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=known.routed, healing="sm"
+    )
+    if not known.shielded:
+        return found
+    dead = np.fromiter(known.shielded, dtype=np.int64)
+    hit = np.isin(found.links, dead).any(axis=1)
+    if hit.any():
+        down = known.routed | known.shielded
+        moved = routes(
+            net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=down, healing="shield"
+        )
+        found.links[hit] = moved.links[hit]
+    return found
+
+
+def adaptive_paths(net: NamedClos, src: Ints, dst: Ints) -> Paths:
+    """The trunks (``fabric.sim.net.pooled``) that packets are spread over."""
+    return routes(net.clos, src, dst, engine="ar")
+
+
+def beside_trunks(static: Paths, trunks: Paths, *, links: int, dummy: int) -> Links:
+    """
+    Static sub-flows as loads on their links and on the trunks that hold those.
+
+    Trunks are numbered on from the *links* there are; *dummy*, one past the last trunk, pads.
+    """
+    own = np.where(static.links == links, dummy, static.links)
+    return np.concatenate([own, trunks.links[static.flow] + links], axis=1).astype(np.int32)
+
+
+def alone_on_trunks(trunks: Paths, *, links: int, dummy: int) -> Links:
+    """Adaptive sub-flows in the same numbers and the same width."""
+    nothing = np.full_like(trunks.links, dummy)
+    return np.concatenate([nothing, trunks.links + links], axis=1).astype(np.int32)
+
 
 _SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
 

@@ -18,7 +18,8 @@ from fabric.sim.phy.ports import Ports
 from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
 
 if TYPE_CHECKING:
-    from fabric.sim.subnet.network import Network  # numpy takes longer to import than a small run
+    from fabric.sim.subnet.network import Network
+
 
 SHIELD_S = 3e-3
 """

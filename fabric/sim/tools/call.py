@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts.identity import pci_address
+from fabric.sim.hosts.hosts import pci_address
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.phy.cabling import Node

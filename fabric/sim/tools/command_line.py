@@ -15,58 +15,32 @@ from fabric.sim.tools.ethtool import ethtool
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.host_programs import host_program, seconds_of, small_program
-from fabric.sim.tools.iblinkinfo import ibhosts, iblinkinfo, ibnetdiscover, ibswitches, sminfo
+from fabric.sim.tools.iblinkinfo import iblinkinfo, sminfo
 from fabric.sim.tools.ibportstate import ibportstate
 from fabric.sim.tools.ibqueryerrors import ibqueryerrors
 from fabric.sim.tools.ibroute import ibroute
-from fabric.sim.tools.ibstat import ibstat
 from fabric.sim.tools.ip_link import ip
 from fabric.sim.tools.mlxlink import mlxlink
-from fabric.sim.tools.mlxreg.tool import mlxreg
+from fabric.sim.tools.mlxreg import mlxreg
 from fabric.sim.tools.nccl_tests.model import OPERATIONS
-from fabric.sim.tools.nccl_tests.options import collective_options
 from fabric.sim.tools.nccl_tests.program import Collective
+from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi
 from fabric.sim.tools.nvue import nv
-from fabric.sim.tools.opensm import kill, pidof, pkill, shell_tool, systemctl
+from fabric.sim.tools.opensm import pkill, shell_tool, systemctl
 from fabric.sim.tools.options import BadOption, options, taken_apart
 from fabric.sim.tools.perfquery import perfquery
-from fabric.sim.tools.perftest.options import NotSimulated, write_bw_options
 from fabric.sim.tools.perftest.program import WriteBw
-from fabric.sim.tools.perftest.text import REFUSED
+from fabric.sim.tools.perftest.text import REFUSED, NotSimulated, write_bw_options
 from fabric.sim.tools.sysfs import cat
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
-    {
-        "cat": cat,
-        "curl": curl,
-        "ethtool": ethtool,
-        "ibhosts": ibhosts,
-        "iblinkinfo": iblinkinfo,
-        "ibnetdiscover": ibnetdiscover,
-        "ibportstate": ibportstate,
-        "ibqueryerrors": ibqueryerrors,
-        "ibroute": ibroute,
-        "ibstat": ibstat,
-        "ibswitches": ibswitches,
-        "ip": ip,
-        "kill": kill,
-        "mlxlink": mlxlink,
-        "mlxreg": mlxreg,
-        "mstlink": mlxlink,
-        "mstreg": mlxreg,
-        "nv": nv,
-        "nvidia-smi": nvidia_smi,
-        "perfquery": perfquery,
-        "pgrep": pidof,
-        "pidof": pidof,
-        "pkill": pkill,
-        "sh": shell_tool,
-        "sminfo": sminfo,
-        "systemctl": systemctl,
-    }
+    dict(cat=cat, curl=curl, ethtool=ethtool, ip=ip, nv=nv, pkill=pkill, sh=shell_tool, systemctl=systemctl)
+    | dict(iblinkinfo=iblinkinfo, ibportstate=ibportstate, ibqueryerrors=ibqueryerrors, ibroute=ibroute)
+    | dict(mlxlink=mlxlink, mlxreg=mlxreg, mstlink=mlxlink, mstreg=mlxreg, perfquery=perfquery, sminfo=sminfo)
+    | {"nvidia-smi": nvidia_smi}
 )
-
+"""By the name they are called."""
 
 _COLLECTIVES = {f"{operation}_perf": operation for operation in OPERATIONS}
 _NUMACTL = options("""
@@ -172,12 +146,6 @@ def _numactl(words: list[str], setting: Setting) -> Job:
     return job_of(rest, replace(setting, numa=int(first)))
 
 
-def _stdbuf(words: list[str], setting: Setting) -> Job:
-    """Buffers do not matter here."""
-    skip = next((position for position, text in enumerate(words) if not text.startswith("-")), len(words))
-    return job_of(words[skip:], setting)
-
-
 def _timeout(words: list[str], setting: Setting) -> Job:
     """``timeout [-k N] [-s SIGNAL] N PROGRAM``."""
     fields, rest = taken_apart(words, _TIMEOUT, stop_early=True)
@@ -216,7 +184,7 @@ def _sudo(words: list[str], setting: Setting) -> Job:
     return job_of(rest, setting)
 
 
-_PREFIXES = {"sudo": _sudo, "env": _env, "numactl": _numactl, "stdbuf": _stdbuf, "timeout": _timeout}
+_PREFIXES = {"sudo": _sudo, "env": _env, "numactl": _numactl, "timeout": _timeout}
 
 
 def _refused(name: str, reason: str, setting: Setting) -> Job:

@@ -1,28 +1,25 @@
-"""``ethtool``: counters and settings of the mlx5 interfaces of a RoCE host."""
+"""``ethtool``: counters of the mlx5 interfaces of a RoCE host."""
 
 from __future__ import annotations
 
-from fabric.sim.hosts.identity import pci_address
-from fabric.sim.phy.port import LINK_UP, Counts, Port, lanes, packets
+from fabric.sim.phy.port import Counts, Port, lanes, packets
 from fabric.sim.tools.call import Asked, Said
 from fabric.sim.tools.ip_link import MANAGEMENT, interfaces
 
 
 def ethtool(asked: Asked) -> Said:
-    """One call: ``ethtool [-S|-i] NAME``."""
+    """One call: ``ethtool -S NAME``."""
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
-    if len(names) != 1 or flags not in ([], ["-S"], ["--statistics"], ["-i"], ["--driver"]):
+    if len(names) != 1 or flags not in (["-S"], ["--statistics"]):
         return Said(stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1)
     ports = interfaces(asked)
     port = ports.get(names[0])
     if port is None or not port.node.ethernet:
         if names[0] in ports or names[0] == MANAGEMENT:
             return Said(stderr="no stats available\n", status=94)
-        return Said(stderr="Cannot get device settings: No such device\n", status=75 if not flags else 71)
-    if flags and flags[0] in ("-i", "--driver"):
-        return Said(_driver(asked, port))
-    return Said(_statistics(asked, port) if flags else _settings(names[0], port))
+        return Said(stderr="Cannot get device settings: No such device\n", status=71)
+    return Said(_statistics(asked, port))
 
 
 def _statistics(asked: Asked, port: Port) -> str:
@@ -69,25 +66,3 @@ def _pauses(port: Port, counts: Counts) -> dict[str, int]:
         "tx_prio3_pause": 0,
         "tx_prio3_pause_duration": 0,
     }
-
-
-def _driver(asked: Asked, port: Port) -> str:
-    devices = [rnic.device for rnic in asked.site.layout.platform.rnics]
-    return (
-        "driver: mlx5_core\nversion: 24.10-1.1.4\nfirmware-version: 28.41.1000 (MT_0000000838)\n"
-        f"expansion-rom-version: \nbus-info: {pci_address(devices.index(port.node.device))}\n"
-        "supports-statistics: yes\nsupports-test: yes\nsupports-eeprom-access: no\nsupports-register-dump: no\n"
-        "supports-priv-flags: yes\n"
-    )
-
-
-def _settings(name: str, port: Port) -> str:
-    up = port.physical == LINK_UP and port.interface_up
-    return (
-        f"Settings for {name}:\n\tSupported ports: [ FIBRE ]\n\tSupported pause frame use: Symmetric\n"
-        "\tSupports auto-negotiation: Yes\n\tSupported FEC modes: RS\n\tAdvertised pause frame use: No\n"
-        "\tAdvertised auto-negotiation: Yes\n\tAdvertised FEC modes: RS\n"
-        f"\tSpeed: {f'{port.rate_gbps * 1000:.0f}Mb/s' if up else 'Unknown!'}\n"
-        f"\tDuplex: {'Full' if up else 'Unknown! (255)'}\n\tAuto-negotiation: on\n\tPort: FIBRE\n\tPHYAD: 0\n"
-        f"\tTransceiver: internal\n\tLink detected: {'yes' if up else 'no'}\n"
-    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts.identity import gpu_model, gpu_pci_address
+from fabric.sim.hosts.hosts import gpu_model, gpu_pci_address
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import SAY_S, Asked, Job, Said, Say, Setting, Tool
 from fabric.sim.tools.lspci import lspci

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.sim.hosts.identity import RNIC_PART_NUMBER, pci_address, serial_of_rnic
+from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
 from fabric.sim.tools.call import Asked, Said
 
 WORDS = ("-D", "-vv", "-d", "15b3:")

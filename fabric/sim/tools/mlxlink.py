@@ -10,8 +10,7 @@ from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
 from fabric.sim.tools.call import Asked, Said, whole_number
-from fabric.sim.tools.mlxreg.registers import AccessRefused
-from fabric.sim.tools.mlxreg.tool import Refused, opened
+from fabric.sim.tools.mlxreg import AccessRefused, Refused, opened
 from fabric.sim.tools.options import BadOption, options, taken_apart
 
 _OPTIONS = options("""

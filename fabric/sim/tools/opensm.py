@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.sim.hashing import text_hash
-from fabric.sim.subnet.managers import SubnetManagers
-from fabric.sim.subnet.opensm_conf import settings_of, with_lines_of, with_settings
-from fabric.sim.tools.call import Asked, Said, whole_number
+from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_of, with_settings
+from fabric.sim.tools.call import Asked, Said
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
 CONF_NAME = "fabric-conf"
@@ -116,34 +114,6 @@ def pkill(asked: Asked) -> Said:
         return Said(status=1)
     (managers.hang_up if _hangs_up(asked.words) else managers.stop)(host, asked.at_s)
     return Said()
-
-
-def kill(asked: Asked) -> Said:
-    """``kill -HUP PID`` of the manager; ``-0`` asks whether it is there. Every other process is not."""
-    host, managers = asked.site.host.name, asked.rack.managers
-    pid = whole_number(asked.words[-1]) if asked.words else None
-    if pid is None:
-        return Said(stderr="kill: usage: kill [-s sigspec | -n signum | -sigspec] pid\n", status=2)
-    if not managers.runs_on(host) or pid != opensm_pid(host):
-        return Said(stderr=f"kill: ({pid}) - No such process\n", status=1)
-    if "-0" not in asked.words:
-        (managers.hang_up if _hangs_up(asked.words) else managers.stop)(host, asked.at_s)
-    return Said()
-
-
-def pidof(asked: Asked) -> Said:
-    """``pidof opensm``, ``pgrep -x opensm``: its number, or nothing and 1."""
-    host = asked.site.host.name
-    if not asked.words:
-        return Said(stderr="pidof: no matching criteria specified\n", status=2)
-    if asked.words[-1:] != ("opensm",) or not asked.rack.managers.runs_on(host):
-        return Said(status=1)
-    return Said(f"{opensm_pid(host)}\n")
-
-
-def opensm_pid(host: str) -> int:
-    """The process number of a host's manager; the same after a restart, so that a test can name it."""
-    return 1000 + text_hash(f"{host} opensm") % 30000
 
 
 def _hangs_up(words: tuple[str, ...]) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from fabric.model.topology import Rnic
-from fabric.sim.hosts.identity import firmware_of, pci_address
+from fabric.sim.hosts.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Warmth
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Port, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
 from fabric.sim.tools.call import Asked, Said
 from fabric.sim.tools.ib import subnet_manager
-from fabric.sim.tools.ibstat import rate_text
 
 ROOT = "/sys/class/infiniband/"
 _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
@@ -65,9 +64,16 @@ def port_states(port: Port) -> dict[str, str]:
     return {
         "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
         "phys_state": f"{port.kernel_physical}: {PHYSICAL_TEXT[port.kernel_physical]}",
-        "rate": rate_text(port),
+        "rate": _rate_text(port),
         "link_layer": "Ethernet" if port.node.ethernet else "InfiniBand",
     }
+
+
+def _rate_text(port: Port) -> str:
+    """What the kernel says about the rate: a port that is down stands at the slowest."""
+    if port.kernel_up:
+        return port.line.rate
+    return "40 Gb/sec (4X QDR)" if port.node.ethernet else "10 Gb/sec (4X SDR)"
 
 
 def identity_files(asked: Asked, rnic: Rnic) -> dict[str, str]:

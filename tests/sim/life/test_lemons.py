@@ -9,7 +9,7 @@ import pytest
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.life.course import Life
-from fabric.sim.life.lemons import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
+from fabric.sim.life.failures import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
 
 HOUR_S = 3600.0

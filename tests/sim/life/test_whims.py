@@ -8,7 +8,7 @@ from fabric.model.inventory import Fault
 from fabric.sim.hosts.heat import SWING_S
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.site import Site
-from fabric.sim.life.whims import FADES_S, ONE_IN, Whims
+from fabric.sim.life.passing import FADES_S, ONE_IN, Whims
 from tests.conftest import rack_topology
 
 PART = ("gpu001", "mlx5_0")

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.sim.hashing import word
-from fabric.sim.net.choose import mixed
 from fabric.sim.net.clos import ClosSpec, build
-from fabric.sim.net.route import ENGINES, routes
+from fabric.sim.net.route import ENGINES, mixed, routes
 from fabric.sim.net.traffic import bisection
 from tests.sim.net.link_names import cable
 

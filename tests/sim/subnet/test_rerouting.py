@@ -6,7 +6,7 @@ import pytest
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.sim.life.course import Life
-from fabric.sim.tools.nccl_tests.patience import Patience, rc_timeout_s
+from fabric.sim.tools.nccl_tests.model import Patience, rc_timeout_s
 from tests.sim.subnet.truth_table import LinkFault, Reaction, State, phases
 
 A = ("gpu000", "gpu002")  # over spine0 by D-mod-K

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import inf
 
-from fabric.sim.tools.nccl_tests.patience import Patience, abort_window_s, stall_s
+from fabric.sim.tools.nccl_tests.model import Patience, abort_window_s, stall_s
 
 KINDS = ("ber", "down", "flap")
 """Bit errors on a link that stays up; a link that goes down and stays down; one that comes back."""

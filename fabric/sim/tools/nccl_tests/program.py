@@ -9,7 +9,7 @@ from math import inf, log2
 from fabric.model.topology import Gpu, Rnic
 from fabric.sim.hashing import noise_factor, text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
-from fabric.sim.hosts.identity import gpu_model, pci_bus
+from fabric.sim.hosts.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Flow, Share, Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
@@ -18,15 +18,17 @@ from fabric.sim.tools.call import Setting
 from fabric.sim.tools.nccl_tests import text
 from fabric.sim.tools.nccl_tests.model import (
     Ranks,
+    abort_window_s,
     bus_factor,
     is_tree,
     latency_us,
     nvlink_ratio,
+    patience_of,
     rail_weight,
+    stall_s,
 )
-from fabric.sim.tools.nccl_tests.options import CollectiveOptions
-from fabric.sim.tools.nccl_tests.patience import abort_window_s, patience_of, stall_s
 from fabric.sim.tools.nccl_tests.ranks import Member, TooFewGpus, hangs, may_adapt, members, rails, service_level
+from fabric.sim.tools.nccl_tests.text import CollectiveOptions
 from fabric.sim.tools.nccl_tests.tuning import Tuning, tuning_of
 
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.model.topology import Gpu, Platform, Rnic
-from fabric.sim.hosts.identity import visible_gpus
+from fabric.sim.hosts.hosts import visible_gpus
 from fabric.sim.hosts.site import Site
 from fabric.sim.rack import Rack
 

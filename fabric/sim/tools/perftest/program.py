@@ -5,13 +5,13 @@ from __future__ import annotations
 from fabric.model.topology import Gpu
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import Layout
-from fabric.sim.hosts.identity import visible_gpus
+from fabric.sim.hosts.hosts import visible_gpus
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Setting
 from fabric.sim.tools.perftest import text
-from fabric.sim.tools.perftest.options import WriteBwOptions
+from fabric.sim.tools.perftest.text import WriteBwOptions
 from fabric.sim.tools.perftest.transfer import REFUSE_S, End, Side, Transfer
 
 # How long the steps take, seconds. Choice: perftest opens the device and pins its buffer in well under a second.

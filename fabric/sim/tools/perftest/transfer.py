@@ -11,7 +11,7 @@ from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.routing import Ring
 from fabric.sim.tools.perftest import text
-from fabric.sim.tools.perftest.options import WriteBwOptions
+from fabric.sim.tools.perftest.text import WriteBwOptions
 
 REFUSE_S = 0.1
 RETRY_S = 0.54  # 4.096 us x 2^14 x 8 tries: perftest's default -u 14 (facts of the IB specification)

@@ -1,1 +1,0 @@
-"""``mlxreg`` and ``mstreg``."""
