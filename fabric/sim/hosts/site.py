@@ -29,20 +29,9 @@ class Flow:
     """
 
     __slots__ = (
-        "began_s",
-        "ceiling_gbps",
-        "end_s",
-        "limit_gbps",
-        "live",
-        "need_gb",
-        "rate_gbps",
-        "ring",
-        "sent_gb",
-        "shares",
-        "silent",
-        "since_s",
-        "steady",
-    )
+        "began_s", "ceiling_gbps", "end_s", "limit_gbps", "live", "need_gb", "rate_gbps", "ring", "sent_gb", "shares",
+        "silent", "since_s", "steady",
+    )  # fmt: skip
 
     def __init__(self, shares: tuple[Share, ...], ceiling_gbps: float, *, ring: Ring | None = None) -> None:
         self.shares = shares

@@ -20,19 +20,6 @@ def permutation(clos: Clos, seed: int) -> Traffic:
     return order, np.roll(order, -1), np.arange(clos.nics, dtype=np.int64)
 
 
-def shift(clos: Clos, by: int) -> Traffic:
-    """Every RNIC sends to the one *by* places on; each flow is a job."""
-    src = np.arange(clos.nics, dtype=np.int64)
-    return src, (src + by) % clos.nics, src.copy()
-
-
-def bisection(clos: Clos, seed: int) -> Traffic:
-    """RNICs split into two random halves, each of one half sends to one of the other; each flow is a job."""
-    order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
-    half = clos.nics // 2
-    return order[:half], order[half : 2 * half], np.arange(half, dtype=np.int64)
-
-
 def pairs(clos: Clos, hosts: Ints, seed: int) -> Traffic:
     """Hosts in random pairs, each pair a ring of two: every rail, both directions; each pair is a job."""
     order = np.random.default_rng(seed).permutation(np.asarray(hosts, dtype=np.int64))

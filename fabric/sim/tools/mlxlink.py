@@ -28,13 +28,8 @@ _OPTIONS = options("""
 _CLOSED = (1, "The port is closed by command. Please check that the interface is enabled")
 _ALONE = (2, "Auto-negotiation - No partner detected")
 _MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
-_ENABLED = {
-    "FDR": "FDR,FDR10,QDR,DDR,SDR",
-    "EDR": "EDR,FDR,FDR10,QDR,DDR,SDR",
-    "HDR": "HDR,EDR,FDR,FDR10,QDR,DDR,SDR",
-    "NDR": "NDR,HDR,EDR,FDR,SDR",
-    "XDR": "XDR,NDR,HDR,EDR,FDR,SDR",
-}
+_SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
+_SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
 
 Sections = dict[str, dict[str, str]]
 
@@ -81,17 +76,11 @@ def _port(asked: Asked, fields: dict[str, str]) -> Port:
 
 def _changed(asked: Asked, port: Port, state: str, *, clear: bool) -> list[str]:
     """Do what was asked for; one line about each step."""
-    done = []
-    if state in ("DN", "TG"):
-        done.append("Configuring Port State (Down)...")
-    if state in ("UP", "TG"):
-        done.append("Configuring Port State (Up)...")
-    if state == "DN":
-        asked.ports.disable(port, asked.at_s)
-    elif state == "UP":
-        asked.ports.enable(port, asked.at_s)
-    elif state == "TG":
-        asked.ports.bounce(port, asked.at_s)
+    act = {"DN": asked.ports.disable, "UP": asked.ports.enable, "TG": asked.ports.bounce}.get(state)
+    steps = {"DN": ("Down",), "UP": ("Up",), "TG": ("Down", "Up")}.get(state, ())
+    done = [f"Configuring Port State ({step})..." for step in steps]
+    if act is not None:
+        act(port, asked.at_s)
     if clear:
         asked.ports.clear(port, asked.at_s, view="phy")
         done.append("Clearing Counters...")
@@ -101,7 +90,7 @@ def _changed(asked: Asked, port: Port, state: str, *, clear: bool) -> list[str]:
 def _sections(asked: Asked, port: Port, fields: dict[str, str]) -> Sections:
     ethernet, kind, up = port.node.ethernet, port.line.generation, port.physical == LINK_UP
     opcode, advice = (0, "No issue was observed") if up else _ALONE if port.admin_up else _CLOSED
-    speeds = f"({port.line.speed}_4X)" if ethernet else f"({_ENABLED[kind]})"
+    speeds = f"({port.line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
     mask = f"0x{0x200 if ethernet else _MASKS[kind]:08x} {speeds}"
     extended = " (Ext.)" if ethernet else ""
     sections = {
@@ -232,19 +221,22 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "MAX Power": "9.0",
         "CDR RX": "ON,ON,ON,ON",
         "CDR TX": "ON,ON,ON,ON",
-        "LOS Alarm": "N/A",
-        "SNR Media Lanes [dB]": "N/A",
-        "SNR Host Lanes [dB]": "N/A",
+        **dict.fromkeys(("LOS Alarm", "SNR Media Lanes [dB]", "SNR Host Lanes [dB]"), "N/A"),
         "IB Cable Width": "1x,2x,4x",
         "Memory Map Revision": "80",
         "Linear Direct Drive": "0",
-        "Cable Breakout": "N/A",
-        "SMF Length": "N/A",
-        "Cable Rx AMP": "N/A",
-        "Cable Rx Emphasis (Pre)": "N/A",
-        "Cable Rx Post Emphasis": "N/A",
-        "Cable Tx Equalization": "N/A",
-        "Wavelength Tolerance": "N/A",
+        **dict.fromkeys(
+            (
+                "Cable Breakout",
+                "SMF Length",
+                "Cable Rx AMP",
+                "Cable Rx Emphasis (Pre)",
+                "Cable Rx Post Emphasis",
+                "Cable Tx Equalization",
+                "Wavelength Tolerance",
+            ),
+            "N/A",
+        ),
         "Module State": "Ready state",
         "DataPath state [per lane]": ",".join(["DPActivated" if up else "DPInitialized"] * 4),
         "Rx Output Valid [per lane]": ",".join(["1" if lit else "0"] * 4),
@@ -256,9 +248,7 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "Error Code Response": "ConfigSuccess",
         "Module FW Fault": "0",
         "DataPath FW Fault": "0",
-        "Tx Fault [per lane]": "0,0,0,0",
-        "Tx LOS [per lane]": "0,0,0,0",
-        "Tx CDR LOL [per lane]": "0,0,0,0",
+        **dict.fromkeys(("Tx Fault [per lane]", "Tx LOS [per lane]", "Tx CDR LOL [per lane]"), "0,0,0,0"),
         "Rx LOS [per lane]": ",".join([lost] * 4),
         "Rx CDR LOL [per lane]": ",".join([locked] * 4),
         "Tx Adaptive EQ Fault [per lane]": "0,0,0,0",

@@ -1,8 +1,10 @@
-"""Cables by name in tests of the network: ``leaf12-spine3``, ``spine3-core7``."""
+"""Cables by name in tests of the network, ``leaf12-spine3``, and patterns that only they ask for."""
 
 from __future__ import annotations
 
 import re
+
+import numpy as np
 
 
 def cable(clos, ends):
@@ -13,3 +15,16 @@ def cable(clos, ends):
         return int(clos.leaf_up(int(m), spine)), int(clos.leaf_dn(int(m), spine))
     core = int(n) % clos.cores_up
     return int(clos.spine_up(pod, spine, core)), int(clos.spine_dn(pod, spine, core))
+
+
+def shift(clos, by):
+    """Every RNIC sends to the one *by* places on; each flow is a job."""
+    src = np.arange(clos.nics, dtype=np.int64)
+    return src, (src + by) % clos.nics, src.copy()
+
+
+def bisection(clos, seed):
+    """RNICs split into two random halves, each of one half sends to one of the other; each flow is a job."""
+    order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
+    half = clos.nics // 2
+    return order[:half], order[half : 2 * half], np.arange(half, dtype=np.int64)

@@ -8,8 +8,8 @@ import pytest
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import routes
-from fabric.sim.net.traffic import bisection, pairs, permutation, ring, shift
-from tests.sim.net.link_names import cable
+from fabric.sim.net.traffic import pairs, permutation, ring
+from tests.sim.net.link_names import bisection, cable, shift
 
 HOL_EFFICIENCY = 0.84  # head-of-line blocking of lossless links, calibrated with a packet simulation (csg-htsim)
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from fabric.sim.hashing import word
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.route import ENGINES, mixed, routes
-from fabric.sim.net.traffic import bisection
-from tests.sim.net.link_names import cable
+from tests.sim.net.link_names import bisection, cable
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "opensm"
 TWO = ClosSpec(512, 1, 16, 16, 2, 0, 0, False, 400.0, 400.0)
