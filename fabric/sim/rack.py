@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
-from fabric.sim.hosts.held import Held
+from fabric.sim.hosts.held import ChangeFolder
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life.passing import Passing, Whims
@@ -38,7 +38,7 @@ class Rack:
     whims: Whims
     passing: Passing
     noise_cv: float
-    guards: dict[tuple[str, str], dict[str, Held]] = field(default_factory=dict)
+    guards: dict[tuple[str, str], dict[str, ChangeFolder]] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
 
 

@@ -11,11 +11,11 @@ from fabric.model.topology import Topology
 from fabric.sim.faults import KINDS
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life.course import QUIET, Course, Life
+from fabric.sim.life.course import QUIET, ComingFaults, Life
 from fabric.sim.rack import rack
 from fabric.sim.routing import BY_DEFAULT, Routing
 from fabric.sim.subnet.rerouting import FabricSettings
-from fabric.sim.tools.call import SAY_S, Job
+from fabric.sim.tools.call import SAY_S, Program
 from fabric.sim.tools.command_line import job_of, setting_of
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.readings import Readings
@@ -57,8 +57,8 @@ class World:
         from_start = tuple(fault for fault in faults if not _comes(fault))
         self.rack = rack(topology, from_start, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
         self._timeline = self.rack.timeline
-        self._course = Course(self.rack.passing, life, filter(_comes, faults), seed=seed)
-        self._jobs: dict[object, Job] = {}
+        self._course = ComingFaults(self.rack.passing, life, filter(_comes, faults), seed=seed)
+        self._jobs: dict[object, Program] = {}
         self._last_pid = 0
 
     def unreachable(self, host: str, now_s: float | None = None) -> str | None:
@@ -84,7 +84,7 @@ class World:
             self._job(argv, env).begin(self.rack, process, timeline.now_s)
         return pid
 
-    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Job:
+    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Program:
         words = argv if isinstance(argv, tuple) else tuple(argv)
         key: object = (words, tuple(sorted(env.items()))) if env else words
         job = self._jobs.get(key)

@@ -31,7 +31,7 @@ SLOW_S = 150.0
 """Time constant of an RNIC and of a transceiver module; choice."""
 
 
-class Load:
+class CarriedLoad:
     """
     Transfers over one set of capacities.
 

@@ -20,7 +20,7 @@ class Watcher(Protocol):
 
 
 @dataclass(slots=True)
-class Held:
+class ChangeFolder:
     """
     One change that a host knows of; times are simulated seconds.
 

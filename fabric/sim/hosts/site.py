@@ -10,7 +10,7 @@ from fabric.model.topology import Gpu, Host
 from fabric.sim.faults import HostFaults
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import Layout, Path
-from fabric.sim.hosts.heat import Drift, Load, Swing
+from fabric.sim.hosts.heat import CarriedLoad, Drift, Swing
 from fabric.sim.routing import Ring
 
 Act = Callable[[float], None]
@@ -255,7 +255,7 @@ class Site:
         self.capacities = layout.capacities if faults is None else _degraded(layout, faults.factors)
         self.users = [0] * len(layout.capacities)
         self.flows: list[Flow] = []
-        self.carried: dict[tuple[int, ...], Load] = {}  # the flows that ended, by the capacities they used
+        self.carried: dict[tuple[int, ...], CarriedLoad] = {}  # the flows that ended, by the capacities they used
         self.down: set[str] = set()  # RNICs whose port was taken down since the start
         self.dents: dict[int, float] = {}  # capacities of which less is left now: the least of what is in _dents
         self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
@@ -272,11 +272,11 @@ class Site:
         """Every flow here once; *flows* has one that uses several sets of capacities once for each."""
         return tuple(dict.fromkeys(self.flows))
 
-    def load(self, resources: tuple[int, ...]) -> Load:
+    def load(self, resources: tuple[int, ...]) -> CarriedLoad:
         """What has run over exactly these capacities until now."""
         found = self.carried.get(resources)
         if found is None:
-            found = self.carried[resources] = Load()
+            found = self.carried[resources] = CarriedLoad()
         return found
 
     def dent(self, by: str, index: int, left_gbps: float | None) -> None:

@@ -33,7 +33,7 @@ class Exited:
 Happened = Listening | Exited
 
 
-class Work(Protocol):
+class Occupation(Protocol):
     """What a process is busy with."""
 
     def abandon(self, process: Process, at_s: float) -> None:
@@ -49,7 +49,7 @@ class Process:
     def __init__(self, pid: int, site: Site) -> None:
         self.pid = pid
         self.site = site
-        self.work: Work | None = None
+        self.work: Occupation | None = None
         self.printed = ""
 
     def let_go(self, at_s: float) -> None:

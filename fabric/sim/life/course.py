@@ -28,7 +28,7 @@ QUIET = Life()
 """Nothing."""
 
 
-class Course:
+class ComingFaults:
     """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
 
     def __init__(self, passing: Passing, life: Life, lively: Iterable[Fault], *, seed: int) -> None:

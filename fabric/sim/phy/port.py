@@ -24,7 +24,7 @@ TICK_S = 6.4e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class ErrorRates:
     """What a receiver counts a second; *loss* is the share of the packets on their way to it that never arrive."""
 
     bits: float = 0.0
@@ -104,19 +104,19 @@ class Counts:
 _NAMES = tuple(one.name for one in fields(Counts))
 
 
-class Tally:
+class PortTally:
     """A port's counters; *rates* hold from *since_s* on."""
 
     __slots__ = ("cleared", "counts", "rates", "received_gb", "since_s")
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: ErrorRates) -> None:
         self.counts = Counts()
         self.cleared: dict[str, Counts] = {}
         self.rates = rates
         self.since_s = 0.0
         self.received_gb = 0.0  # when it last turned
 
-    def turn(self, rates: Rates, at_s: float, *, received_gb: float) -> None:
+    def turn(self, rates: ErrorRates, at_s: float, *, received_gb: float) -> None:
         """From now on count at other rates; *received_gb* is all that was received until now."""
         counts, old, lasted_s = self.counts, self.rates, at_s - self.since_s
         counts.age_s += lasted_s
@@ -238,7 +238,7 @@ class Port:
         self.wear = UNWORN
         self.turn = 0
         self.registers: dict[str, int] = {}  # what was written into registers that change nothing here
-        self.tally = Tally(Rates())
+        self.tally = PortTally(ErrorRates())
 
     @property
     def can_train(self) -> bool:

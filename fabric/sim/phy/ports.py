@@ -21,8 +21,8 @@ from fabric.sim.phy.port import (
     POLLING,
     RECOVERY,
     Counts,
+    ErrorRates,
     Port,
-    Rates,
     Traffic,
     traffic_of,
 )
@@ -33,7 +33,7 @@ TRAIN_S = 2.5
 SWEEP_S = 1.5
 
 
-class Uplinks(Protocol):
+class BetweenSwitches(Protocol):
     """What is between switches, as their ports ask it."""
 
     def broken_ends(self, cabling: Cabling) -> frozenset[End]:
@@ -59,7 +59,7 @@ class Ports:
     def __init__(self, hosts: Hosts, timeline: Timeline) -> None:
         self._hosts, self._timeline = hosts, timeline
         self._ports: dict[End, Port] = {}
-        self.uplinks: Uplinks | None = None
+        self.uplinks: BetweenSwitches | None = None
         self.watch: Callable[[Port, float], None] | None = None
 
     @cached_property
@@ -245,10 +245,10 @@ class Ports:
         for after_s, logical in steps:
             self._timeline.at(at_s + after_s, partial(advance, logical=logical))
 
-    def _rates(self, port: Port) -> Rates:
+    def _rates(self, port: Port) -> ErrorRates:
         """What a port receives a second: its partner's errors, while the link is up."""
         if port.physical != LINK_UP:
-            return Rates()
+            return ErrorRates()
         end = self.cabling.peers.get(port.end)
         sender = port if end is None else self._ports.get(end)  # one not asked for yet sends no injected errors
         if sender is None or sender is port:
@@ -258,7 +258,7 @@ class Ports:
         bits = port.rate_gbps * 1e9
         errors = (bits * quality.raw_ber, bits * quality.effective_ber, bits * quality.symbol_ber)
         recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
-        return Rates(bits, *errors, loss=quality.loss, recovered=recoveries)
+        return ErrorRates(bits, *errors, loss=quality.loss, recovered=recoveries)
 
     def _tell(self, port: Port, at_s: float) -> None:
         """Counters and transfers follow what a port has become, at its own end and at the other."""

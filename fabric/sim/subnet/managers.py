@@ -169,7 +169,7 @@ def number_of(loaded: dict[str, str], key: str, default: int) -> int:
 RESTART_S = 1.0
 """From the end of a manager to its start when it is restarted. Choice: a process start and a discovery."""
 
-Program = Callable[[Forwarding, float], None]
+OnSweep = Callable[[Forwarding, float], None]
 """Called with what the master wants of the switches, when it begins to sweep."""
 
 
@@ -206,7 +206,7 @@ class SubnetManagers:
         routing: str | None,
         shield: bool,
         timeline: Timeline,
-        program: Program,
+        program: OnSweep,
     ) -> None:
         self._routing = routing
         self._timeline = timeline

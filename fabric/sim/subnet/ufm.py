@@ -24,7 +24,7 @@ _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the simulated clock's zero, for tex
 
 
 @dataclass(frozen=True, slots=True)
-class Unhealthy:
+class ListedPort:
     """One entry: the port that received the errors, why it is listed and since when."""
 
     port: Port
@@ -39,7 +39,7 @@ class Ufm:
         self._ports, self._timeline, self._isolates = ports, timeline, isolates
         ports.watch = self.look_at
         self.there = there or isolates
-        self._listed: dict[End, Unhealthy] = {}
+        self._listed: dict[End, ListedPort] = {}
         self._noticed: dict[End, float] = {}
 
     def look_at(self, sender: Port, at_s: float) -> None:
@@ -60,7 +60,7 @@ class Ufm:
 
     def _list(self, port: Port, condition: str, at_s: float) -> None:
         if port.end not in self._listed:
-            self._listed[port.end] = Unhealthy(port, condition, at_s)
+            self._listed[port.end] = ListedPort(port, condition, at_s)
             self._ports.hold(port, ISOLATED, at_s)
 
     def listing(self) -> str:
@@ -105,7 +105,7 @@ class Ufm:
                 if sender is not None:
                     self.look_at(sender, at_s)
 
-    def _entry(self, one: Unhealthy) -> dict[str, object]:
+    def _entry(self, one: ListedPort) -> dict[str, object]:
         port, peer = one.port, self._ports.peer(one.port)
         entry: dict[str, object] = {
             "UnhealthyNode": port.node.name,

@@ -19,7 +19,7 @@ SAY_S = 0.01  # choice: a process start
 ANSWER_S = 0.05  # choice: one register or a few management packets take milliseconds
 
 
-class Job(Protocol):
+class Program(Protocol):
     """A program with its arguments; one job may run many times, on many hosts."""
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
@@ -28,7 +28,7 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Surroundings:
     """What surrounds a program: its environment, the memory node it is bound to, the text it was given."""
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ToolCall:
     """One call of a tool: on which host, with which words, when; *pid* is in the messages of some."""
 
     rack: Rack
@@ -95,14 +95,14 @@ class Said:
     status: int = 0
 
 
-Tool = Callable[[Asked], Said | None]
+Tool = Callable[[ToolCall], Said | None]
 """Answers, or never does (None)."""
 
 
-class Ask:
+class ToolJob:
     """One command line of such a tool; it acts and answers a moment after it starts, unless killed before."""
 
-    def __init__(self, tool: Tool, words: tuple[str, ...], setting: Setting) -> None:
+    def __init__(self, tool: Tool, words: tuple[str, ...], setting: Surroundings) -> None:
         self._tool = tool
         self._words = words
         self._setting = setting
@@ -120,7 +120,7 @@ class Ask:
 
     def said_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> Said | None:
         """Act at this very instant, and say how that ended."""
-        return self._tool(Asked(rack, site, self._words, at_s, pid))
+        return self._tool(ToolCall(rack, site, self._words, at_s, pid))
 
 
 class Say:
@@ -128,7 +128,7 @@ class Say:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: Surroundings,
         *,
         stdout: str | Callable[[Site], str] = "",
         stderr: str = "",

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools import launchers
-from fabric.sim.tools.call import SAY_S, Ask, Job, Say, Setting, Tool
+from fabric.sim.tools.call import SAY_S, Program, Say, Surroundings, Tool, ToolJob
 from fabric.sim.tools.curl import curl
 from fabric.sim.tools.ethtool import ethtool
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
@@ -23,7 +23,7 @@ from fabric.sim.tools.ip_link import ip
 from fabric.sim.tools.mlxlink import mlxlink
 from fabric.sim.tools.mlxreg import mlxreg
 from fabric.sim.tools.nccl_tests.model import OPERATIONS
-from fabric.sim.tools.nccl_tests.program import Collective
+from fabric.sim.tools.nccl_tests.program import CollectiveJob
 from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi
 from fabric.sim.tools.nvue import nv
@@ -57,7 +57,7 @@ _TIMEOUT = options("""
 """)
 
 
-def job_of(words: Sequence[str], setting: Setting) -> Job:
+def job_of(words: Sequence[str], setting: Surroundings) -> Program:
     """What a command line does; one that its tool would refuse is a job that says so."""
     if not words:
         return Say(setting)
@@ -71,10 +71,10 @@ def job_of(words: Sequence[str], setting: Setting) -> Job:
         return Say(setting, stderr=f"{name}: simulated rack: {exc}\n", status=1)
 
 
-def _job(name: str, words: list[str], setting: Setting) -> Job:
+def _job(name: str, words: list[str], setting: Surroundings) -> Program:
     program = host_program(name, tuple(words))
     if program is not None:
-        return Ask(program, tuple(words), setting)
+        return ToolJob(program, tuple(words), setting)
     if name in ("mpirun", "mpiexec", "srun"):
         launch = (launchers.srun if name == "srun" else launchers.mpirun)(words, setting.env)
         return _launched(launch, setting)
@@ -85,11 +85,11 @@ def _job(name: str, words: list[str], setting: Setting) -> Job:
         return job
     if name == "sh" and words[:1] == ["-c"] and words[2:3] in ([GUARD_NAME], [LOOK]):
         rest = tuple(words[3:])
-        return GuardCall(rest, job_of) if words[2] == GUARD_NAME else Ask(anything_kept, rest, setting)
+        return GuardCall(rest, job_of) if words[2] == GUARD_NAME else ToolJob(anything_kept, rest, setting)
     if name in TOOLS:
-        return Ask(TOOLS[name], tuple(words), setting)
+        return ToolJob(TOOLS[name], tuple(words), setting)
     if name in _COLLECTIVES:
-        return Collective(_COLLECTIVES[name], collective_options(words), setting)
+        return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
     if name == "ib_write_bw":
         if len(setting.hosts) > 1:
             raise NotSimulated(f"{len(setting.hosts)} ranks of this program")
@@ -97,7 +97,7 @@ def _job(name: str, words: list[str], setting: Setting) -> Job:
     return Say(setting, stderr=f"bash: line 1: {name}: command not found\n", status=127)
 
 
-def _launched(launch: launchers.Launch, setting: Setting) -> Job:
+def _launched(launch: launchers.Launch, setting: Surroundings) -> Program:
     if not launch.words:
         raise BadOption("no executable was specified")
     names = launchers.placed(launch) if launch.hosts else ()
@@ -107,10 +107,10 @@ def _launched(launch: launchers.Launch, setting: Setting) -> Job:
     inner = job_of(launch.words, replace(setting, env=launch.env, hosts=names, tag=tag))
     if not names:
         return inner
-    return launchers.Launched(launch, names, inner, many=isinstance(inner, Say | Collective))
+    return launchers.Launched(launch, names, inner, many=isinstance(inner, Say | CollectiveJob))
 
 
-def _env(words: list[str], setting: Setting) -> Job:
+def _env(words: list[str], setting: Surroundings) -> Program:
     """``env [-i] [-u NAME] [NAME=VALUE]... PROGRAM``."""
     env: dict[str, str] = dict(setting.env)
     position = 0
@@ -134,7 +134,7 @@ def _env(words: list[str], setting: Setting) -> Job:
     return job_of(words[position:], replace(setting, env=env))
 
 
-def _numactl(words: list[str], setting: Setting) -> Job:
+def _numactl(words: list[str], setting: Surroundings) -> Program:
     """Memory is where ``--membind`` says, else on the node that the CPUs are on."""
     fields, rest = taken_apart(words, _NUMACTL, stop_early=True)
     node = fields.get("memory", fields.get("cpu"))
@@ -146,7 +146,7 @@ def _numactl(words: list[str], setting: Setting) -> Job:
     return job_of(rest, replace(setting, numa=int(first)))
 
 
-def _timeout(words: list[str], setting: Setting) -> Job:
+def _timeout(words: list[str], setting: Surroundings) -> Program:
     """``timeout [-k N] [-s SIGNAL] N PROGRAM``."""
     fields, rest = taken_apart(words, _TIMEOUT, stop_early=True)
     limit_s = seconds_of(rest[0]) if rest else None
@@ -159,7 +159,7 @@ def _timeout(words: list[str], setting: Setting) -> Job:
 class Timed:
     """A program that is ended after *limit_s* if it still runs then; 0 means no limit."""
 
-    def __init__(self, inner: Job, limit_s: float, *, status: int) -> None:
+    def __init__(self, inner: Program, limit_s: float, *, status: int) -> None:
         self._inner = inner
         self._limit_s = limit_s
         self._status = status
@@ -177,7 +177,7 @@ class Timed:
         rack.timeline.at(at_s + self._limit_s, expire)
 
 
-def _sudo(words: list[str], setting: Setting) -> Job:
+def _sudo(words: list[str], setting: Surroundings) -> Program:
     """``sudo [-n] [-E] PROGRAM``: everybody is root here, and nobody is asked for a password."""
     fields, rest = taken_apart(words, _SUDO, stop_early=True)
     del fields
@@ -187,7 +187,7 @@ def _sudo(words: list[str], setting: Setting) -> Job:
 _PREFIXES = {"sudo": _sudo, "env": _env, "numactl": _numactl, "timeout": _timeout}
 
 
-def _refused(name: str, reason: str, setting: Setting) -> Job:
+def _refused(name: str, reason: str, setting: Surroundings) -> Program:
     """The tool's own complaint about its command line."""
     if name == "ib_write_bw":
         return Say(setting, stderr=REFUSED % reason, status=1, after_s=SAY_S)
@@ -200,6 +200,6 @@ def _refused(name: str, reason: str, setting: Setting) -> Job:
     return Say(setting, stderr=f"{name}: {reason}\n", status=125 if name in ("env", "timeout") else 1)
 
 
-def setting_of(env: Mapping[str, str]) -> Setting:
+def setting_of(env: Mapping[str, str]) -> Surroundings:
     """The setting of a command as it reaches a host."""
-    return Setting(env=dict(env))
+    return Surroundings(env=dict(env))

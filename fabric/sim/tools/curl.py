@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.sim.subnet.ufm import PATH, Ufm
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.options import BadOption, options, taken_apart
 
 _OPTIONS = options("""
@@ -20,7 +20,7 @@ _OPTIONS = options("""
 """)
 
 
-def curl(asked: Asked) -> Said:
+def curl(asked: ToolCall) -> Said:
     """GET the list, or PUT ports back on it or off it."""
     try:
         fields, rest = taken_apart(asked.words, _OPTIONS)

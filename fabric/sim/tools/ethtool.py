@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fabric.sim.phy.port import Counts, Port, lanes, packets
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.ip_link import MANAGEMENT, interfaces
 
 
-def ethtool(asked: Asked) -> Said:
+def ethtool(asked: ToolCall) -> Said:
     """One call: ``ethtool -S NAME``."""
     flags = [word for word in asked.words if word.startswith("-")]
     names = [word for word in asked.words if not word.startswith("-")]
@@ -22,7 +22,7 @@ def ethtool(asked: Asked) -> Said:
     return Said(_statistics(asked, port))
 
 
-def _statistics(asked: Asked, port: Port) -> str:
+def _statistics(asked: ToolCall, port: Port) -> str:
     """RDMA bytes pass the kernel by: they are in the ``vport_rdma`` and ``_phy`` counters only."""
     counts = asked.ports.counts(port, asked.at_s, view="ethtool")
     by_lane = lanes(counts)

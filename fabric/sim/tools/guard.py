@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts.held import TORN, Held
+from fabric.sim.hosts.held import TORN, ChangeFolder
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import ANSWER_S, Ask, Asked, Job, Said, Say, Setting
+from fabric.sim.tools.call import ANSWER_S, Program, Said, Say, Surroundings, ToolCall, ToolJob
 from fabric.sim.tools.ip_link import MANAGEMENT, interfaces
 
-Meaning = Callable[[Sequence[str], Setting], Job]
+Meaning = Callable[[Sequence[str], Surroundings], Program]
 """What a command line does (``command_line.job_of``)."""
 
 NOT_FOUND = 127
@@ -46,7 +46,7 @@ class Steps:
     def known(self, line: str) -> str | None:
         """The command of a step or a check that this host lacks, None when it is there."""
         words = _argv(line)
-        job = self.meaning(words[:1], Setting())
+        job = self.meaning(words[:1], Surroundings())
         missing = isinstance(job, Say) and job.said_on(self.site).status == NOT_FOUND
         return words[0] if missing else None
 
@@ -55,9 +55,9 @@ class Steps:
         return self._run(_words(line), at_s)
 
     def _run(self, words: Sequence[str], at_s: float) -> Said:
-        job = self.meaning(words, Setting())
+        job = self.meaning(words, Surroundings())
         said = None
-        if isinstance(job, Ask):
+        if isinstance(job, ToolJob):
             said = job.said_on(self.rack, self.site, at_s, self.pid)
         elif isinstance(job, Say):
             said = job.said_on(self.site)
@@ -121,7 +121,7 @@ MOST_BACKOFF_S = 30.0
 class GuardProcess:
     """It has read its undo and checks when it began, and needs those files no more."""
 
-    def __init__(self, rack: Rack, folder: dict[str, Held], held: Held, steps: Steps) -> None:
+    def __init__(self, rack: Rack, folder: dict[str, ChangeFolder], held: ChangeFolder, steps: Steps) -> None:
         self._rack, self._folder, self._held, self._steps = rack, folder, held, steps
         self._undo, self._checks = held.undo or "", held.checks or ""
         self._backoff_s = 1.0
@@ -248,13 +248,13 @@ class _Call:
     def _end(self, now_s: float, stdout: str, *, stderr: str = "", status: int = 0) -> None:
         self._rack.timeline.exit(self._process, now_s, status=status, stdout=stdout, stderr=stderr)
 
-    def _known(self) -> Held:
+    def _known(self) -> ChangeFolder:
         held = self._held.get(self._args[0])
         if held is None:
             raise Wrong(72, f"unknown {self._args[0]}")
         return held
 
-    def _live(self, now_s: float) -> Held:
+    def _live(self, now_s: float) -> ChangeFolder:
         held = self._known()
         if held.gone(now_s, self._boot):
             raise Wrong(75, f"gone {held.guard_id}")
@@ -271,7 +271,7 @@ class _Call:
         named = tuple(device for device in devices.split(",") if device)
         self._allow(named, now_s)
         term_s = now_s + hold_s
-        held = Held(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
+        held = ChangeFolder(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
         held.kept = bool(kept)
         held.process = GuardProcess(self._rack, self._held, held, self._steps)
         self._held[guard_id] = held
@@ -287,7 +287,7 @@ class _Call:
                 raise Wrong(73, f"busy {other.guard_id} owner {other.owner}")
 
     def _allow(self, devices: tuple[str, ...], now_s: float) -> None:
-        asked = Asked(self._rack, self._site, (), now_s, self._process.pid)
+        asked = ToolCall(self._rack, self._site, (), now_s, self._process.pid)
         for device in devices:
             if device == MANAGEMENT:
                 raise Wrong(77, f"forbidden {device} carries the session through {MANAGEMENT}")
@@ -312,7 +312,7 @@ class _Call:
         held.becomes("applied")
         self._step(held, self._args[1].splitlines(), "", now_s)
 
-    def _step(self, held: Held, lines: list[str], printed: str, now_s: float) -> None:
+    def _step(self, held: ChangeFolder, lines: list[str], printed: str, now_s: float) -> None:
         """Begin the next step of an apply; each is fenced by the lease."""
         if self._process.pid not in self._rack.timeline.alive:
             return
@@ -324,7 +324,7 @@ class _Call:
             held.step_until_s = now_s + ANSWER_S
             self._rack.timeline.at(now_s + ANSWER_S, partial(self._carry_out, held, lines, printed))
 
-    def _carry_out(self, held: Held, lines: list[str], printed: str, now_s: float) -> None:
+    def _carry_out(self, held: ChangeFolder, lines: list[str], printed: str, now_s: float) -> None:
         """A step that has begun is carried out also when its caller is gone, unless the whole host is."""
         if held.boot != self._boot:
             return
@@ -357,14 +357,14 @@ class _Call:
         del self._held[held.guard_id]
         return f"reverted {held.guard_id}{how}\n"
 
-    def _undone(self, held: Held, now_s: float) -> str:
+    def _undone(self, held: ChangeFolder, now_s: float) -> str:
         """What is wrong after an undo by what the folder says."""
         if held.undo is None or held.checks is None:
             return f"undo or checks are missing in {self._directory}/{held.guard_id}\n"
         wrong = self._steps.undone(held.undo, held.checks, now_s)
         return wrong or ("a step of an apply still runs\n" if held.applying(now_s) else "")
 
-    def _not_undone(self, held: Held, why: str, now_s: float) -> Wrong:
+    def _not_undone(self, held: ChangeFolder, why: str, now_s: float) -> Wrong:
         """The lease is over: the guard, if it lives, goes on trying."""
         held.lease_s = None
         if held.state == "reverted":
@@ -381,7 +381,7 @@ class _Call:
         return "".join(f"{line}\n" for line in self._known().log)
 
 
-def anything_kept(asked: Asked) -> Said:
+def anything_kept(asked: ToolCall) -> Said:
     """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
     return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in asked.words)))
 
@@ -438,7 +438,7 @@ def reboot(rack: Rack, host: str, at_s: float) -> None:
         rack.ports.enable(port, at_s)
 
 
-def _begin_anew(rack: Rack, host: str, held: Held, at_s: float) -> None:
+def _begin_anew(rack: Rack, host: str, held: ChangeFolder, at_s: float) -> None:
     """As the unit does that the guard left behind: its lease is over."""
     held.boot, held.lease_s, held.alive = rack.boots[host], None, True
     if held.process is not None:
@@ -470,7 +470,7 @@ def hold_lock(rack: Rack, host: str, guard_id: str, until_s: float) -> None:
     _held(rack, host, guard_id).lock_until_s = until_s
 
 
-def _held(rack: Rack, host: str, guard_id: str) -> Held:
+def _held(rack: Rack, host: str, guard_id: str) -> ChangeFolder:
     for (name, _), folder in rack.guards.items():
         if name == host and guard_id in folder:
             return folder[guard_id]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.hosts import gpu_model, gpu_pci_address
 from fabric.sim.hosts.site import Site
-from fabric.sim.tools.call import SAY_S, Asked, Job, Said, Say, Setting, Tool
+from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
 from fabric.sim.tools.lspci import lspci
 from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
 from fabric.sim.tools.sysfs import ROOT, identity_files, port_states
@@ -56,13 +56,13 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     return next((program for first, program in _CALLED.get(name, ()) if words[: len(first)] == first), None)
 
 
-def _hardware(asked: Asked) -> Said:
+def _hardware(asked: ToolCall) -> Said:
     nodes = asked.site.layout.platform.numa_nodes
     rows = "".join(f"node {node} cpus: {node}\nnode {node} size: 1031000 MB\n" for node in range(nodes))
     return Said(f"available: {nodes} nodes (0-{nodes - 1})\n{rows}")
 
 
-def _date(asked: Asked) -> Said:
+def _date(asked: ToolCall) -> Said:
     """The clocks of all hosts are the same one."""
     if asked.words != ("+%s.%N",):
         return Said(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
@@ -70,7 +70,7 @@ def _date(asked: Asked) -> Said:
     return Said(f"{whole}.{part:06d}000\n")
 
 
-def _queried(asked: Asked) -> Said | None:
+def _queried(asked: ToolCall) -> Said | None:
     """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
     gpus = asked.site.layout.platform.gpus
     troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in gpus}
@@ -91,7 +91,7 @@ def _queried(asked: Asked) -> Said | None:
     return Said("".join(f"{number}, {model}, Disabled\n" for number in range(there)))
 
 
-def _ssh(asked: Asked) -> Said | None:
+def _ssh(asked: ToolCall) -> Said | None:
     """``ssh [-o NAME=VALUE]... HOST true``: every host trusts every other."""
     words = list(asked.words)
     while words[:1] == ["-o"]:
@@ -104,13 +104,13 @@ def _ssh(asked: Asked) -> Said | None:
     return None if asked.rack.hosts.kind(peer.host.name) == "hanging" else Said()
 
 
-def _sudo_list(asked: Asked) -> Said:
+def _sudo_list(asked: ToolCall) -> Said:
     """``sudo -n -l PROGRAM``: everybody may do everything."""
     names = [word for word in asked.words if not word.startswith("-")]
     return Said(f"{names[0] if names[0].startswith('/') else '/usr/bin/' + names[0]}\n" if names else "")
 
 
-def _mlxconfig(asked: Asked) -> Said:
+def _mlxconfig(asked: ToolCall) -> Said:
     """``mlxconfig -d DEVICE query SETTING...``: nothing keeps a port from closing."""
     words = asked.words
     if len(words) < 3 or words[0] != "-d" or words[2] not in ("query", "q"):
@@ -143,14 +143,14 @@ _KERNEL = {
 _NO_FILE = "{tool}: {path}: No such file or directory\n"
 
 
-def kernel_files(asked: Asked) -> Said:
+def kernel_files(asked: ToolCall) -> Said:
     """``cat`` of files below /proc."""
     stdout = "".join(_KERNEL.get(path, "") for path in asked.words)
     stderr = "".join(_NO_FILE.format(tool="cat", path=path) for path in asked.words if path not in _KERNEL)
     return Said(stdout, stderr, int(bool(stderr)))
 
 
-def grep(asked: Asked) -> Said:
+def grep(asked: ToolCall) -> Said:
     """``grep -H . FILE...``: every line that is not empty, with its file; here only of ports and of what RNICs are."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
@@ -168,7 +168,7 @@ def grep(asked: Asked) -> Said:
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
 
 
-def _ids(asked: Asked) -> dict[str, str]:
+def _ids(asked: ToolCall) -> dict[str, str]:
     """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
     host = asked.site.host
     meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
@@ -180,14 +180,14 @@ def _ids(asked: Asked) -> dict[str, str]:
     }
 
 
-def network(asked: Asked) -> Said:
+def network(asked: ToolCall) -> Said:
     """``readlink /proc/self/ns/net``: every machine has one network, and numbers it as all do."""
     if asked.words != ("/proc/self/ns/net",):
         return Said(stderr="readlink: simulated rack: only /proc/self/ns/net is simulated\n", status=1)
     return Said("net:[4026531840]\n")
 
 
-def listed(asked: Asked) -> Said:
+def listed(asked: ToolCall) -> Said:
     """``ls`` of the RDMA devices, or of programs: every one is in /usr/bin."""
     if asked.words == (ROOT.rstrip("/"),):
         return Said("".join(f"{rnic.device}\n" for rnic in sorted(asked.rnics, key=lambda rnic: rnic.device)))
@@ -212,7 +212,7 @@ _CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Tool], ...]] = {
 """By name, then by the first words."""
 
 
-def small_program(name: str, words: Sequence[str], setting: Setting) -> Job | None:
+def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Program | None:
     """The small program of this name, None when there is none."""
     if name in ("true", "false"):
         return Say(setting, status=int(name == "false"))

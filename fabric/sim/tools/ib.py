@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.port import Port
-from fabric.sim.tools.call import Asked, Said, Tool
+from fabric.sim.tools.call import Said, Tool, ToolCall
 from fabric.sim.tools.options import BadOption, Table, options, taken_apart
 
 STATES = {1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
@@ -32,7 +32,7 @@ class IbError(Exception):
 
 
 Fields = dict[str, str]
-Run = Callable[[Asked, Fields, list[str]], Said | str]
+Run = Callable[[ToolCall, Fields, list[str]], Said | str]
 """What a tool does with its options and its other words."""
 
 
@@ -41,7 +41,7 @@ def tool(name: str, text: str = "", *, bad_status: int = 255) -> Callable[[Run],
     table: Table = {**_COMMON, **options(text)}
 
     def made(run: Run) -> Tool:
-        def call(asked: Asked) -> Said:
+        def call(asked: ToolCall) -> Said:
             try:
                 said = run(asked, *taken_apart(asked.words, table))
             except BadOption as bad:
@@ -56,7 +56,7 @@ def tool(name: str, text: str = "", *, bad_status: int = 255) -> Callable[[Run],
     return made
 
 
-def own_port(asked: Asked, fields: Fields) -> Port:
+def own_port(asked: ToolCall, fields: Fields) -> Port:
     """The port a tool sends from: the one asked for, else this host's first InfiniBand port."""
     wanted = fields.get("ca")
     for rnic in asked.rnics:
@@ -69,7 +69,7 @@ def own_port(asked: Asked, fields: Fields) -> Port:
     raise IbError(f"Failed to open '{name}' port '{number}'", warned)
 
 
-def found_by_lid(asked: Asked, own: Port, text: str, what: str) -> Node:
+def found_by_lid(asked: ToolCall, own: Port, text: str, what: str) -> Node:
     """The node with a LID as it was typed; IbError when packets do not get there."""
     try:
         lid = int(text, 0)
@@ -81,12 +81,12 @@ def found_by_lid(asked: Asked, own: Port, text: str, what: str) -> Node:
     return node
 
 
-def no_answer(asked: Asked, where: str) -> str:
+def no_answer(asked: ToolCall, where: str) -> str:
     """What is printed of a packet that nobody answers."""
     return f"ibwarn: [{asked.pid + 20000}] mad_rpc: _do_madrpc failed; dport ({where})\n"
 
 
-def subnet_manager(asked: Asked, port: Port) -> Node | None:
+def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
     """
     The node whose manager a port listens to; None for none.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fabric.sim.phy.cabling import End, Node
 from fabric.sim.phy.port import DOWN
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.ib import PHYSICAL, STATES, Fields, IbError, has_guid, own_port, subnet_manager, tool
 
 
 @tool("iblinkinfo", "line -l --line\ndown --down\nignored -D\nguid= -S -G", bad_status=1)
-def iblinkinfo(asked: Asked, fields: Fields, rest: list[str]) -> Said:
+def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """Every port of every node that is found; ``-l`` gives one whole line a port, ``-S GUID`` one switch."""
     del rest
     try:
@@ -34,7 +34,7 @@ def iblinkinfo(asked: Asked, fields: Fields, rest: list[str]) -> Said:
     return Said("".join(said))
 
 
-def _link(asked: Asked, node: Node, end: End, *, in_lines: bool) -> str:
+def _link(asked: ToolCall, node: Node, end: End, *, in_lines: bool) -> str:
     port = asked.ports.at(end)
     peer = asked.ports.peer(port) if port.logical != DOWN else None
     if in_lines:
@@ -51,7 +51,7 @@ def _link(asked: Asked, node: Node, end: End, *, in_lines: bool) -> str:
 
 
 @tool("sminfo")
-def sminfo(asked: Asked, fields: Fields, rest: list[str]) -> str:
+def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     """The subnet manager that the own port listens to."""
     del rest
     manager = subnet_manager(asked, own_port(asked, fields))

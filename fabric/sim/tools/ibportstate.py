@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.lines import LANES
 from fabric.sim.phy.port import ACTIVE, DISABLED, DOWN, Port
-from fabric.sim.tools.call import Asked, whole_number
+from fabric.sim.tools.call import ToolCall, whole_number
 from fabric.sim.tools.ib import (
     PHYSICAL,
     STATES,
@@ -24,7 +24,7 @@ _BASE = "2.5 Gbps or 5.0 Gbps or 10.0 Gbps"
 
 
 @tool("ibportstate", "direct -D --Direct\nguid -G --Guid")
-def ibportstate(asked: Asked, fields: Fields, rest: list[str]) -> str:
+def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     """One call: ``ibportstate [options] <lid> <port> [operation]``, or ``-D <path>`` in place of the LID."""
     if len(rest) < 2:
         raise IbError("can't resolve destination port" if not rest else "need port number")
@@ -57,7 +57,7 @@ def ibportstate(asked: Asked, fields: Fields, rest: list[str]) -> str:
     return said + "\nAfter PortInfo set:\n" + _info(asked, port, title)
 
 
-def _walked(asked: Asked, own: Port, path: str) -> Node:
+def _walked(asked: ToolCall, own: Port, path: str) -> Node:
     """Where a directed route (``0,1,23``) ends: out of those ports one after the other."""
     steps = [whole_number(step) for step in path.split(",")]
     if steps[0] != 0:
@@ -72,7 +72,7 @@ def _walked(asked: Asked, own: Port, path: str) -> Node:
     return asked.ports.cabling.nodes[name]
 
 
-def _peer(asked: Asked, own: Port, port: Port) -> str:
+def _peer(asked: ToolCall, own: Port, port: Port) -> str:
     peer = asked.ports.peer(port)
     if peer is None:
         return ""
@@ -80,7 +80,7 @@ def _peer(asked: Asked, own: Port, port: Port) -> str:
     return "Peer PortInfo:\n" + _info(asked, peer, title) + _extra(peer, title)
 
 
-def _info(asked: Asked, port: Port, title: str) -> str:
+def _info(asked: ToolCall, port: Port, title: str) -> str:
     up = port.logical != DOWN
     lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
     adapter = port.node.host is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.sim.phy.cabling import Node
 from fabric.sim.phy.port import Port
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.ib import Fields, has_guid, own_port, tool
 from fabric.sim.tools.perfquery import errors
 
@@ -21,7 +21,7 @@ ignored    -r --report-port -K --clear-counts --data --counters --router --detai
 
 
 @tool("ibqueryerrors", _OPTIONS)
-def ibqueryerrors(asked: Asked, fields: Fields, rest: list[str]) -> Said:
+def ibqueryerrors(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """One walk over all nodes; 1 when it finds errors, 0 when there are none. ``-k`` clears what it has seen."""
     del rest
     nodes = [node for node in asked.reached(own_port(asked, fields)) if _wanted(node, fields)]
@@ -51,7 +51,7 @@ def _wanted(node: Node, fields: Fields) -> bool:
     return not kinds or ("switch" if node.host is None else "ca") in kinds
 
 
-def _seen(asked: Asked, port: Port, quiet: set[str]) -> dict[str, int]:
+def _seen(asked: ToolCall, port: Port, quiet: set[str]) -> dict[str, int]:
     counted = errors(asked.ports.counts(port, asked.at_s, view="ib"), wide=False)
     return {name: value for name, value in counted.items() if value and name not in quiet}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fabric.sim.phy.cabling import Node
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.ib import Fields, IbError, found_by_lid, no_answer, own_port, tool
 
 
 @tool("ibroute", "all -a --all\nbare -n --no_dests")
-def ibroute(asked: Asked, fields: Fields, rest: list[str]) -> Said:
+def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
     """``ibroute [-n] LID``: where its packets go now, and who is at the end of that."""
     own = own_port(asked, fields)
     if not rest:
@@ -32,7 +32,7 @@ def ibroute(asked: Asked, fields: Fields, rest: list[str]) -> Said:
     return Said(f"{said}{len(found)} valid lids dumped \n", warned)
 
 
-def _about(asked: Asked, lid: int, reached: set[int]) -> str:
+def _about(asked: ToolCall, lid: int, reached: set[int]) -> str:
     if lid not in reached:
         return "(unknown node and type)"
     node: Node = asked.ports.cabling.by_lid[lid]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.phy.port import LINK_UP, Port
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 
 MANAGEMENT = "eth0"
 """The interface that sessions come in through; it stays up."""
 
 
-def interfaces(asked: Asked) -> dict[str, Port]:
+def interfaces(asked: ToolCall) -> dict[str, Port]:
     """The interface of each RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
     found = {}
     for number, rnic in enumerate(asked.rnics):
@@ -19,7 +19,7 @@ def interfaces(asked: Asked) -> dict[str, Port]:
     return found
 
 
-def ip(asked: Asked) -> Said:
+def ip(asked: ToolCall) -> Said:
     """One call: ``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``."""
     words = [word for word in asked.words if not word.startswith("-")]
     if not words or not "link".startswith(words[0]):
@@ -36,7 +36,7 @@ def ip(asked: Asked) -> Said:
     return Said("".join(_shown(asked, order.index(name) + 2, name, ports.get(name)) for name in wanted))
 
 
-def _set(asked: Asked, ports: dict[str, Port], words: list[str]) -> Said:
+def _set(asked: ToolCall, ports: dict[str, Port], words: list[str]) -> Said:
     if len(words) != 2 or words[1] not in ("up", "down"):
         wrong = words[1] if len(words) > 1 else ""
         return Said(stderr=f'Error: either "dev" is duplicate, or "{wrong}" is a garbage.\n', status=255)
@@ -51,7 +51,7 @@ def _set(asked: Asked, ports: dict[str, Port], words: list[str]) -> Said:
     return Said()
 
 
-def _shown(asked: Asked, number: int, name: str, port: Port | None) -> str:
+def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     up = port is None or port.interface_up
     lit = port is None or port.physical == LINK_UP
     flags = ["BROADCAST", "MULTICAST", *(["UP"] if up else []), *(["LOWER_UP"] if up and lit else [])]

@@ -9,7 +9,7 @@ from fabric.model.names import unfold
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import Job, Say, Setting
+from fabric.sim.tools.call import Program, Say, Surroundings
 from fabric.sim.tools.host_programs import garbage
 from fabric.sim.tools.options import BadOption, Table, number, options, taken_apart
 
@@ -141,7 +141,7 @@ def placed(launch: Launch) -> tuple[str, ...] | None:
     return tuple(slots[:wanted]) if wanted <= len(slots) else None
 
 
-def refused(launch: Launch, setting: Setting) -> Job:
+def refused(launch: Launch, setting: Surroundings) -> Program:
     """What a launcher says when the hosts have too few slots."""
     program = launch.words[0] if launch.words else ""
     return Say(setting, stderr=_NO_SLOTS % (launch.ranks or 0, program), status=1, after_s=LAUNCH_S)
@@ -150,7 +150,7 @@ def refused(launch: Launch, setting: Setting) -> Job:
 class Launched:
     """A program that a launcher starts on other hosts."""
 
-    def __init__(self, launch: Launch, names: tuple[str, ...], inner: Job, *, many: bool) -> None:
+    def __init__(self, launch: Launch, names: tuple[str, ...], inner: Program, *, many: bool) -> None:
         self._launcher = launch.launcher
         self._names = tuple(dict.fromkeys(names))
         self._inner = inner

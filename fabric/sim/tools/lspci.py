@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, pci_address, serial_of_rnic
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 
 WORDS = ("-D", "-vv", "-d", "15b3:")
 _ENTRY = """\
@@ -26,7 +26,7 @@ _ENTRY = """\
 """
 
 
-def lspci(asked: Asked) -> Said:
+def lspci(asked: ToolCall) -> Said:
     """One call; only the question of identity is simulated."""
     if asked.words != WORDS:
         return Said(stderr=f"lspci: simulated rack: only `lspci {' '.join(WORDS)}` is simulated\n", status=1)

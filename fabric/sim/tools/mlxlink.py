@@ -9,8 +9,8 @@ from fabric.sim.hosts.temperature import MODULE, temperature_c
 from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
-from fabric.sim.tools.call import Asked, Said, whole_number
-from fabric.sim.tools.mlxreg import AccessRefused, Refused, opened
+from fabric.sim.tools.call import Said, ToolCall, whole_number
+from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
 from fabric.sim.tools.options import BadOption, options, taken_apart
 
 _OPTIONS = options("""
@@ -34,7 +34,7 @@ _SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
 Sections = dict[str, dict[str, str]]
 
 
-def mlxlink(asked: Asked) -> Said:
+def mlxlink(asked: ToolCall) -> Said:
     """One call of the tool."""
     try:
         fields, _ = taken_apart(asked.words, _OPTIONS)
@@ -45,12 +45,12 @@ def mlxlink(asked: Asked) -> Said:
     in_json = "json" in fields
     try:
         if "device" not in fields:
-            raise Refused("Device argument is required, please specify a device using -d flag.")
+            raise ToolRefused("Device argument is required, please specify a device using -d flag.")
         port = _port(asked, fields)
         state = fields.get("state", "").upper()
         if state not in ("", "DN", "UP", "TG"):
-            raise Refused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
-    except Refused as refused:
+            raise ToolRefused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
+    except ToolRefused as refused:
         if in_json:
             return Said(_json({}, [], code=1, message=str(refused)), status=1)
         return Said(stderr=f"\n-E- {refused}\n", status=1)
@@ -61,20 +61,20 @@ def mlxlink(asked: Asked) -> Said:
     return Said("".join(f"\n{line}\n" for line in done) + _text(sections))
 
 
-def _port(asked: Asked, fields: dict[str, str]) -> Port:
+def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
     device = opened(asked, fields["device"])
     number = whole_number(fields.get("port", "1"))
     if number is None:
-        raise Refused(f'Invalid port number: "{fields["port"]}"')
+        raise ToolRefused(f'Invalid port number: "{fields["port"]}"')
     try:
         if device.port is not None:
             return device.port(number)
     except AccessRefused:
-        raise Refused(f"Invalid port number! Port number {number} does not exist") from None
-    raise Refused("Failed to send access register: Failed to send MAD")
+        raise ToolRefused(f"Invalid port number! Port number {number} does not exist") from None
+    raise ToolRefused("Failed to send access register: Failed to send MAD")
 
 
-def _changed(asked: Asked, port: Port, state: str, *, clear: bool) -> list[str]:
+def _changed(asked: ToolCall, port: Port, state: str, *, clear: bool) -> list[str]:
     """Do what was asked for; one line about each step."""
     act = {"DN": asked.ports.disable, "UP": asked.ports.enable, "TG": asked.ports.bounce}.get(state)
     steps = {"DN": ("Down",), "UP": ("Up",), "TG": ("Down", "Up")}.get(state, ())
@@ -87,7 +87,7 @@ def _changed(asked: Asked, port: Port, state: str, *, clear: bool) -> list[str]:
     return done
 
 
-def _sections(asked: Asked, port: Port, fields: dict[str, str]) -> Sections:
+def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     ethernet, kind, up = port.node.ethernet, port.line.generation, port.physical == LINK_UP
     opcode, advice = (0, "No issue was observed") if up else _ALONE if port.admin_up else _CLOSED
     speeds = f"({port.line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
@@ -129,7 +129,7 @@ def _sections(asked: Asked, port: Port, fields: dict[str, str]) -> Sections:
     return sections
 
 
-def _counters(asked: Asked, port: Port) -> dict[str, str]:
+def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
     """Counters and error ratios since they were cleared; nothing is known of a port that is down."""
     counts = asked.ports.counts(port, asked.at_s, view="phy")
     shown = {

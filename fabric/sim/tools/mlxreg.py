@@ -10,7 +10,7 @@ from math import inf
 from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
 from fabric.sim.phy.ports import Ports
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.options import BadOption, options, taken_apart
 
 
@@ -201,7 +201,7 @@ _NO_SET = (
 )
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """The tool ends with ``-E-`` and this; *said* was printed before."""
 
     def __init__(self, reason: str, said: str = "") -> None:
@@ -218,7 +218,7 @@ class Device:
     inband: bool
 
 
-def mlxreg(asked: Asked) -> Said:
+def mlxreg(asked: ToolCall) -> Said:
     """One call of the tool."""
     try:
         fields, _ = taken_apart(asked.words, _OPTIONS)
@@ -228,36 +228,36 @@ def mlxreg(asked: Asked) -> Said:
         return Said("mlxreg, mft 4.36.0, Git SHA Hash: N/A\n")
     try:
         return Said(_run(asked, fields))
-    except Refused as refused:
+    except ToolRefused as refused:
         return Said(refused.said, f"-E- {refused}\n", 1)
 
 
-def _run(asked: Asked, fields: dict[str, str]) -> str:
+def _run(asked: ToolCall, fields: dict[str, str]) -> str:
     if "device" not in fields:
-        raise Refused("you must provide a device name")
+        raise ToolRefused("you must provide a device name")
     device = opened(asked, fields["device"])
     name = fields.get("name", "")
     if layout(name, {}) is None or (name == "ROCE_ACCL" and device.switch):
-        raise Refused(f"Can't find access register name: {name}")
+        raise ToolRefused(f"Can't find access register name: {name}")
     indexes, given = _told(name, fields)
     if "set" not in fields:
         return _get(asked, device, name, indexes)
     return _set(asked, device, name, indexes | given, given, fields)
 
 
-def opened(asked: Asked, name: str) -> Device:
+def opened(asked: ToolCall, name: str) -> Device:
     """The device of a name: an RNIC of this host; through the fabric ``lid-N``, ``iblid-N`` or a switch's file."""
     inband = _INBAND.fullmatch(name)
     if not inband:
         local = asked.local_port(name)
         if local is None:
-            raise Refused(f'Failed to open device: "{name}", No such file or directory')
+            raise ToolRefused(f'Failed to open device: "{name}", No such file or directory')
         return Device(lambda number: _only(local, number), switch=False, inband=False)
     adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
     via = (inband["through"] or "").partition(",")[0] or next(iter(adapters), "")
     number = int(inband["hex"], 16) if inband["hex"] else int(inband["lid"])
     if via not in adapters:
-        raise Refused(f'Failed to open device: "{name}", No such device')
+        raise ToolRefused(f'Failed to open device: "{name}", No such device')
     node = asked.by_lid(asked.port_of(via), number)
     if node is None:
         return Device(None, switch=True, inband=True)
@@ -289,7 +289,7 @@ def _told(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
     for _, text in texts:
         key = text.partition("=")[0]
         if key in seen:
-            raise Refused(f"Field: {key} appears twice.")
+            raise ToolRefused(f"Field: {key} appears twice.")
         seen.add(key)
     indexes: Values = {}
     given: Values = {}
@@ -305,15 +305,15 @@ def _check(name: str, indexes: Values, given: Values) -> None:
     known = {field.name: field for field in layout(name, indexes) or ()}
     for key, value in indexes.items():
         if key not in known:
-            raise Refused(f'Can\'t find INDEX name: "{key}"')
+            raise ToolRefused(f'Can\'t find INDEX name: "{key}"')
         if known[key].access not in ("INDEX", "OP"):
-            raise Refused(f"Field: {key} is not an INDEX.")
+            raise ToolRefused(f"Field: {key} is not an INDEX.")
         _fits(known[key], value)
     for key, value in given.items():
         if key not in known:
-            raise Refused(f'Can\'t find field name: "{key}"')
+            raise ToolRefused(f'Can\'t find field name: "{key}"')
         if known[key].access == "RO":
-            raise Refused(f"Field: {key} is ReadOnly")
+            raise ToolRefused(f"Field: {key} is ReadOnly")
         _fits(known[key], value)
 
 
@@ -324,38 +324,38 @@ def _parts(text: str | None) -> list[str]:
 def _pair(text: str) -> tuple[str, int]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise Refused(f"Argument: {text} is invalid")
+        raise ToolRefused(f"Argument: {text} is invalid")
     try:
         return key, int(value, 0)
     except ValueError:
-        raise Refused(f"Argument: {value} is invalid.") from None
+        raise ToolRefused(f"Argument: {value} is invalid.") from None
 
 
 def _fits(field: Field, value: int) -> None:
     most = (1 << field.bits) - 1
     if not 0 <= value <= most:
-        raise Refused(
+        raise ToolRefused(
             f"Value: 0x{value:x} exceeds maximum value for field '{field.name}' ({field.bits} bits, max: 0x{most:x})"
         )
 
 
-def _reach(asked: Asked, device: Device, name: str, indexes: Values) -> Register:
+def _reach(asked: ToolCall, device: Device, name: str, indexes: Values) -> Register:
     if device.port is None:
         raise AccessRefused("Failed to send MAD")
     number = 1 if name == "ROCE_ACCL" else indexes.get("local_port", 0)
     return Register(name, device.port(number), asked.ports, asked.at_s)
 
 
-def _get(asked: Asked, device: Device, name: str, indexes: Values) -> str:
+def _get(asked: ToolCall, device: Device, name: str, indexes: Values) -> str:
     said = "Sending access register...\n\n"
     try:
         values = read(_reach(asked, device, name, indexes), indexes)
     except AccessRefused as refused:
-        raise Refused(f"Failed to send access register: {refused}", said) from None
+        raise ToolRefused(f"Failed to send access register: {refused}", said) from None
     return said + table(layout(name, indexes) or (), values | indexes | {"clr": 0})
 
 
-def _set(asked: Asked, device: Device, name: str, values: Values, given: Values, fields: dict[str, str]) -> str:
+def _set(asked: ToolCall, device: Device, name: str, values: Values, given: Values, fields: dict[str, str]) -> str:
     """Read, overlay, show, ask, write; without ``--yes`` nobody answers, and nothing is sent."""
     said = ""
     try:
@@ -373,7 +373,7 @@ def _set(asked: Asked, device: Device, name: str, values: Values, given: Values,
             raise AccessRefused(_NO_SET)
         write(register, values)
     except AccessRefused as refused:
-        raise Refused(f"Failed to send access register: {refused}", said) from None
+        raise ToolRefused(f"Failed to send access register: {refused}", said) from None
     return said
 
 

@@ -10,11 +10,11 @@ from fabric.sim.hashing import mix64, word
 from fabric.sim.hosts.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
 from fabric.sim.hosts.temperature import GPU, GPU_MEMORY, Warmth
 from fabric.sim.life.passing import THROTTLED
-from fabric.sim.tools.call import Asked, Said
-from fabric.sim.tools.nccl_tests.program import Running
+from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.nccl_tests.program import RunningCollective
 
 
-def nvidia_smi(asked: Asked) -> Said:
+def nvidia_smi(asked: ToolCall) -> Said:
     """One call: ``nvidia-smi --query-gpu=...`` or ``--query-compute-apps=...``."""
     site = asked.site
     gpus = list(site.present_gpus())
@@ -30,7 +30,7 @@ def nvidia_smi(asked: Asked) -> Said:
     return Said(stderr=stderr, status=2)
 
 
-def _uuid(asked: Asked, gpu: Gpu) -> str:
+def _uuid(asked: ToolCall, gpu: Gpu) -> str:
     bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if is_replaced(asked.site, gpu.name) else 0))
     text = f"{word(bits, 0):016x}{word(bits, 1):016x}"
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
@@ -55,7 +55,7 @@ _HEADERS = {
 """Of the fields that have another header than their name; the unit of the value stands in brackets."""
 
 
-def _fields(asked: Asked, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str, Callable[[], str]]:
+def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str, Callable[[], str]]:
     """How each field of one GPU is found."""
     site, generation, name = asked.site, asked.site.layout.generation, gpu.name
     heat = site.heat.get(name)
@@ -102,7 +102,7 @@ def _fields(asked: Asked, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str,
 _FORMATS = ("csv", "noheader", "nounits")
 
 
-def gpu_query(asked: Asked, gpus: Sequence[Gpu]) -> Said | None:
+def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> Said | None:
     """The table for ``--query-gpu=... --format=...  [-i N]``; None when the words ask for something else."""
     given = dict(word.removeprefix("--").split("=", 1) for word in asked.words if "=" in word)
     given |= {flag.lstrip("-"): text for flag, text in pairwise(asked.words) if flag in ("-i", "--id")}
@@ -135,10 +135,10 @@ FORMAT = "--format=csv,noheader"
 WORDS, NAMES = (frozenset({f"--query-compute-apps={what}", FORMAT}) for what in ("pid", "pid,process_name"))
 
 
-def compute_apps(asked: Asked) -> Said | None:
+def compute_apps(asked: ToolCall) -> Said | None:
     """One pid a line, and its program's path, of every collective that runs here; None when something else is asked."""
     if frozenset(asked.words) not in (WORDS, NAMES):
         return None
-    busy = {flow.process.pid: flow.job.operation for flow in asked.site.flows if isinstance(flow, Running)}
+    busy = {flow.process.pid: flow.job.operation for flow in asked.site.flows if isinstance(flow, RunningCollective)}
     named = frozenset(asked.words) == NAMES
     return Said("".join(f"{pid}{f', /usr/bin/{busy[pid]}_perf' if named else ''}\n" for pid in sorted(busy)))

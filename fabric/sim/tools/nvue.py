@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 
 SHELL_NAME = "fabric-nvue"
 """The name ($0) under which that text is started."""
@@ -15,7 +15,7 @@ _CONFIRM_S = 600.0
 _WHAT = "simulated switch: only adaptive routing, system and commits are simulated"
 
 
-def nv(asked: Asked) -> Said:
+def nv(asked: ToolCall) -> Said:
     """``nv show|set|unset|config ...``; on a host there is no such program."""
     switch = asked.rack.nvue.of(asked.site.host.name)
     if switch is None:
@@ -60,7 +60,7 @@ def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     return Said()
 
 
-def _config(asked: Asked, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
     if words == ("show", "-o", "commands"):
         return Said("".join(f"nv set {path} {value}\n" for path, value in sorted(switch.applied.items())))
     if words == ("diff",):
@@ -82,7 +82,7 @@ def _tree(path: str, value: str | None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _apply(asked: Asked, switch: NvueSwitch, words: list[str]) -> Said:
+def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
     switches = asked.rack.nvue
     message, confirm_s = "Config update by root", None
     while words:
@@ -111,7 +111,7 @@ def _seconds(text: str) -> float | None:
     return float(digits) * (unit or 60.0) if digits.isascii() and digits.isdigit() else None
 
 
-def nvue_shell(asked: Asked, words: tuple[str, ...]) -> Said:
+def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """``sh -c TEXT fabric-nvue clean|seen|stage|commit ...``, as that text does it."""
     switch = asked.rack.nvue.of(asked.site.host.name)
     if switch is None or not words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_of, with_settings
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
 CONF_NAME = "fabric-conf"
@@ -13,7 +13,7 @@ UNITS = ("opensm", "opensmd")
 _HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
 
 
-def shell_tool(asked: Asked) -> Said:
+def shell_tool(asked: ToolCall) -> Said:
     """``sh -c TEXT NAME VERB ...`` of fabric-conf or fabric-nvue; a text under another name is not known here."""
     words = asked.words
     if len(words) > 3 and words[0] == "-c" and words[2] == SHELL_NAME:
@@ -23,7 +23,7 @@ def shell_tool(asked: Asked) -> Said:
     return fabric_conf(asked, words[3:])
 
 
-def fabric_conf(asked: Asked, words: tuple[str, ...]) -> Said:
+def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
     """
     ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` gives their lines back as they are there;
     ``absent`` says whether keys are not there; ``show`` prints the file and that this is all; ``drop`` removes BACKUP.
@@ -71,7 +71,7 @@ def _refused(reason: str) -> Said:
     return Said(stderr=f"{CONF_NAME}: {reason}\n", status=1)
 
 
-def systemctl(asked: Asked) -> Said:
+def systemctl(asked: ToolCall) -> Said:
     """``systemctl restart|start|stop|reload|kill|is-active opensm``; every other unit is not found."""
     words = [word for word in asked.words if not word.startswith("-")]
     verb, unit = (*words, "", "")[:2]
@@ -104,7 +104,7 @@ def _nothing(host: str, at_s: float) -> None:
     del host, at_s
 
 
-def pkill(asked: Asked) -> Said:
+def pkill(asked: ToolCall) -> Said:
     """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1; without a signal it ends it."""
     names = [word for word in asked.words if not word.startswith("-")]
     host, managers = asked.site.host.name, asked.rack.managers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.sim.phy.port import Counts, Port, capped, packets, words
-from fabric.sim.tools.call import Asked, whole_number
+from fabric.sim.tools.call import ToolCall, whole_number
 from fabric.sim.tools.ib import Fields, IbError, dots, found_by_lid, own_port, tool
 
 _ERRORS = (
@@ -16,7 +16,7 @@ _MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
 
 
 @tool("perfquery", "extended -x --extended\nreset -R --Reset_only\nafter -r --reset_after_read")
-def perfquery(asked: Asked, fields: Fields, rest: list[str]) -> str:
+def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
     """One call: ``perfquery [-x] [-R|-r] [lid [port]]``; without a LID the own port."""
     own = own_port(asked, fields)
     node = found_by_lid(asked, own, rest[0], "classportinfo query failed") if rest else own.node

@@ -149,9 +149,9 @@ class Readings:
 
     def _by_cat(self, path: str, at_s: float) -> Value:
         """What any other file says, if it is one number."""
-        from fabric.sim.tools.call import Asked  # which knows the rack, which knows us
+        from fabric.sim.tools.call import ToolCall  # which knows the rack, which knows us
 
-        said = cat(Asked(self._rack, self._site, (path,), at_s, 0))
+        said = cat(ToolCall(self._rack, self._site, (path,), at_s, 0))
         text = said.stdout.strip()
         if said.status == 0 and re.fullmatch(r"-?[0-9]+", text):
             return int(text)

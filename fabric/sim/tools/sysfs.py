@@ -9,7 +9,7 @@ from fabric.sim.hosts.hosts import firmware_of, pci_address
 from fabric.sim.hosts.temperature import ASIC, MODULE, Warmth
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Port, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
-from fabric.sim.tools.call import Asked, Said
+from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.ib import subnet_manager
 
 ROOT = "/sys/class/infiniband/"
@@ -32,7 +32,7 @@ PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 """Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
 
 
-def cat(asked: Asked) -> Said:
+def cat(asked: ToolCall) -> Said:
     """Print files one after the other; ``*`` stands for what it does in a shell."""
     stdout, stderr = "", ""
     folders = _Folders(asked)
@@ -45,7 +45,7 @@ def cat(asked: Asked) -> Said:
     return Said(stdout, stderr, int(bool(stderr)))
 
 
-def _found(asked: Asked, path: str, folders: _Folders) -> list[str]:
+def _found(asked: ToolCall, path: str, folders: _Folders) -> list[str]:
     text = asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
         return [text.removesuffix("\n")]
@@ -76,7 +76,7 @@ def _rate_text(port: Port) -> str:
     return "40 Gb/sec (4X QDR)" if port.node.ethernet else "10 Gb/sec (4X SDR)"
 
 
-def identity_files(asked: Asked, rnic: Rnic) -> dict[str, str]:
+def identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
     """What an RNIC is, and where it sits; a GUID is that of its slot: one that was replaced keeps it here."""
     number = asked.site.layout.platform.rnics.index(rnic)
     guid = f"{asked.port_of(rnic.device).node.guid:016x}"
@@ -92,7 +92,7 @@ def identity_files(asked: Asked, rnic: Rnic) -> dict[str, str]:
 class _Folders:
     """The folders of a host's RNICs at one moment: each is filled when somebody looks into it, and once."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ToolCall) -> None:
         self._asked, self._warmth = asked, Warmth(asked.site, asked.at_s)
         self._known: dict[tuple[str, str, bool], dict[str, str]] = {}
 
@@ -142,7 +142,7 @@ class _Folders:
         return _port_files(asked, port, managed=managed)
 
 
-def _port_files(asked: Asked, port: Port, *, managed: bool) -> dict[str, str]:
+def _port_files(asked: ToolCall, port: Port, *, managed: bool) -> dict[str, str]:
     ethernet = port.node.ethernet
     manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
     return port_states(port) | {
@@ -151,7 +151,7 @@ def _port_files(asked: Asked, port: Port, *, managed: bool) -> dict[str, str]:
     }
 
 
-def _counters(asked: Asked, port: Port) -> dict[str, int]:
+def _counters(asked: ToolCall, port: Port) -> dict[str, int]:
     """The same counters that perfquery reads, and clears."""
     counts = asked.ports.counts(port, asked.at_s, view="ib")
     return dict.fromkeys(_QUIET.split(), 0) | {
@@ -169,7 +169,7 @@ def _counters(asked: Asked, port: Port) -> dict[str, int]:
     }
 
 
-def _hardware(asked: Asked, port: Port) -> dict[str, int]:
+def _hardware(asked: ToolCall, port: Port) -> dict[str, int]:
     """What the transport counts: packets that came out of order here, and those that the other end missed of ours."""
     peer = asked.ports.peer(port)
     here = asked.ports.counts(port, asked.at_s, view="transport").lost_packets

@@ -14,7 +14,7 @@ from fabric.sim.hosts.site import Flow, Share, Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.routing import Ring
-from fabric.sim.tools.call import Setting
+from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
 from fabric.sim.tools.nccl_tests.model import (
     Ranks,
@@ -41,7 +41,7 @@ NETWORK = "remote process exited or there was a network error"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CollectiveWay:
     """
     What a collective runs over, and how fast it is alone.
 
@@ -56,10 +56,10 @@ class Plan:
     tuning: Tuning | None = None
 
 
-class Collective:
+class CollectiveJob:
     """One nccl-tests command line; *operation* is ``alltoall``, ``all_reduce`` and so on."""
 
-    def __init__(self, operation: str, options: CollectiveOptions, setting: Setting) -> None:
+    def __init__(self, operation: str, options: CollectiveOptions, setting: Surroundings) -> None:
         self.operation = operation
         self.options = options
         self.setting = setting
@@ -93,7 +93,7 @@ class Collective:
             rack.timeline.exit_later(process, ready_s + FAIL_S, status=status, stdout=stdout)
         else:
             left = rack.whims.left([(site.host.name, rnic.device) for site, rnic, _ in used], bits, ready_s)
-            running = Running(self, rack, process, self._plan(group, used, ring, left=left), listing, bits)
+            running = RunningCollective(self, rack, process, self._plan(group, used, ring, left=left), listing, bits)
             process.work = running
             rack.timeline.at(ready_s, running.start)
 
@@ -177,7 +177,7 @@ class Collective:
 
     def _plan(
         self, group: tuple[Member, ...], used: list[tuple[Site, Rnic, Gpu]], ring: Ring | None, *, left: float
-    ) -> Plan:
+    ) -> CollectiveWay:
         """The least of NVLink in every host and, between hosts, of every rail, of which *left* is left."""
         ranks = Ranks(len(group), len({member.site for member in group}))
         algorithm = self.setting.env.get("NCCL_ALGO", "")
@@ -198,9 +198,9 @@ class Collective:
         layout = group[0].site.layout
         tuning = tuning_of(self.operation, ranks.gpus, ranks.hosts, generation=layout.generation, algorithm=algorithm)
         latency = latency_us(self.operation, ranks, tree=tree)
-        return Plan(ranks, _merged(shares), min(limits), latency, ring, tuning)
+        return CollectiveWay(ranks, _merged(shares), min(limits), latency, ring, tuning)
 
-    def time_us(self, plan: Plan, size_bytes: int, bus_gbps: float) -> float:
+    def time_us(self, plan: CollectiveWay, size_bytes: int, bus_gbps: float) -> float:
         """One call with this size at a bus bandwidth, without noise."""
         if plan.tuning is not None:
             return plan.tuning.time_us(size_bytes, bus_gbps)
@@ -232,7 +232,7 @@ class Outage:
         self.retry_s: float | None = None
 
 
-class Running(Flow):
+class RunningCollective(Flow):
     """
     A collective test from its start-up to its last row.
 
@@ -241,7 +241,9 @@ class Running(Flow):
 
     __slots__ = ("bits", "gone", "job", "listing", "outage", "patience", "plan", "process", "rack")
 
-    def __init__(self, job: Collective, rack: Rack, process: Process, plan: Plan, listing: str, bits: int) -> None:
+    def __init__(
+        self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
+    ) -> None:
         super().__init__(plan.shares, plan.bus_gbps, ring=plan.ring)
         self.job = job
         self.rack = rack

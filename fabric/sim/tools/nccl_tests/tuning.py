@@ -104,7 +104,7 @@ class AllReduce:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FastestWay:
     """The fastest way at one size."""
 
     algorithm: str
@@ -118,10 +118,10 @@ def choice(
     job: AllReduce,
     algorithms: tuple[str, ...] = ALGORITHMS,
     protocols: tuple[str, ...] = PROTOCOLS,
-) -> Choice:
+) -> FastestWay:
     """What NCCL's tuner would take: the least of latency + size / bandwidth over all that can do it."""
     found = [
-        Choice(algorithm, protocol, _time_us(size_bytes, job, algorithm, row) * 1e-6)
+        FastestWay(algorithm, protocol, _time_us(size_bytes, job, algorithm, row) * 1e-6)
         for algorithm in algorithms
         for row, protocol in enumerate(PROTOCOLS)
         if protocol in protocols and _can(job, algorithm, protocol)

@@ -9,10 +9,10 @@ from fabric.sim.hosts.hosts import visible_gpus
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import Setting
+from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.perftest import text
 from fabric.sim.tools.perftest.text import WriteBwOptions
-from fabric.sim.tools.perftest.transfer import REFUSE_S, End, Side, Transfer
+from fabric.sim.tools.perftest.transfer import REFUSE_S, PairEnd, Side, Transfer
 
 # How long the steps take, seconds. Choice: perftest opens the device and pins its buffer in well under a second.
 LISTEN_S = 0.3
@@ -22,7 +22,7 @@ SET_UP_S = 1.0
 class WriteBw:
     """One ``ib_write_bw`` command line."""
 
-    def __init__(self, options: WriteBwOptions, setting: Setting) -> None:
+    def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
         self.options = options
         self.visible = setting.env.get("CUDA_VISIBLE_DEVICES")
         self.numa = setting.numa
@@ -104,7 +104,7 @@ class WriteBw:
             return
         del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
         transfer = Transfer(
-            rack, End(self.options, process, side, rack.hosts.chance(process.site, self.hash)), server.end()
+            rack, PairEnd(self.options, process, side, rack.hosts.chance(process.site, self.hash)), server.end()
         )
         process.work = server.process.work = transfer
         rack.timeline.at(at_s + SET_UP_S, transfer.connected)
@@ -129,9 +129,9 @@ class Server:
             self.ready = True
             self.rack.timeline.listening(self.process, self.job.options.port, at_s)
 
-    def end(self) -> End:
+    def end(self) -> PairEnd:
         """This server as one end of a transfer."""
-        return End(self.job.options, self.process, self.side, self._bits)
+        return PairEnd(self.job.options, self.process, self.side, self._bits)
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Killed while waiting: the port is free again."""

@@ -35,7 +35,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class End:
+class PairEnd:
     """One process of a connected pair; *bits* decide its addresses."""
 
     options: WriteBwOptions
@@ -49,7 +49,7 @@ class Transfer(Flow):
 
     __slots__ = ("client", "gone", "rack", "server", "stuck")
 
-    def __init__(self, rack: Rack, client: End, server: End) -> None:
+    def __init__(self, rack: Rack, client: PairEnd, server: PairEnd) -> None:
         super().__init__((), 0.0)
         self.rack = rack
         self.client = client
@@ -134,7 +134,7 @@ class Transfer(Flow):
                 return True
         return False
 
-    def _fail(self, end: End, at_s: float, stderr: str) -> None:
+    def _fail(self, end: PairEnd, at_s: float, stderr: str) -> None:
         self.rack.timeline.exit_later(end.process, at_s, status=1, stdout=end.side.lead, stderr=stderr)
 
     def abandon(self, process: Process, at_s: float) -> None:
@@ -174,11 +174,11 @@ class Transfer(Flow):
         timeline.exit(client.process, at_s, status=0, stdout=_page(client, at_client, at_server, row))
 
 
-def _addresses(end: End, queue_pairs: int) -> list[str]:
+def _addresses(end: PairEnd, queue_pairs: int) -> list[str]:
     return text.addresses(end.process.site, end.side.device, end.bits, queue_pairs=queue_pairs)
 
 
-def _page(end: End, local: list[str], remote: list[str], row: str) -> str:
+def _page(end: PairEnd, local: list[str], remote: list[str], row: str) -> str:
     """All that one side prints when it went well."""
     side, options = end.side, end.options
     known = f" local{' local'.join(local)} remote{' remote'.join(remote)}"
@@ -189,7 +189,7 @@ def _page(end: End, local: list[str], remote: list[str], row: str) -> str:
     return f"{side.lead}{opened}{made}{side.before}{known}{side.after}{row}{text.RULE}{freed}"
 
 
-def _gpu_complaint(end: End) -> tuple[str, str] | None:
+def _gpu_complaint(end: PairEnd) -> tuple[str, str] | None:
     """Stdout and stderr of CUDA's refusal, None when the GPU works."""
     side, options, site = end.side, end.options, end.process.site
     assert options.cuda is not None
