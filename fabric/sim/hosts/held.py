@@ -16,7 +16,6 @@ class Watcher(Protocol):
 
     def watch(self, at_s: float) -> None:
         """Look next at this time, and at no other."""
-        ...
 
 
 @dataclass(slots=True)

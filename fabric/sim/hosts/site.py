@@ -80,19 +80,15 @@ class Above(Protocol):
     @property
     def running(self) -> tuple[Flow, ...]:
         """The flows that share it now."""
-        ...
 
     def begin(self, flow: Flow, ring: Ring) -> None:
         """A flow now runs over this ring."""
-        ...
 
     def end(self, flow: Flow, carried_gb: float) -> None:
         """It has ended, and carried so much in its life."""
-        ...
 
     def limits_gbps(self) -> Iterable[tuple[Flow, float]]:
         """What it leaves to each running flow."""
-        ...
 
 
 class Listener(Protocol):

@@ -38,19 +38,16 @@ class Occupation(Protocol):
 
     def abandon(self, process: Process, at_s: float) -> None:
         """Let go of everything: the process was killed."""
-        ...
 
 
+@dataclass(slots=True, eq=False)
 class Process:
     """One started command until it ends; *printed* is what has left its buffers."""
 
-    __slots__ = ("pid", "printed", "site", "work")
-
-    def __init__(self, pid: int, site: Site) -> None:
-        self.pid = pid
-        self.site = site
-        self.work: Occupation | None = None
-        self.printed = ""
+    pid: int
+    site: Site
+    work: Occupation | None = None
+    printed: str = ""
 
     def let_go(self, at_s: float) -> None:
         """Give up what it is busy with."""

@@ -38,15 +38,12 @@ class BetweenSwitches(Protocol):
 
     def broken_ends(self, cabling: Cabling) -> frozenset[End]:
         """Ends of cables between switches that never come up."""
-        ...
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
-        ...
 
     def ports_changed(self, at_s: float) -> None:
         """A port between switches is not what it was."""
-        ...
 
 
 class Ports:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from fabric.model.change import SubnetManager
 from fabric.sim.hosts.timeline import Timeline
@@ -173,16 +174,14 @@ OnSweep = Callable[[Forwarding, float], None]
 """Called with what the master wants of the switches, when it begins to sweep."""
 
 
+@dataclass(slots=True, eq=False)
 class _Manager:
     """One of them: whether it runs, and what it has loaded from its file; *turn* counts its starts and stops."""
 
-    __slots__ = ("about", "alive", "loaded", "turn")
-
-    def __init__(self, about: SubnetManager, loaded: dict[str, str]) -> None:
-        self.about = about
-        self.loaded = loaded
-        self.alive = True
-        self.turn = 0
+    about: SubnetManager
+    loaded: dict[str, str]
+    alive: bool = True
+    turn: int = 0
 
     @property
     def priority(self) -> int:

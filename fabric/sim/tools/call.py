@@ -24,7 +24,6 @@ class Program(Protocol):
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Start on the process's host; what becomes of it goes to the rack's timeline."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +98,17 @@ Tool = Callable[[ToolCall], Said | None]
 """Answers, or never does (None)."""
 
 
+@dataclass(frozen=True, slots=True)
 class ToolJob:
     """One command line of such a tool; it acts and answers a moment after it starts, unless killed before."""
 
-    def __init__(self, tool: Tool, words: tuple[str, ...], setting: Surroundings) -> None:
-        self._tool = tool
-        self._words = words
-        self._setting = setting
+    tool: Tool
+    words: tuple[str, ...]
+    setting: Surroundings
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Run it, on the first host of a launcher where one starts it."""
-        site = rack.hosts.site(self._setting.hosts[0]) if self._setting.hosts else process.site
+        site = rack.hosts.site(self.setting.hosts[0]) if self.setting.hosts else process.site
 
         def answer(now_s: float) -> None:
             said = self.said_on(rack, site, now_s, process.pid) if process.pid in rack.timeline.alive else None
@@ -120,38 +119,30 @@ class ToolJob:
 
     def said_on(self, rack: Rack, site: Site, at_s: float, pid: int) -> Said | None:
         """Act at this very instant, and say how that ended."""
-        return self._tool(ToolCall(rack, site, self._words, at_s, pid))
+        return self.tool(ToolCall(rack, site, self.words, at_s, pid))
 
 
+@dataclass(frozen=True, slots=True)
 class Say:
     """Prints and ends; under a launcher once a rank."""
 
-    def __init__(
-        self,
-        setting: Surroundings,
-        *,
-        stdout: str | Callable[[Site], str] = "",
-        stderr: str = "",
-        status: int = 0,
-        after_s: float = SAY_S,
-    ) -> None:
-        self._setting = setting
-        self._stdout = stdout
-        self._stderr = stderr
-        self._status = status
-        self._after_s = after_s
+    setting: Surroundings
+    stdout: str | Callable[[Site], str] = ""
+    stderr: str = ""
+    status: int = 0
+    after_s: float = SAY_S
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Say it, a moment later."""
-        names = self._setting.hosts
+        names = self.setting.hosts
         sites = [rack.hosts.site(name) for name in names] if names else [process.site]
-        said = "".join(self._setting.marked(self.said_on(site).stdout, rank) for rank, site in enumerate(sites))
-        rack.timeline.exit_later(process, at_s + self._after_s, status=self._status, stdout=said, stderr=self._stderr)
+        said = "".join(self.setting.marked(self.said_on(site).stdout, rank) for rank, site in enumerate(sites))
+        rack.timeline.exit_later(process, at_s + self.after_s, status=self.status, stdout=said, stderr=self.stderr)
 
     def said_on(self, site: Site) -> Said:
         """What it says on one host, at once."""
-        stdout = self._stdout if isinstance(self._stdout, str) else self._stdout(site)
-        return Said(stdout, self._stderr, self._status)
+        stdout = self.stdout if isinstance(self.stdout, str) else self.stdout(site)
+        return Said(stdout, self.stderr, self.status)
 
 
 def whole_number(text: str) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from fabric.sim.hosts.timeline import Process
@@ -156,25 +156,25 @@ def _timeout(words: list[str], setting: Surroundings) -> Program:
     return Timed(job_of(rest[1:], setting), limit_s, status=137 if killed else 124)
 
 
+@dataclass(frozen=True, slots=True)
 class Timed:
     """A program that is ended after *limit_s* if it still runs then; 0 means no limit."""
 
-    def __init__(self, inner: Program, limit_s: float, *, status: int) -> None:
-        self._inner = inner
-        self._limit_s = limit_s
-        self._status = status
+    inner: Program
+    limit_s: float
+    status: int
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Start it, and the clock."""
-        self._inner.begin(rack, process, at_s)
-        if self._limit_s <= 0:
+        self.inner.begin(rack, process, at_s)
+        if self.limit_s <= 0:
             return
 
         def expire(now_s: float) -> None:
             if process.pid in rack.timeline.alive:
-                rack.timeline.kill(process, now_s, status=self._status)
+                rack.timeline.kill(process, now_s, status=self.status)
 
-        rack.timeline.at(at_s + self._limit_s, expire)
+        rack.timeline.at(at_s + self.limit_s, expire)
 
 
 def _sudo(words: list[str], setting: Surroundings) -> Program:

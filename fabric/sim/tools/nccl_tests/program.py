@@ -222,14 +222,12 @@ def _merged(shares: list[Share]) -> tuple[Share, ...]:
     return tuple((site, tuple(found), weight) for (site, weight), found in merged.items())
 
 
+@dataclass(slots=True, eq=False)
 class Outage:
     """Since when nothing gets through, and the retry that will: None while there is no path."""
 
-    __slots__ = ("began_s", "retry_s")
-
-    def __init__(self, began_s: float) -> None:
-        self.began_s = began_s
-        self.retry_s: float | None = None
+    began_s: float
+    retry_s: float | None = None
 
 
 class RunningCollective(Flow):
