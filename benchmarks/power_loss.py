@@ -36,7 +36,7 @@ from fabric.executors.mock import MockExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended
-from fabric.sim import guard_mishaps
+from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 
 POD = Path(__file__).resolve().parent.parent / "inventory" / "pod-64.yaml"
@@ -185,7 +185,7 @@ def _act(executor: MockExecutor, host: str, *, apply: bool, life: str, chance: r
     _told(executor, host, guard.arm("one", owner="run/1", lease=Lease(60.0, 600.0), peer="", what=what))
     if apply:
         _told(executor, host, guard.apply("one", (down,)))
-    rack, now_s = executor._world._rack, executor.now()
+    rack, now_s = executor._world.rack, executor.now()
     if life == "killed":
         guard_mishaps.kill_guard(rack, host, "one")
     elif life == "lease torn":

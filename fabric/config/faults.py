@@ -14,8 +14,7 @@ from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.faults import PORT
-from fabric.sim.uplink_faults import is_above_leaves
+from fabric.sim.faults import PORT, is_above_leaves
 
 _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
 

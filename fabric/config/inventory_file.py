@@ -24,6 +24,7 @@ from fabric.model.fields.scalars import (
     Line,
     Whole,
 )
+from fabric.sim.faults import KINDS as FAULT_KINDS
 
 BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")
@@ -35,9 +36,8 @@ LineRate = Annotated[float, Decimal(1, 10_000)]
 PathText = Annotated[str, Line("a path", most=4096)]
 
 COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
-_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
-FAULT_KIND = Choice((*_KINDS, "dipping", "fading", "heat_sick"))
-PARTIAL = ("slow", "dipping", "fading", "heat_sick")
+FAULT_KIND = Choice(tuple(name for name, kind in FAULT_KINDS.items() if kind.listed))
+PARTIAL = tuple(name for name, kind in FAULT_KINDS.items() if kind.value == "left")
 """Kinds of faults with a factor: what is left of the bandwidth."""
 FACTOR = Decimal(0.001, 0.999)
 ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")

@@ -14,8 +14,8 @@ from pydantic_core import PydanticCustomError
 from fabric.config.problems import Problems
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.sim.link_fault import KINDS, LinkFault
-from fabric.sim.named_clos import Cable, NamedClos
+from fabric.sim.faults import LINK_KINDS, LinkFault
+from fabric.sim.net.named_clos import Cable, NamedClos
 
 _T = TypeVar("_T")
 
@@ -24,12 +24,7 @@ _DRAW = re.compile(r"(?P<word>[A-Za-z]+)\*(?P<count>[0-9]{1,9})")
 _TRUNK = "trunk"
 _SEED = Whole(0, 2**32 - 1)
 _BOTH, _ONE = "--", "->"
-_VALUES = {
-    "slow": Decimal(1e-6, 1.0),
-    "ber": Decimal(0.0, 0.5),  # at 0.5 every bit is a coin toss
-    "effective_ber": Decimal(0.0, 0.5),
-    "loss": Decimal(0.0, 1.0),
-}
+_VALUES = {kind: Decimal(*bounds) for kind, bounds in LINK_KINDS.items() if bounds is not None}
 _FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2:down or trunk*16:slow=0.25:seed=7"
 
 
@@ -79,10 +74,9 @@ def _words(text: str) -> _Words:
     if not link or not words or len(text) > _TEXT_MOST or not text.isprintable():
         raise _Wrong(f"expected LINK:KIND, such as {_FORMS}, got {quoted(text)}")
     kind, equals, value = words[0].partition("=")
-    if kind not in KINDS:
-        raise _Wrong(
-            f"{quoted(text)}: expected {one_of(KINDS)} after the link, got {quoted(kind)}{nearest(kind, KINDS)}"
-        )
+    if kind not in LINK_KINDS:
+        near = nearest(kind, tuple(LINK_KINDS))
+        raise _Wrong(f"{quoted(text)}: expected {one_of(tuple(LINK_KINDS))} after the link, got {quoted(kind)}{near}")
     return _Words(link, kind, value if equals else None, tuple(words[1:]))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.topology import Topology
-from fabric.sim.uplink_faults import KINDS, CableEnds, cable_ends
+from fabric.sim.faults import KINDS, CableEnds, cable_ends
+
+_ABOVE = tuple(name for name, kind in KINDS.items() if "above" in kind.parts.split())
 
 
 def uplink_problem(component: str, kind: str, topology: Topology) -> str | None:
@@ -14,9 +16,9 @@ def uplink_problem(component: str, kind: str, topology: Topology) -> str | None:
         text = _ends_problem(ends, topology)
         if text is not None:
             return f"{quoted(component)}: {text}"
-    if kind not in KINDS:
+    if kind not in _ABOVE:
         what = "a cable between switches" if ends else f"a {topology.switches[component].tier} switch"
-        return f"{quoted(component)}: {what} can be {one_of(KINDS)}, not {kind}"
+        return f"{quoted(component)}: {what} can be {one_of(_ABOVE)}, not {kind}"
     if ends is not None and not ends.both and kind == "broken":
         return f"{quoted(component)}: a cable breaks in both directions: write {ends.one}--{ends.other}"
     irregular = network_problem(topology)
@@ -25,7 +27,7 @@ def uplink_problem(component: str, kind: str, topology: Topology) -> str | None:
 
 def network_problem(topology: Topology) -> str | None:
     """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
-    from fabric.sim.net_from_topology import net_from_topology  # numpy: only where it is needed
+    from fabric.sim.net.named_clos import net_from_topology  # numpy: only where it is needed
 
     layers = sorted({host.platform.link_layer for host in topology.hosts.values()})
     if len(layers) > 1:

@@ -14,11 +14,10 @@ from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
-from fabric.sim.named_clos import NamedClos
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import ENGINES
-from fabric.sim.net_from_topology import net_from_topology
+from fabric.sim.net.traffic import DEFAULT_ORDER, ORDERS, PATTERNS, flows_of
 from fabric.sim.what_if import ENGINES_BY_DEFAULT, Question
-from fabric.sim.what_if_traffic import DEFAULT_ORDER, ORDERS, PATTERNS, flows_of
 
 FLOWS_MOST = 1_000_000
 """Of one seed: takes a second and 300 MB for each engine (measured)."""

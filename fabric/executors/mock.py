@@ -13,7 +13,7 @@ from fabric.executors.mock_sampling import MockSamplings
 from fabric.executors.start_time import begins_s, check_start
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
-from fabric.sim.happenings import Exited, Listening
+from fabric.sim.hosts.timeline import Exited, Listening
 from fabric.sim.world import World
 
 CANCELLED = 137  # 128 + SIGKILL

@@ -19,13 +19,11 @@ def routed_fabric(
     clos: Clos, *, routing: str, usable: Bools | None = None, part: Ints | None = None, salt: int = 0
 ) -> RoutedFabric:
     """
-    A Clos of one plane with its routes; without *usable* every RNIC takes part, without *part* all leaves are joined.
+    A Clos with its routes; without *usable* every RNIC takes part, without *part* all leaves are joined.
 
     With ``ar`` the parallel cables of a leaf, and of a pod, are one trunk, taken to be loaded evenly. ``ecmp`` gives
-    the routes of the hash *salt*: to judge a plan that does not know it. Raises ValueError for other planes.
+    the routes of the hash *salt*: to judge a plan that does not know it.
     """
-    if clos.spec.planes != 1:
-        raise ValueError("link coverage is planned for one plane at a time")
     rnics = np.arange(clos.nics, dtype=np.int64)
     tier, owner, cables, capacity = _trunks(clos) if routing == "ar" else _links(clos)
     return RoutedFabric(

@@ -13,8 +13,7 @@ from fabric.model.topology import Topology
 from fabric.plan.link_coverage import CoveragePlan, Stage, plan_coverage
 from fabric.plan.link_coverage_chance import LikelyPlan, plan_by_chance
 from fabric.plan.link_coverage_network import routed_fabric
-from fabric.sim.named_clos import NamedClos
-from fabric.sim.net_from_topology import net_from_topology
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
 
 _NAMED = 4  # links named in a line; the rest are counted
 

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fabric.model.names import fold
-from fabric.sim.link_fault import LinkFault
-from fabric.sim.named_clos import NamedClos
-from fabric.sim.phy import LinkQuality
-from fabric.sim.what_if import AR_ALPHA, AR_ETA, PER_JOB, BusyLink, EngineResult, Question, Shares, WhatIf
+from fabric.sim.faults import LinkFault
+from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.net.route import AR_ALPHA, AR_ETA
+from fabric.sim.phy.quality import LinkQuality
+from fabric.sim.what_if import PER_JOB, BusyLink, EngineResult, Question, Shares, WhatIf
 
 _WIDTH = 120
 _NAMES_MOST = 8

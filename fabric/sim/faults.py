@@ -1,38 +1,112 @@
-"""What is wrong with which host of the simulated rack, looked up by component name."""
+"""What can be wrong with which part of the simulated rack, in one table, and what is wrong with which host."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.life.whims import WHIMS
-from fabric.sim.uplink_faults import is_above_leaves
-
-_KINDS = {
-    "host": ("slow", "broken", "hanging", "absent", "garbage"),
-    "rnic": (
-        "slow",
-        "broken",
-        "hanging",
-        "absent",
-        "hot",
-        "bit_errors",
-        "symbol_errors",
-        "replaced",
-        "outdated",
-        *WHIMS,
-    ),
-    "gpu": ("slow", "broken", "hanging", "absent", "hot", "replaced"),
-    "part": ("slow", "broken", "hanging", "absent"),  # a part or path that is not there carries nothing: broken
-    "cable of an RNIC": ("slow", "replaced", *WHIMS),
-    "leaf": ("slow", "broken", "hanging", "absent"),
-    "switch or cable above the leaves": ("slow", "broken"),
-}
 
 PORT = ":port"
 """Behind the name of an RNIC: its cable, which a loopback inside the host does not use."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """
+    One kind of fault.
+
+    *parts*: what can have it, and *passing* what can have it for a while only: words of ``_part_of``. *value*: what
+    its number is, ``left`` (of the bandwidth, given in files) or ``ratio`` (of wrong bits); None without one. *comes*:
+    it is no state from the beginning, but happens in time. *blocks*: nothing passes. *each*: every transfer feels it
+    by itself (``life/whims.py``). *listed*: an inventory may say it.
+    """
+
+    parts: str
+    passing: str = ""
+    value: str | None = None
+    comes: bool = False
+    blocks: bool = False
+    each: bool = False
+    listed: bool = True
+
+
+KINDS: Mapping[str, FaultKind] = MappingProxyType(
+    {
+        "slow": FaultKind("host rnic gpu part cable leaf above", value="left"),
+        # A part or path that is not there carries nothing: broken.
+        "broken": FaultKind("host rnic gpu part leaf above", passing="above", blocks=True),
+        "hanging": FaultKind("host rnic gpu part leaf", blocks=True),
+        "absent": FaultKind("host rnic gpu part leaf", blocks=True),
+        "garbage": FaultKind("host", blocks=True),
+        "lemon": FaultKind("", comes=True),  # life/lemons.py: it is other faults, now and then
+        "hot": FaultKind("rnic gpu", comes=True),
+        "bit_errors": FaultKind("rnic", passing="above", value="ratio", comes=True, listed=False),  # behind the FEC
+        "symbol_errors": FaultKind("rnic", value="ratio", comes=True, listed=False),  # behind the link's own retries
+        "replaced": FaultKind("rnic gpu cable"),  # another serial number than it was delivered with
+        "outdated": FaultKind("rnic"),  # an older firmware
+        "dipping": FaultKind("rnic cable", value="left", comes=True, each=True),
+        "fading": FaultKind("rnic cable", value="left", comes=True, each=True),
+        "heat_sick": FaultKind("rnic cable", value="left", comes=True, each=True),
+    }
+)
+"""Every kind by its name in inventories."""
+
+LINK_KINDS: Mapping[str, tuple[float, float] | None] = MappingProxyType(
+    dict(slow=(1e-6, 1.0), down=None, ber=(0.0, 0.5), effective_ber=(0.0, 0.5), loss=(0.0, 1.0))
+)
+"""Kinds of faults of single links, with the range of their number; at a ratio of 0.5 every bit is a coin toss."""
+
+_SAID = {"cable": "cable of an RNIC", "above": "switch or cable above the leaves"}
+_BOTH, _ONE = "--", "->"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFault:
+    """
+    One fault on one or more directed links, as *text* asked for it.
+
+    *kind* and *value*: ``slow`` keeps that fraction of the capacity; ``down`` carries nothing and is routed around;
+    ``ber`` is the bit error rate before forward error correction, ``effective_ber`` the one after it; ``loss`` is the
+    fraction of packets dropped at full speed.
+    """
+
+    text: str
+    kind: str
+    value: float
+    links: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CableEnds:
+    """``su0-leaf3--spine2``, or one direction of it, ``su0-leaf3->spine2``; all parallel cables of the two."""
+
+    one: str
+    other: str
+    both: bool
+
+
+def cable_ends(component: str, names: Container[str]) -> CableEnds | None:
+    """The ends that a component names; None when it names no cable. Names may hold the mark: *names* decides."""
+    mark = _ONE if _ONE in component else _BOTH
+    if "/" in component or mark not in component:
+        return None
+    parts = component.split(mark)
+    splits = [(mark.join(parts[:cut]), mark.join(parts[cut:])) for cut in range(1, len(parts))]
+    one, other = next((pair for pair in splits if pair[0] in names and pair[1] in names), splits[0])
+    return CableEnds(one, other, mark == _BOTH)
+
+
+def is_above_leaves(fault: Fault, topology: Topology) -> bool:
+    """Whether the fault is of a switch above the leaves or of a cable between switches."""
+    if fault.component in topology.hosts:
+        return False
+    switch = topology.switches.get(fault.component)
+    if switch is not None:
+        return switch.tier != "leaf"
+    return cable_ends(fault.component, topology.switches) is not None
 
 
 @dataclass(slots=True)
@@ -40,21 +114,19 @@ class HostFaults:
     """
     The faults of one host.
 
-    *factors* holds what is slow, *troubles* what is broken, hanging or absent, by component name inside the host;
-    ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host itself is at fault. *hot*
-    are parts that run hot, *errors* bit error ratios behind the FEC of the cables of RNICs, *symbols* behind retries.
-    *replaced* are parts with
-    another serial number than they were delivered with, *outdated* RNICs with an older firmware: neither is slow.
+    *troubles* holds what is broken, hanging or absent by component name inside the host, *felt* everything else with
+    its value, kind by kind; ``mlx5_0:leaf`` is the leaf's side of that RNIC's cable. *host_kind* is set when the host
+    itself is at fault.
     """
 
-    factors: dict[str, float] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     host_kind: str | None = None
-    hot: set[str] = field(default_factory=set)
-    errors: dict[str, float] = field(default_factory=dict)
-    symbols: dict[str, float] = field(default_factory=dict)
-    replaced: set[str] = field(default_factory=set)
-    outdated: set[str] = field(default_factory=set)
+    felt: dict[str, dict[str, float]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """What is slow, and how much is left."""
+        return self.felt["slow"]
 
     @property
     def stuck(self) -> set[str]:
@@ -62,32 +134,24 @@ class HostFaults:
         return {name for name in self.troubles if "->" not in name}
 
     def add(self, component: str, kind: str, *, factor: float) -> None:
-        """Note one fault; of several slow ones on the same component the slowest counts."""
-        if kind == "slow":
-            self.factors[component] = min(factor, self.factors.get(component, factor))
-        elif kind == "hot":
-            self.hot.add(component)
-        elif kind == "replaced":
-            self.replaced.add(component)
-        elif kind == "outdated":
-            self.outdated.add(component)
-        elif kind == "symbol_errors":
-            self.symbols[component] = max(factor, self.symbols.get(component, 0.0))
-        elif kind == "bit_errors":
-            self.errors[component] = max(factor, self.errors.get(component, 0.0))
-        elif kind not in WHIMS:  # those are felt by each transfer by itself
+        """Note one fault; of several of a kind on the same component the worst counts."""
+        about = KINDS[kind]
+        if about.blocks:
             self.troubles[component] = kind
+        elif not about.each:
+            here = self.felt[kind]
+            here[component] = (min if kind == "slow" else max)(factor, here.get(component, factor))
 
 
 def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, HostFaults]:
     """Host name to what is wrong with it; raises ValueError for a component or kind that the rack cannot have."""
     found: dict[str, HostFaults] = {}
     for fault in faults:
-        if fault.kind in ("slow", "bit_errors", "symbol_errors", *WHIMS) and not 0.0 < fault.factor <= 1.0:
+        if fault.kind in KINDS and KINDS[fault.kind].value and not 0.0 < fault.factor <= 1.0:
             raise ValueError(f"{fault.component}: factor {fault.factor} is not above 0 and at most 1")
         if is_above_leaves(fault, topology):
-            _require(fault, "switch or cable above the leaves")
-            continue  # no host sees it: fabric.sim.network does
+            _require(fault, "above")
+            continue  # no host sees it: the network does
         if fault.component in topology.switches:
             _add_switch(found, topology, fault)
             continue
@@ -95,7 +159,7 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
         host = topology.hosts.get(name)
         if host is None:
             raise ValueError(f"{fault.component}: there is no such host or switch")
-        _require(fault, _what(host.platform, part, fault))
+        _require(fault, _part_of(host.platform, part, fault))
         held = found.setdefault(name, HostFaults())
         if part.endswith(PORT):
             held.add(f"{part.removesuffix(PORT)}:leaf", fault.kind, factor=fault.factor)
@@ -104,6 +168,20 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
         else:
             held.host_kind = fault.kind
     return found
+
+
+def require_passing(fault: Fault, topology: Topology) -> None:
+    """Raise ValueError for what cannot come over a running rack; a lemon is a host, an RNIC or a cable of switches."""
+    name, _, part = fault.component.partition("/")
+    if fault.kind == "lemon":
+        host, ends = topology.hosts.get(name), cable_ends(fault.component, topology.switches)
+        cable = ends is not None and ends.one in topology.switches and ends.other in topology.switches
+        if not cable and (host is None or (part and part not in host.platform.rnic_by_device)):
+            raise ValueError(f"{fault.component}: only a host, an RNIC or a cable between switches can be a lemon")
+    elif not is_above_leaves(fault, topology):
+        faults_by_host(topology, (fault,))
+    elif "above" not in KINDS[fault.kind].passing or not 0.0 < fault.factor <= 1.0:
+        raise ValueError(f"{fault.component}: what is above the leaves can be broken for a while, not {fault.kind}")
 
 
 def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) -> None:
@@ -124,30 +202,27 @@ def _devices_on(host: Host, leaf: str) -> list[str]:
     ]
 
 
-def _what(platform: Platform, part: str, fault: Fault) -> str:
-    """Which row of _KINDS the component belongs to."""
+def _part_of(platform: Platform, part: str, fault: Fault) -> str:
+    """What the component is, by a word of the table."""
     if not part:
         return "host"
     if part in platform.rnic_by_device:
         return "rnic"
     if part.endswith(PORT) and part.removesuffix(PORT) in platform.rnic_by_device:
-        return "cable of an RNIC"
+        return "cable"
     if part in platform.gpu_by_name:
         return "gpu"
-    if part in _other_parts(platform):
+    numas = [f"numa{number}" for number in range(platform.numa_nodes)]
+    others = {*numas, *(switch.name for switch in platform.pcie_switches), *(f"{g.name}:nvlink" for g in platform.gpus)}
+    ends = (*platform.endpoints, *(f"{numa}-gpus" for numa in numas))
+    others.update(f"{rnic.device}->{end}" for rnic in platform.rnics for end in ends)
+    if part in others:
         return "part"
     raise ValueError(f"{fault.component}: there is no such component")
 
 
-def _other_parts(platform: Platform) -> set[str]:
-    numas = [f"numa{number}" for number in range(platform.numa_nodes)]
-    parts = {*numas, *(switch.name for switch in platform.pcie_switches)}
-    parts.update(f"{gpu.name}:nvlink" for gpu in platform.gpus)
-    ends = (*platform.endpoints, *(f"{numa}-gpus" for numa in numas))
-    parts.update(f"{rnic.device}->{end}" for rnic in platform.rnics for end in ends)
-    return parts
-
-
-def _require(fault: Fault, what: str) -> None:
-    if fault.kind not in _KINDS[what]:
-        raise ValueError(f"{fault.component}: a {what} cannot be {fault.kind!r}; it can be {', '.join(_KINDS[what])}")
+def _require(fault: Fault, part: str) -> None:
+    can = [name for name, kind in KINDS.items() if part in kind.parts.split()]
+    if fault.kind not in can:
+        said = f"a {_SAID.get(part, part)} cannot be {fault.kind!r}; it can be {', '.join(can)}"
+        raise ValueError(f"{fault.component}: {said}")

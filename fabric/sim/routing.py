@@ -1,4 +1,4 @@
-"""How the simulated network chooses paths."""
+"""How the simulated network chooses paths, and who asks it for some."""
 
 from __future__ import annotations
 
@@ -48,3 +48,20 @@ def forwarding_at_start(routing: Routing, *, shield: bool = False) -> Forwarding
     if routing.engine == "ar":
         return Forwarding("updn", adaptive=True, shield=shield)
     return Forwarding(routing.engine or "ftree", shield=shield)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """
+    Hosts in the order of the ring and the rails it runs on; *bus_ratio*: bus bandwidth over what an RNIC carries.
+
+    *adaptive*: its packets may be routed adaptively where the fabric does that for their *service_level*. *one_way*: of
+    two hosts only the first sends.
+    """
+
+    hosts: tuple[str, ...]
+    rails: tuple[int, ...]
+    bus_ratio: float
+    adaptive: bool = True
+    service_level: int = 0
+    one_way: bool = False

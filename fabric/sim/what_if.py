@@ -6,22 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.link_fault import LinkFault
-from fabric.sim.link_state import LinkState, link_state
-from fabric.sim.named_clos import NamedClos
+from fabric.sim.faults import LinkFault
 from fabric.sim.net.arrays import Floats, Ints
 from fabric.sim.net.maxmin import max_min
-from fabric.sim.net.route import Paths, pooled, routes
-from fabric.sim.net.traffic import Traffic
-from fabric.sim.phy import goodput_factor
-from fabric.sim.what_if_traffic import traffic
+from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, routes
+from fabric.sim.net.traffic import Traffic, traffic
+from fabric.sim.phy.quality import goodput_factor
+from fabric.sim.subnet.links import LinkState, link_state
 
 ENGINES_BY_DEFAULT = ("ftree", "updn", "ecmp", "ar")
 PER_JOB = ("pairs", "ring")
-AR_ETA = 0.95
-"""What distributed adaptive routing reaches of a trunk; 0.77 to 1.0 measured (Geoffray and Hoefler, HotI 2008)."""
-AR_ALPHA = {"infiniband": 1.0, "ethernet": 0.0}
-"""Whether a switch knows the far side: credits push back on InfiniBand; plain packet spray on Ethernet is blind."""
 BUSIEST = 5
 
 

@@ -8,21 +8,26 @@ from math import inf
 from fabric.model.change import SubnetManager
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
-from fabric.sim.commands import job_of, setting_of
-from fabric.sim.happenings import Exited, Listening
+from fabric.sim.faults import KINDS
 from fabric.sim.hashing import text_hash
-from fabric.sim.job import Job
-from fabric.sim.life.course import LIVELY, QUIET, Course, Life
-from fabric.sim.life.readings import Readings
-from fabric.sim.process import Process
-from fabric.sim.programs import SAY_S, garbage
-from fabric.sim.rack import Rack
+from fabric.sim.hosts.timeline import Exited, Listening, Process
+from fabric.sim.life.course import QUIET, ComingFaults, Life
+from fabric.sim.rack import rack
 from fabric.sim.routing import BY_DEFAULT, Routing
-from fabric.sim.subnet.settings import FabricSettings
+from fabric.sim.subnet.rerouting import FabricSettings
+from fabric.sim.tools.call import SAY_S, Program
+from fabric.sim.tools.command_line import job_of, setting_of
+from fabric.sim.tools.host_programs import garbage
+from fabric.sim.tools.readings import Readings
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 
 _KILLED = 137  # 128 + SIGKILL
+
+
+def _comes(fault: Fault) -> bool:
+    """Whether a fault is no state from the beginning, but happens in time."""
+    return fault.kind in KINDS and KINDS[fault.kind].comes
 
 
 class World:
@@ -49,37 +54,37 @@ class World:
         life: Life = QUIET,
     ) -> None:
         settings = FabricSettings(shield, sm_reroute_s, ufm_isolates, subnet_managers, ufm)
-        standing = tuple(fault for fault in faults if fault.kind not in LIVELY)
-        self._rack = Rack(topology, standing, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
-        self._timeline = self._rack.timeline
-        self._course = Course(self._rack, life, (fault for fault in faults if fault.kind in LIVELY), seed=seed)
-        self._jobs: dict[object, Job] = {}
+        from_start = tuple(fault for fault in faults if not _comes(fault))
+        self.rack = rack(topology, from_start, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
+        self._timeline = self.rack.timeline
+        self._course = ComingFaults(self.rack.passing, life, filter(_comes, faults), seed=seed)
+        self._jobs: dict[object, Program] = {}
         self._last_pid = 0
 
     def unreachable(self, host: str, now_s: float | None = None) -> str | None:
         """Why no session with the host can be had, None when it can; *now_s* lets what is due by then come first."""
         if now_s is not None and self._course.next_s() <= now_s:
             self._pass(now_s)
-        return self._rack.unreachable(host)
+        return self.rack.hosts.unreachable(host)
 
     def start(self, host: str, argv: Sequence[str], env: Mapping[str, str], now_s: float) -> int:
         """Start a command line; returns a number that stands for the process. ValueError on an unreachable host."""
         timeline = self._timeline
         self._pass(now_s)
-        kind = self._rack.host_kind(host)
-        if (kind is not None or host not in self._rack.topology.hosts) and self.unreachable(host) is not None:
+        kind = self.rack.hosts.kind(host)
+        if (kind is not None or host not in self.rack.topology.hosts) and self.unreachable(host) is not None:
             raise ValueError(f"{host}: {self.unreachable(host)}")
         self._last_pid = pid = self._last_pid + 1
-        process = Process(pid, self._rack.site(host))
+        process = Process(pid, self.rack.hosts.site(host))
         timeline.alive[pid] = process
         if kind == "garbage":
             said = garbage(text_hash(host))
             timeline.exit_later(process, timeline.now_s + SAY_S, status=0, stdout=said)
         elif kind != "hanging":
-            self._job(argv, env).begin(self._rack, process, timeline.now_s)
+            self._job(argv, env).begin(self.rack, process, timeline.now_s)
         return pid
 
-    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Job:
+    def _job(self, argv: Sequence[str], env: Mapping[str, str]) -> Program:
         words = argv if isinstance(argv, tuple) else tuple(argv)
         key: object = (words, tuple(sorted(env.items()))) if env else words
         job = self._jobs.get(key)
@@ -93,23 +98,20 @@ class World:
         """End a process and all it started; its Exited with 137 follows from ``advance``. Unknown ones are ignored."""
         timeline = self._timeline
         self._pass(now_s)
-        silent = self._rack.silent.pop(pid, None)
+        silent = timeline.silent.pop(pid, None)
         if silent is not None:
             timeline.alive[pid] = silent
         process = timeline.alive.get(pid)
-        if process is None:
-            return
-        if process.work is not None:
-            process.work.abandon(process, timeline.now_s)
-        timeline.exit(process, timeline.now_s, status=_KILLED, stdout=process.printed)
+        if process is not None:
+            timeline.kill(process, timeline.now_s, status=_KILLED)
 
     def readings(self, host: str, paths: Sequence[str]) -> Readings:
         """Files of a reachable host that will be read again and again."""
-        return Readings(self._rack, host, paths)
+        return Readings(self.rack, host, paths)
 
     def interface(self, host: str, device: str) -> str:
         """What the kernel of a host calls the network interface of an RNIC."""
-        platform = self._rack.topology.hosts[host].platform
+        platform = self.rack.topology.hosts[host].platform
         number = [rnic.device for rnic in platform.rnics].index(device)
         return f"eth{number + 1}" if platform.link_layer == "ethernet" else f"ib{number}"
 

@@ -16,8 +16,8 @@ from fabric.changes.guard import Guard, Listed
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Fault
-from fabric.sim import guard_mishaps
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.timeline import Exited
+from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 from tests.conftest import folder_of_this_user
 from tests.sim.conftest import platform_like, topology_of
@@ -272,16 +272,16 @@ class SimulatedTarget(Target):
 
     def kill_guard(self) -> None:
         """In the simulated rack."""
-        guard_mishaps.kill_guard(self.world._rack, HOST, "one")
+        guard_mishaps.kill_guard(self.world.rack, HOST, "one")
 
     def lose(self, name: str) -> None:
         """In the simulated rack."""
-        guard_mishaps.lose_file(self.world._rack, HOST, "one", name, self.now_s)
+        guard_mishaps.lose_file(self.world.rack, HOST, "one", name, self.now_s)
 
     def forget(self) -> None:
         """In the simulated rack."""
-        self.world._rack.guards.clear()
+        self.world.rack.guards.clear()
 
     def reboot(self) -> None:
         """The host starts anew."""
-        guard_mishaps.reboot(self.world._rack, HOST, self.now_s)
+        guard_mishaps.reboot(self.world.rack, HOST, self.now_s)

@@ -12,7 +12,7 @@ from fabric.changes.procedure import Ask, Procedure
 from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
 from fabric.model.command import Command, CommandResult
 from fabric.model.topology import Topology, Uplinks
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
 from tests.sim.conftest import platform_like, topology_of
 

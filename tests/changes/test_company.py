@@ -65,7 +65,7 @@ def alternating(rack: Played, holds: list[Hold], *, most_s: float = 400.0) -> No
 def test_two_links_that_are_a_hosts_last_paths_are_not_closed_both() -> None:
     """Each sees the other active; all the others are down already, which no plan knows."""
     rack = Played(WIDE)
-    ports = rack._world._rack.ports
+    ports = rack._world.rack.ports
     for number in range(2, 8):
         ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), 0.0)
     company = Company(rack.context, ())
@@ -163,7 +163,7 @@ def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:
             held.take(happening)
         held.fire()
     assert "last active path" in held.trouble
-    ports = world._rack.ports
+    ports = world.rack.ports
     assert any(ports.of_adapter("gpu001", device).admin_up for device in ("mlx5_0", "mlx5_1"))
     held.rescue()
     assert all(ports.of_adapter("gpu001", device).admin_up for device in ("mlx5_0", "mlx5_1"))

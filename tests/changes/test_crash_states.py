@@ -30,7 +30,7 @@ from fabric.executors.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease, When
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
-from fabric.sim import guard_mishaps
+from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 from fabric.store import journal as journal_module
 from fabric.store.journal import Journal
@@ -89,7 +89,7 @@ class Target:
     @property
     def fault_is_live(self) -> bool:
         """What the port itself does, not what anybody says of it."""
-        return self.world._rack.ports.of_adapter(HOST, DEVICE).injection is not None
+        return self.world.rack.ports.of_adapter(HOST, DEVICE).injection is not None
 
 
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> tuple[Trace, list[Ask | float]]:
@@ -241,7 +241,7 @@ MEMORIES = ("guard lives", "guard forgotten", "guard killed", "lease torn", "sta
 
 def mishap(target: Target, memory: str) -> None:
     """What became of the guard; forgotten: process and folder are gone, and the fault is still there."""
-    rack, now_s = target.world._rack, target.executor.now()
+    rack, now_s = target.world.rack, target.executor.now()
     names = [guard_id for folder in rack.guards.values() for guard_id in folder]
     if memory == "guard forgotten":
         rack.guards.clear()

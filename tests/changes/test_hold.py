@@ -142,7 +142,7 @@ def test_a_lost_setting_anew_of_the_devices_timer_is_tried_once_more(losses: int
 
     hold = held(rack, LONG_BER, on_ask=lose)
     assert (hold.state, len(lost)) == (state, losses), hold.reason
-    assert rack._world._rack.ports.of_adapter("gpu001", "mlx5_0").injection is None
+    assert rack._world.rack.ports.of_adapter("gpu001", "mlx5_0").injection is None
 
 
 def test_a_setting_anew_that_comes_after_the_devices_own_end_fails() -> None:
@@ -189,7 +189,7 @@ def closed_by_somebody(*numbers: int) -> Callable[[Played], None]:
     """RNICs of its host."""
 
     def close(rack: Played) -> None:
-        ports = rack._world._rack.ports
+        ports = rack._world.rack.ports
         for number in numbers:
             ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), rack.now_s)
 

@@ -42,7 +42,7 @@ def test_every_switch_is_switched_seen_and_put_back(rack: Played) -> None:
     hold = held(rack, routed())
     assert hold.state == "reverted", hold.reason
     assert values(rack._world) == OFF
-    assert [one.message[:6] for one in of(rack, "leaf0").history] == ["fabric", "fabric"]
+    assert [one[:6] for one in of(rack, "leaf0").commits] == ["fabric", "fabric"]
     assert all(of(rack, name).waits is None and not of(rack, name).staged for name in SWITCHES)
 
 
@@ -77,13 +77,13 @@ def test_whoever_dies_between_the_commit_and_the_confirmation_leaves_nothing(rac
     rack.wait(rack.now_s + 62.0)  # the guard's lease is the first to run out
     assert values(rack._world) == OFF
     assert of(rack, "leaf0").waits is None
-    assert of(rack, "leaf0").history[-1].message.endswith("undone")
+    assert of(rack, "leaf0").commits[-1].endswith("undone")
 
 
 def test_where_the_guard_is_dead_too_the_switch_rolls_back_by_its_own_timer(rack: Played) -> None:
     for name, one in zip(armed(rack), rack.prepare(routed()), strict=True):
         rack.ask(one.host, Guard(SETTINGS.guard_directory).apply(name, one.apply[:3]))
-    for kept in rack._world._rack.guards.values():
+    for kept in rack._world.rack.guards.values():
         for guard in kept.values():
             guard.alive = False
     rack.wait(rack.now_s + CONFIRM_MIN * 60.0 - 5.0)
@@ -104,7 +104,7 @@ def test_a_commit_is_not_confirmed_unless_the_switch_is_seen_to_route_so(rack: P
 def test_a_guard_that_is_killed_ends_the_change_and_it_is_put_back(rack: Played) -> None:
     def kill(hold, step) -> float:
         if hold.state == "in_force":
-            for kept in rack._world._rack.guards.values():
+            for kept in rack._world.rack.guards.values():
                 for guard in kept.values():
                     guard.alive = False
         return step.until_s
@@ -166,7 +166,7 @@ def test_edits_made_after_the_look_stop_the_commit(rack: Played) -> None:
     rack.ask(one.host, ("nv", "set", "system", "hostname", "half-done"))
     answer = rack.ask(one.host, Guard(SETTINGS.guard_directory).apply(name, one.apply))
     assert (answer.exit_status, "would be applied with ours" in answer.stderr) == (71, True)
-    assert of(rack, one.host).history == []
+    assert of(rack, one.host).commits == []
 
 
 def test_edits_of_somebody_else_on_a_switch_that_was_not_altered_leave_nothing_open(rack: Played) -> None:

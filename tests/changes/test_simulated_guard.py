@@ -7,8 +7,8 @@ import pytest
 from fabric.changes.guard import Guard, LeaseGone, NotUndone, UnknownChange
 from fabric.errors import Refused
 from fabric.model.change import Lease
-from fabric.sim import guard_mishaps
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.timeline import Exited
+from fabric.sim.tools import guard as guard_mishaps
 from tests.changes.guard_target import HOST, SimulatedTarget
 
 
@@ -54,11 +54,11 @@ def test_a_folder_of_another_boot_under_which_nothing_was_applied_is_swept() -> 
 def test_a_call_waits_for_the_lock_and_is_busy_after_ten_seconds(target: SimulatedTarget) -> None:
     target.arm(lease=Lease(60.0, 600.0))
     target.applied()
-    guard_mishaps.hold_lock(target.world._rack, HOST, "one", target.now_s + 3.0)
+    guard_mishaps.hold_lock(target.world.rack, HOST, "one", target.now_s + 3.0)
     began_s = target.now_s
     assert target.guard.read_renewed(target.run(target.guard.renew("one", 60.0))) > 0
     assert target.now_s >= began_s + 3.0
-    guard_mishaps.hold_lock(target.world._rack, HOST, "one", target.now_s + 60.0)
+    guard_mishaps.hold_lock(target.world.rack, HOST, "one", target.now_s + 60.0)
     with pytest.raises(Refused, match="one owner run-1"):
         target.guard.read_renewed(target.run(target.guard.renew("one", 60.0)))
     with pytest.raises(NotUndone, match="another call holds this change"):
@@ -68,7 +68,7 @@ def test_a_call_waits_for_the_lock_and_is_busy_after_ten_seconds(target: Simulat
 def test_a_lock_that_hangs_does_not_keep_the_change_alive(target: SimulatedTarget) -> None:
     target.arm(lease=Lease(5.0, 60.0))
     target.applied()
-    guard_mishaps.hold_lock(target.world._rack, HOST, "one", target.now_s + 30.0)
+    guard_mishaps.hold_lock(target.world.rack, HOST, "one", target.now_s + 30.0)
     target.pass_time(5.0 + 2.0 + 1.0)
     assert "UP" in target.run(("ip", "link", "show", "ib0")).stdout
     assert not target.is_closed()
@@ -80,7 +80,7 @@ def test_a_lock_that_hangs_does_not_keep_the_change_alive(target: SimulatedTarge
 def test_a_step_that_outlives_its_killed_caller_is_undone_by_the_guard(target: SimulatedTarget) -> None:
     target.arm(lease=Lease(1.0, 60.0))
     pid = target.world.start(HOST, target.guard.apply("one", target.close), {}, target.now_s)
-    held = target.world._rack.guards[HOST, "/run/fabric-guard"]["one"]
+    held = target.world.rack.guards[HOST, "/run/fabric-guard"]["one"]
     while not held.applying(target.now_s):
         next_s = target.world.next_s()
         assert next_s is not None

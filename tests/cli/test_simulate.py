@@ -17,7 +17,7 @@ from fabric.config import load_inventory
 from fabric.config.link_faults import link_faults
 from fabric.config.problems import Problems
 from fabric.errors import ConfigError
-from fabric.sim.net_from_topology import net_from_topology
+from fabric.sim.net.named_clos import net_from_topology
 
 ROOT = Path(__file__).parents[2]
 POD = ROOT / "inventory" / "pod-64.yaml"

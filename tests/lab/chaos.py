@@ -96,7 +96,7 @@ class Chaos:
     """Runs the self-check on a rack, once for each seed, and says what became of it."""
 
     def __init__(self, rack: ChaosRack) -> None:
-        self._rack = rack
+        self.rack = rack
         scenario = rack.folder / "chaos.yaml"
         scenario.write_text(SCENARIO)
         self._asked = prepare(scenario, inventory_path=rack.inventory_file, hosts=None, faults=())
@@ -110,14 +110,14 @@ class Chaos:
 
     def seeded(self, seed: int) -> Ran:
         """A run that the seed decides."""
-        return self.run(seed, drawn(seed, self._rack.hosts, self.quiet_s))
+        return self.run(seed, drawn(seed, self.rack.hosts, self.quiet_s))
 
     def run(self, seed: int, blows: Sequence[Blow]) -> Ran:
         """A run with what befalls it; afterwards every host is well and empty."""
         before = set(threading.enumerate())
         over = threading.Event()
-        troubled = threading.Thread(target=_befall, args=(self._rack, blows, over), name="chaos")
-        with inside(self._rack.lab.namespaces.orchestrator):
+        troubled = threading.Thread(target=_befall, args=(self.rack, blows, over), name="chaos")
+        with inside(self.rack.lab.namespaces.orchestrator):
             began_s = time.monotonic()
             troubled.start()
             try:
@@ -138,7 +138,7 @@ class Chaos:
             self._asked,
             backend="ssh",
             make_executor=BACKENDS["ssh"],
-            results=self._rack.folder / f"results{seed}",
+            results=self.rack.folder / f"results{seed}",
             seed=1,
             observer=Watcher(),
             reports=False,
@@ -147,14 +147,14 @@ class Chaos:
     def _left(self, blows: Sequence[Blow]) -> tuple[str, ...]:
         """Tools that are still there when all hosts are well and a silent agent has had its time."""
         for host in {blow.host for blow in blows}:
-            self._rack.heal(host)
+            self.rack.heal(host)
         until_s = time.monotonic() + GONE_S
-        while (left := [line for host in self._rack.hosts for line in self._rack.tools(host)]) and (
+        while (left := [line for host in self.rack.hosts for line in self.rack.tools(host)]) and (
             time.monotonic() < until_s
         ):
             threading.Event().wait(0.2)
-        for host in self._rack.hosts:
-            self._rack.end_sessions(host)
+        for host in self.rack.hosts:
+            self.rack.end_sessions(host)
         return tuple(left)
 
 

@@ -30,7 +30,7 @@ class ChaosServer(RackServer):
             return
         host, kind = asked["befall"], asked["kind"]
         self._tell()  # time passes up to now
-        self._world._rack.set_fault(host, Fault(host, kind) if kind else None, self._now_s())  # there is no public way
+        self._world.rack.passing.set(host, Fault(host, kind) if kind else None, self._now_s())  # there is no public way
         self._asked[stub] = b""
         stub.sendall(b"{}\n")
 

@@ -64,16 +64,16 @@ class Victims:
     """Runs to be killed or paused; each host is used by one thread at a time."""
 
     def __init__(self, rack: ChangeRack, *, seed: int) -> None:
-        self._rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
+        self.rack, self._random, self._lock = rack, random.Random(seed), threading.Lock()
         self._number = 0
         self._lives_s: list[float] = []
 
     def live(self, host: str) -> None:
         """Let a run end by itself, to know how long one lives while this machine is as busy as it is."""
         change, _, results = self._drawn(host)
-        scenario = self._rack.scenario(host, change, repeat=REPEAT)
+        scenario = self.rack.scenario(host, change, repeat=REPEAT)
         began_s = time.monotonic()
-        ended(self._rack.start(*self._rack.run_words(scenario, results)))
+        ended(self.rack.start(*self.rack.run_words(scenario, results)))
         with self._lock:
             self._lives_s.append(time.monotonic() - began_s)
 
@@ -83,7 +83,7 @@ class Victims:
         ended(run)
         death_s = time.monotonic()
         last_s = self._watch(host, death_s + LEASE_S + AFTER_LEASE_S)
-        self._rack.open_by_hand(host)
+        self.rack.open_by_hand(host)
         revert_s = 0.0 if last_s is None else last_s - death_s
         return Death(host, after_s, last_s is not None, revert_s, self._left(last_s, death_s))
 
@@ -94,16 +94,16 @@ class Victims:
         stop_s = time.monotonic()
         last_s = self._watch(host, stop_s + LEASE_S + AFTER_LEASE_S)
         armed = bool(self._ids(host) - known)
-        before = self._rack.times_down(host)
+        before = self.rack.times_down(host)
         run.send_signal(signal.SIGCONT)
         exit_code, _ = ended(run)
-        late = self._rack.times_down(host) - before if armed else 0
-        left = self._left(last_s, stop_s) or self._rack.live(host)
+        late = self.rack.times_down(host) - before if armed else 0
+        left = self._left(last_s, stop_s) or self.rack.live(host)
         return Thaw(host, after_s, armed, left, late, exit_code)
 
     def _ids(self, host: str) -> set[str]:
         """Every change that the host's guards know of, also those that they have taken back."""
-        return {folder.name for folder in self._rack.guards_of(host).glob("[!.]*")}
+        return {folder.name for folder in self.rack.guards_of(host).glob("[!.]*")}
 
     def _left(self, last_s: float | None, from_s: float) -> bool:
         return last_s is not None and last_s >= from_s + LEASE_S + AFTER_LEASE_S
@@ -113,7 +113,7 @@ class Victims:
         last_s = None
         while True:
             now_s = time.monotonic()
-            if self._rack.live(host):
+            if self.rack.live(host):
                 last_s = now_s
             if now_s >= until_s:
                 return last_s
@@ -125,9 +125,9 @@ class Victims:
         """A run that was sent a signal at a random instant of its life; those that end before it are not counted."""
         while True:
             change, after_s, results = self._drawn(host)
-            scenario = self._rack.scenario(host, change, repeat=REPEAT)
+            scenario = self.rack.scenario(host, change, repeat=REPEAT)
             began_s = time.monotonic()
-            run = self._rack.start(*self._rack.run_words(scenario, results))
+            run = self.rack.start(*self.rack.run_words(scenario, results))
             end_s = began_s + (after_s if once is None else END_S)
             while run.poll() is None and time.monotonic() < end_s and not (once and once(host)):
                 time.sleep(0.005 if once else 0.02)
@@ -139,7 +139,7 @@ class Victims:
     def _drawn(self, host: str) -> tuple[str, float, Path]:
         with self._lock:
             self._number += 1
-            results = self._rack.folder / f"results-{host}-{self._number}"
+            results = self.rack.folder / f"results-{host}-{self._number}"
             life_s = statistics.median(self._lives_s or [0.0])
             return self._random.choice((LINK_DOWN, FLAP)), self._random.uniform(0.0, life_s), results
 

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from fabric.sim.happenings import Listening
+from fabric.sim.hosts.timeline import Listening
 from fabric.sim.world import World
 
 _IDLE_S = 1.0

@@ -19,8 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from fabric.sim.net.clos import Clos, ClosSpec, build  # noqa: E402
 from fabric.sim.net.maxmin import completion  # noqa: E402
-from fabric.sim.net.mix import mixed  # noqa: E402
-from fabric.sim.net.route import routes  # noqa: E402
+from fabric.sim.net.route import mixed, routes  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "simgrid"
 SOURCE = Path(__file__).parent / "simgrid_solve.cpp"

@@ -151,4 +151,4 @@ def run(
 
 def injecting(executor: Watched, host: str = "gpu001", device: str = "mlx5_0") -> bool:
     """Whether a port of the simulated fabric sends errors, as the port itself knows."""
-    return executor.mock._world._rack.ports.of_adapter(host, device).injection is not None
+    return executor.mock._world.rack.ports.of_adapter(host, device).injection is not None

@@ -110,7 +110,7 @@ def down(host: str, device: str) -> Act:
     """Take the link of an RNIC away."""
 
     def act(executor: Watched) -> None:
-        ports = executor.mock._world._rack.ports
+        ports = executor.mock._world.rack.ports
         ports.disable(ports.of_adapter(host, device), executor.now())
 
     return act

@@ -9,9 +9,9 @@ import pytest
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
-from fabric.sim.capacity import RNIC_EFFICIENCY
-from fabric.sim.collective_model import RAIL_RATIO
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
+from fabric.sim.hosts.timeline import Exited
+from fabric.sim.tools.nccl_tests.model import RAIL_RATIO
 from fabric.sim.world import World
 
 ALONE_GBPS = round(400.0 * RNIC_EFFICIENCY, 2)

@@ -79,30 +79,14 @@ def test_ethtool_counts_corrected_bits_by_lane(kit):
     assert found["rx_corrected_bits_phy"] == sum(found[f"rx_err_lane_{lane}_phy"] for lane in range(4)) > 0
     assert found["rx_crc_errors_phy"] == found["rx_symbol_err_phy"] == 0
     assert found["rx_bytes_phy"] == pytest.approx(kit.bandwidth_gbps(ended[1].stdout) * 5e9 / 8, rel=1e-3)
-    assert "Speed: 400000Mb/s" in kit.ask(world, "gpu001", "ethtool eth1", 61.0).stdout
-    assert "bus-info: 0000:18:00.0" in kit.ask(world, "gpu001", "ethtool -i eth1", 62.0).stdout
-
-
-def test_topo_shows_the_platform(kit):
-    """A matrix of all GPUs and RNICs that agrees with the recorded form."""
-    said = kit.ask(kit.world(), "gpu001", "nvidia-smi topo -m", 1.0).stdout
-    rows = [line.split("\t") for line in said.replace("\x1b[4m", "").replace("\x1b[0m", "").splitlines()]
-    assert rows[0][-3:] == ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
-    assert rows[1][:4] == ["GPU0", " X ", "NV18", "NV18"]
-    assert rows[1][9:13] == ["PIX", "PIX", "NODE", "NODE"]
-    assert rows[9][0] == "NIC0"
-    assert "NIC Legend:" in said
-    assert "  NIC7: mlx5_7" in said
-    tabs = recorded("nvidia-smi-topo/01-h100-dgx-mlx5-columns-tabs.txt").splitlines()[1].split("\t")
-    assert rows[1][:9] == tabs[:9]
 
 
 def test_a_gpu_that_fell_off_the_bus_is_not_listed(kit):
     """The others move up, as with the real tool."""
     world = kit.world(Fault("gpu001/gpu2", "absent"))
-    assert kit.ask(world, "gpu001", "nvidia-smi -L", 1.0).stdout.count("GPU ") == 7
+    assert kit.ask(world, "gpu001", "nvidia-smi --query-gpu=uuid --format=csv,noheader", 1.0).stdout.count("GPU-") == 7
 
 
 def test_sudo_is_taken_off(kit):
     """Everybody is root."""
-    assert kit.ask(kit.world(), "gpu001", "sudo -n ibstat -l", 1.0).stdout.splitlines()[0] == "mlx5_0"
+    assert kit.ask(kit.world(), "gpu001", "sudo -n hostname", 1.0).stdout == "gpu001\n"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fabric.model.inventory import Fault
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.world import World
 
@@ -37,32 +36,6 @@ def loose(lines):
 def keys(lines):
     """What stands before the dots of every line."""
     return [line.partition(":.")[0] for line in lines if ":." in line]
-
-
-def test_ibstat_has_the_recorded_rows(kit):
-    """Every row of an active CA, in order."""
-    said = kit.ask(kit.world(), "gpu001", "ibstat mlx5_3", 1.0).stdout
-    names = [line.strip().partition(":")[0] for line in recorded("ibstat/03-cx4-active.txt")[1:]]
-    assert [line.strip().partition(":")[0] for line in said.splitlines()[1:]] == names
-    assert {"State: Active", "Physical state: LinkUp", "Rate: 400"} <= {line.strip() for line in said.splitlines()}
-
-
-def test_ibstat_without_rnics_prints_nothing(kit):
-    """And ends well; one that is not there is missing from the list, and asked for by name an error."""
-    world = kit.world(*(Fault(f"gpu001/mlx5_{number}", "absent") for number in range(8)))
-    said = kit.ask(world, "gpu001", "ibstat", 1.0)
-    assert (said.stdout, said.stderr, said.exit_status) == ("", "", 0)
-    assert kit.ask(world, "gpu001", "ibstat mlx5_0", 2.0).exit_status == 255
-    assert kit.ask(world, "gpu002", "ibstat", 3.0).stdout.count("CA '") == 8
-
-
-def test_ibstat_of_a_port_without_partner(kit):
-    """Down and Polling at the slowest rate, without a LID."""
-    said = kit.ask(kit.world(Fault("gpu001/mlx5_0", "broken")), "gpu001", "ibstat mlx5_0", 1.0).stdout
-    rows = dict(line.strip().split(": ", 1) for line in said.splitlines() if ": " in line)
-    assert [rows[name] for name in ("State", "Physical state", "Rate", "Base lid", "SM lid")] == (
-        ["Down", "Polling", "10", "65535", "0"]
-    )
 
 
 @pytest.mark.parametrize(
@@ -169,35 +142,10 @@ def test_iblinkinfo_lines_look_like_the_recorded_ones(kit, options, sample):
     )
 
 
-def test_ibnetdiscover_lists_links_and_ports_without(kit):
-    """One line a port, in the form of the recorded ones."""
-    world = with_spine(kit)
-    kit.ask(world, "gpu001", "ibportstate 1 2 disable", 1.0)
-    said = kit.ask(world, "gpu001", "ibnetdiscover -p", 2.0).stdout.splitlines()
-    end = r"(CA|SW) {1,5}\d+ [ \d]\d 0x[0-9a-f]{16}"
-    link = rf"{end} 4x \w+ - {end} \( '[^']+' - '[^']+' \)"
-    alone = rf"{end} 4x SDR {{36}}'[^']+'"
-    sample = recorded("infiniband-diags/29-real-ibnetdiscover-p-test.txt")
-    assert all(re.fullmatch(f"{link}|{alone}", line) for line in sample if line and "???" not in line)
-    assert all(re.fullmatch(f"{link}|{alone}", line) for line in said)
-    assert sum("SDR" in line for line in said) == 1
-    assert len([line for line in said if "'spine0'" in line.partition("(")[2].split(" - ")[0]]) == 16
-
-
 def test_sminfo_names_the_master(kit):
     """In the tool's one line."""
     said = kit.ask(kit.world(), "gpu001", "sminfo", 100.0).stdout
     assert loose([said.strip()]) == loose(recorded("infiniband-diags/ibsim-05-sminfo.txt"))
-
-
-@pytest.mark.parametrize(
-    ("tool", "sample", "count"), [("ibswitches", "06-ibswitches", 9), ("ibhosts", "07-ibhosts", 16)]
-)
-def test_switches_and_hosts_are_listed(kit, tool, sample, count):
-    """One line each, as recorded."""
-    said = kit.ask(with_spine(kit), "gpu001", tool, 1.0).stdout.splitlines()
-    assert len(said) == count
-    assert set(loose(said)) == set(loose(recorded(f"infiniband-diags/ibsim-{sample}.txt")))
 
 
 def test_ethernet_hosts_have_no_management_packets(kit):

@@ -53,22 +53,6 @@ def test_get_and_set_of_pter_look_like_the_recorded_ones(ask):
     assert masked(asked_only.stdout) == masked(recorded("14", "--set"))
 
 
-@pytest.mark.parametrize("group", ["0x22", "0x12", "0x16", "0x20"])
-def test_counter_groups_have_the_recorded_fields(ask, group):
-    """Every field of every group, in the tool's order and width."""
-    indexes = f"local_port=1,pnat=0,lp_msb=0,grp={group},swid=0,prio_tc=0,plane_ind=0,port_type=0,lp_gl=0,grp_profile=0"
-    got = ask(f"mlxreg -d mlx5_0 --get --reg_name PPCNT --indexes {indexes}", 1.0)
-    assert masked(got.stdout) == masked(recorded("15", f"grp={group}"))
-
-
-@pytest.mark.parametrize("register", ["PTER", "PAOS"])
-def test_layouts_are_the_recorded_ones(ask, register):
-    """``--show_reg`` is the same text, to the letter."""
-    assert ask(f"mlxreg -d mlx5_0 --show_reg {register}", 1.0).stdout.strip() == (
-        recorded("15", f"--show_reg {register}").strip()
-    )
-
-
 def test_roce_accl_looks_like_the_recorded_one_and_keeps_what_is_set(ask):
     """Adaptive routing can be forced on and off."""
     get = "mlxreg -d 0000:18:00.0 --get --reg_name ROCE_ACCL"
@@ -172,9 +156,9 @@ def test_a_leaf_port_is_reached_by_its_lid(ask):
     write = "--set error_type_admin=2,ber_mantissa=1,ber_exp=6,error_injection_time=0xffff --yes"
     said = ask(f"mlxreg -d lid-1 --reg_name PTER --indexes local_port=2,error_page=0 {write}", 1.0)
     assert said.exit_status == 0
-    group = "mlxreg -d mlx5_0 --get --reg_name PPCNT --indexes local_port=1,grp=0x16"
-    assert fields(ask(group, 11.0, host="gpu002").stdout)["phy_effective_errors_low"] > 0
-    assert fields(ask(group, 12.0).stdout)["phy_effective_errors_low"] == 0
+    none = "Effective Physical Errors          : 0 "
+    assert none not in ask("mlxlink -d mlx5_0 -c", 11.0, host="gpu002").stdout
+    assert none in ask("mlxlink -d mlx5_0 -c", 12.0).stdout
 
 
 def test_injected_errors_cost_bandwidth_at_once_and_only_while_they_last(kit):

@@ -10,10 +10,10 @@ import pytest
 from fabric.config import load_inventory
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.flows import Flow
-from fabric.sim.nccl_tuning import time_s
-from fabric.sim.network import Ring, network_of
-from fabric.sim.routing import Routing
+from fabric.sim.hosts.site import Flow
+from fabric.sim.routing import Forwarding, Routing
+from fabric.sim.subnet.network import Ring, network_of
+from fabric.sim.tools.nccl_tests.tuning import PLATFORMS, AllReduce, choice
 from fabric.sim.what_if import Question, what_if
 from fabric.sim.world import World
 
@@ -66,9 +66,9 @@ def test_under_one_set_of_leaves_no_network_is_made(kit) -> None:
     """The self-check of a hall pays nothing for it."""
     one = world(two_units(kit))
     measured(kit, one, line("gpu000", "gpu001"))
-    assert one._rack.timeline.sharing.network is None
+    assert one.rack.timeline.sharing.network is None
     measured(kit, one, line(*A_TO_B))
-    assert one._rack.timeline.sharing.network is not None
+    assert one.rack.timeline.sharing.network is not None
 
 
 def test_two_rings_share_one_spine(kit) -> None:
@@ -92,7 +92,7 @@ def test_a_killed_ring_lets_go(kit) -> None:
     one = world(two_units(kit, spines=1))
     pids = [one.start(host, tuple(line(host, peer).split()), {}, 0.0) for host, peer in (A_TO_B, C_TO_D)]
     one.advance(6.0)
-    (flow,) = set(one._rack.site("gpu001").flows)
+    (flow,) = set(one.rack.hosts.site("gpu001").flows)
     assert flow.rate_gbps == pytest.approx(flow.ceiling_gbps / 2)
     one.kill(pids[0], 6.0)
     one.advance(6.001)
@@ -143,7 +143,8 @@ def test_many_hosts_go_by_the_tuner(kit, algorithm: str) -> None:
     gib = 1 << 30
     (found,) = measured(kit, world(two_units(kit)), line("gpu000", "gpu001", "gpu002", "gpu003", algorithm=algorithm))
     rate_gbps = kit.rings_gbps / 8
-    wanted_s = time_s("all_reduce", 8 * gib, ranks=32, hosts=4, rate_gbps=rate_gbps, algorithms=(algorithm.lower(),))
+    job = AllReduce(32, 4, 8 * rate_gbps, PLATFORMS["h100"])
+    wanted_s = choice(8 * gib, job=job, algorithms=(algorithm.lower(),)).time_s
     assert found == pytest.approx(8 * gib * 8e-9 / wanted_s * 2 * 31 / 32, rel=0.001)
 
 
@@ -156,7 +157,7 @@ def test_the_first_moment_is_that_of_simulate(kit, engine: str) -> None:
     for a, b in zip(names[:32], names[32:], strict=True):
         one.start(a, tuple(line(a, b).split()), {}, 0.0)
     one.advance(5.1)  # launched after 1 s, set up after 4 more
-    flows = {flow for name in names[:32] for flow in one._rack.site(name).flows}
+    flows = {flow for name in names[:32] for flow in one.rack.hosts.site(name).flows}
     found = sorted(flow.rate_gbps / flow.ceiling_gbps for flow in flows)
     assert len(found) == 32
     network = network_of(topology, (), Routing(engine))
@@ -166,7 +167,7 @@ def test_the_first_moment_is_that_of_simulate(kit, engine: str) -> None:
     assert [min(found), np.mean(found), np.median(found)] == pytest.approx([shares.least, shares.mean, shares.median])
 
 
-def test_routing_and_faults_can_change_while_rings_run(kit) -> None:
+def test_forwarding_can_change_while_rings_run(kit) -> None:
     """After a change the limits are those of the new state, for the rings that run already too."""
     slow = Fault("spine0->u1-leaf3", "slow", 0.25)
     network = network_of(two_units(kit), (slow,), Routing("ftree"))
@@ -175,11 +176,9 @@ def test_routing_and_faults_can_change_while_rings_run(kit) -> None:
     for flow, hosts in zip(flows, (A_TO_B, C_TO_D), strict=True):
         network.begin(flow, Ring(hosts, tuple(range(8)), 7.5))
     assert [limit for _, limit in network.limits_gbps()] == [750.0, float("inf")]
-    network.change((slow,), Routing("ar"))
+    network.program(Forwarding("updn", adaptive=True), network.down, 0.0)
     # Half of a trunk of 400 and 100 Gb/s at 95 %, times the ring's ratio.
     assert [limit for _, limit in network.limits_gbps()] == pytest.approx([0.95 * 500 / 2 * 7.5] * 2)
-    network.change((), Routing("ftree"))
-    assert [limit for _, limit in network.limits_gbps()] == [float("inf")] * 2
 
 
 def test_a_ring_waits_while_it_is_cut_off(kit) -> None:
@@ -187,11 +186,11 @@ def test_a_ring_waits_while_it_is_cut_off(kit) -> None:
     one = world(two_units(kit, spines=1))
     pid = one.start("gpu000", tuple(line(*A_TO_B).split()), {}, 0.0)
     one.advance(6.0)
-    one._rack.change_network((Fault("spine0", "broken"),), Routing())
+    one.rack.passing.set("spine0", Fault("spine0", "broken"), 6.0)
     one.advance(7.0)
-    (flow,) = set(one._rack.site("gpu000").flows)
+    (flow,) = set(one.rack.hosts.site("gpu000").flows)
     assert (flow.rate_gbps, flow.end_s) == (0.0, None)
-    one._rack.change_network((), Routing())
+    one.rack.passing.set("spine0", None, 7.0)
     (ended,) = one.advance(100.0)
     assert (ended.pid, ended.exit_status) == (pid, 0)
     (found,) = kit.busbw_gbps(ended.stdout)

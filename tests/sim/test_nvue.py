@@ -106,7 +106,7 @@ def roce_pod(kit) -> Topology:
 
 def test_rings_run_faster_when_every_switch_routes_adaptively(kit) -> None:
     world = World(roce_pod(kit), faults=(), seed=1, noise_cv=0.0, routing=Routing("ecmp"))
-    rack = world._rack
+    rack = world.rack
     for host in rack.topology.hosts.values():
         for rnic in host.platform.rnics:
             rack.ports.of_adapter(host.name, rnic.device).registers["adaptive_routing_forced_en"] = 1
@@ -117,6 +117,6 @@ def test_rings_run_faster_when_every_switch_routes_adaptively(kit) -> None:
         assert switch is not None
         switch.staged["router adaptive-routing enable"] = "on"
         rack.nvue.apply(switch, 100.0, message="on")
-        assert rack.rerouting.forwarding.adaptive == (name == list(rack.topology.switches)[-1])
+        assert rack.above.forwarding.adaptive == (name == list(rack.topology.switches)[-1])
     adaptive = measured(kit, world, *rings, starts_s=(200.0, 200.0))
     assert sum(adaptive) > 1.2 * sum(hashed)

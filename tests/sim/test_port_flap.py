@@ -145,5 +145,4 @@ def test_a_world_where_nobody_asks_has_no_ports(kit):
     """Port state costs nothing until a tool looks."""
     world = kit.world()
     kit.played(world, kit.pair(0.0, "gpu001", "mlx5_0", port=18600))
-    assert not world._rack.ports._ports
-    assert world._rack.ports._cabling is None
+    assert not world.rack.ports.known

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.sim.flows import Flow
-from fabric.sim.rack import Rack
+from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts.site import Flow
+from fabric.sim.hosts.timeline import Timeline
 
 RESOURCES = 12
 
@@ -36,18 +37,15 @@ class Recorded(Flow):
         self.ended_s = at_s
 
 
-def begun(rack, plan):
+def begun(site, timeline, plan):
     """Schedule every flow of the plan on one host."""
-    site = rack.site("gpu001")
     flows = []
     for begins, resources, (kind, amount), ceiling in plan:
         limit = min(ceiling, *(site.capacities[index] for index in resources))
         flow = Recorded(((site, resources, 1.0),), limit)
         flows.append(flow)
         length = {kind: amount / 10 if kind == "seconds" else float(amount)}
-        rack.timeline.at(
-            begins / 10, lambda at_s, flow=flow, length=length: rack.timeline.sharing.begin(flow, at_s, **length)
-        )
+        timeline.at(begins / 10, lambda at_s, flow=flow, length=length: timeline.sharing.begin(flow, at_s, **length))
     return site, flows
 
 
@@ -55,18 +53,18 @@ def begun(rack, plan):
 @given(plan=plans)
 def test_capacities_hold_and_bytes_are_conserved(kit, plan):
     """At every moment each capacity carries at most itself; each average times its time is the sum of what ran."""
-    rack = Rack(kit.topology_of(1, kit.platform_like()), (), seed=1, noise_cv=0.0)
-    site, flows = begun(rack, plan)
+    hosts, timeline = Hosts(kit.topology_of(1, kit.platform_like()), (), seed=1), Timeline()
+    site, flows = begun(hosts.site("gpu001"), timeline, plan)
     carried = dict.fromkeys(flows, 0.0)
     before_s, rates = 0.0, {}
     for _ in range(1000):
-        at_s = rack.timeline.next_s()
+        at_s = timeline.next_s()
         for flow, rate in rates.items():
             carried[flow] += rate * ((at_s if at_s is not None else before_s) - before_s)
         if at_s is None:
             break
-        rack.timeline.run(at_s)
-        rack.timeline.next_s()  # settles the shares of this instant
+        timeline.run(at_s)
+        timeline.next_s()  # settles the shares of this instant
         before_s, rates = at_s, {flow: flow.rate_gbps for flow in site.flows}
         for index in range(RESOURCES):
             load = sum(rate for flow, rate in rates.items() if index in flow.shares[0][1])

@@ -8,8 +8,8 @@ import pytest
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology
-from fabric.sim.capacity import RNIC_EFFICIENCY
-from fabric.sim.collective_model import RAIL_RATIO
+from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
+from fabric.sim.tools.nccl_tests.model import RAIL_RATIO
 from fabric.sim.world import World
 
 RAIL_GBPS = 200.0 * RNIC_EFFICIENCY * RAIL_RATIO

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.model.change import SubnetManager
-from fabric.sim.subnet.opensm_conf import conf_text, forwarding_of, settings_of, with_settings
+from fabric.sim.subnet.managers import conf_text, forwarding_of, settings_of, with_settings
 from fabric.sim.world import World
 
 CONFIG, BACKUP = "/etc/opensm/opensm.conf", "/run/fabric-guard/opensm.conf"

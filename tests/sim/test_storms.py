@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology, Uplinks
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.timeline import Exited
 from fabric.sim.life.course import Life
-from fabric.sim.routing import Routing
+from fabric.sim.routing import Forwarding
 from fabric.sim.world import World
 
 pytestmark = pytest.mark.slow
@@ -111,7 +111,7 @@ class Storm:
 
     def __init__(self, topology: Topology, life: Life, faults: tuple[Fault, ...]) -> None:
         self.world = World(topology, faults=faults, seed=3, noise_cv=0.003, life=life)
-        self.rack = self.world._rack
+        self.rack = self.world.rack
         self.now_s = 0.0
         self.started: set[int] = set()
         self.exits: Counter[int] = Counter()
@@ -142,12 +142,12 @@ class Storm:
                 self.exits[event.pid] += 1
                 assert event.pid in self.started
         assert self.exits.total() == len(self.exits), "a process ended twice"
-        alive = set(self.rack.timeline.alive) | set(self.rack.silent)
+        alive = set(self.rack.timeline.alive) | set(self.rack.timeline.silent)
         assert alive == self.started - set(self.exits)
 
     def flows(self):
         """Everything that moves, once."""
-        return {id(flow): flow for site in self.rack._sites.values() for flow in site.flows}.values()
+        return {id(flow): flow for site in self.rack.hosts.seen for flow in site.flows}.values()
 
     def integrate(self, seconds: float) -> None:
         """What every flow carries meanwhile."""
@@ -161,7 +161,7 @@ class Storm:
             assert flow.live
             assert isfinite(flow.rate_gbps)
             assert 0.0 <= flow.rate_gbps <= min(flow.ceiling_gbps, flow.limit_gbps) * (1 + _CLOSE)
-        for site in self.rack._sites.values():
+        for site in self.rack.hosts.seen:
             self.check_site(site)
         self.check_links()
 
@@ -221,9 +221,11 @@ class Storm:
             text, kinds = FAULTS[number % len(FAULTS)]
             component = text.format(**where)
             fault = Fault(component, kinds[number // len(FAULTS) % len(kinds)], factor) if kind == "fault" else None
-            self.rack.set_fault(component, fault, self.now_s)
+            self.rack.passing.set(component, fault, self.now_s)
         elif kind == "route":
-            self.rack.change_network((), Routing(ENGINES[number % len(ENGINES)], salt=number))
+            adaptive = ENGINES[number % len(ENGINES)] == "ar"
+            engine = "updn" if adaptive else ENGINES[number % len(ENGINES)]
+            self.rack.above.program(Forwarding(engine, adaptive=adaptive), self.now_s)
 
 
 def test_the_pod_has_a_network_that_rings_cross() -> None:
@@ -232,7 +234,7 @@ def test_the_pod_has_a_network_that_rings_cross() -> None:
     world.start("h0", COMMANDS[6].format(host="h0", peer="h2").split(), {}, 0.0)
     world.advance(5.0)
     world.next_s()
-    (flow,) = world._rack.timeline.sharing.network.running
+    (flow,) = world.rack.timeline.sharing.network.running
     assert flow.ring is not None
     assert flow.rate_gbps > 100.0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.sim.transport import ADAPTIVE_DETECT_S, abort_window_s, rc_timeout_s, stall_s, survives
+from fabric.sim.tools.nccl_tests.model import abort_window_s, rc_timeout_s, stall_s
 
 exponents = st.integers(1, 31)
 
@@ -30,7 +30,6 @@ def test_nccl_default():
 def test_zero_is_for_ever():
     """Exponent 0 switches the timer off: nothing aborts, and what was lost never comes."""
     assert rc_timeout_s(0) == abort_window_s(0, 7) == stall_s(0.1, 0) == inf
-    assert survives(1e9, 0)
 
 
 @pytest.mark.parametrize(("down", "stall"), [(0.0, 0.0), (0.1, 4.3), (4.2, 4.3), (5.0, 8.6), (9.0, 12.9)])
@@ -39,54 +38,25 @@ def test_stall_is_quantised(down, stall):
     assert stall_s(down) == pytest.approx(stall, abs=0.05)
 
 
-def test_adaptive_retransmission():
-    """It makes the stall about as long as the outage."""
-    assert stall_s(0.1, adaptive_retx=True) == pytest.approx(0.1 + ADAPTIVE_DETECT_S)
-    assert stall_s(0.0, adaptive_retx=True) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("down", "t", "lives"),
-    [(5, 20, True), (40, 20, False), (10, 20, True), (5, 18, True), (10, 18, False), (1, 14, False), (0.5, 14, True)],
-)
-def test_abort_window(down, t, lives):
-    """Flaps of several seconds survive NCCL's defaults; with its older ones (18, 14) they end the job (MegaScale)."""
-    assert survives(down, t) is lives
-
-
-def test_the_window_itself_is_too_long():
-    """An outage as long as the window ends the job; a retry less, and less is survived."""
-    assert not survives(abort_window_s(20, 7))
-    assert survives(abort_window_s(20, 6))
-    assert not survives(abort_window_s(20, 6), retry=6)
-
-
-def test_single_tor_repair():
-    """With a timeout of 22 a link repaired within a minute does not end the job, one after 2.5 minutes does (HPN)."""
-    assert survives(60, 22)
-    assert not survives(150, 22)
-    assert not survives(60, 20)
-
-
 def test_flap_halts_for_more_than_nine_seconds():
     """A flap of more than two timeouts halts training for more than nine seconds (HPN)."""
     assert stall_s(8.6) > 9
 
 
-@given(st.floats(0, 1e6), st.floats(0, 1e6), exponents, st.booleans())
-def test_stall_covers_the_outage(one, other, t, adaptive):
+@given(st.floats(0, 1e6), st.floats(0, 1e6), exponents)
+def test_stall_covers_the_outage(one, other, t):
     """A stall is never shorter than its outage, at most one timeout longer, and longer for longer outages."""
     short, long = sorted((one, other))
-    stall = stall_s(long, t, adaptive_retx=adaptive)
+    stall = stall_s(long, t)
     assert stall >= long * (1 - 1e-12)
-    assert stall >= stall_s(short, t, adaptive_retx=adaptive)
-    assert stall <= long + max(rc_timeout_s(t), ADAPTIVE_DETECT_S) * (1 + 1e-9)
+    assert stall >= stall_s(short, t)
+    assert stall <= long + rc_timeout_s(t) * (1 + 1e-9)
 
 
 @given(st.floats(0, 1e3), exponents, st.integers(0, 7))
 def test_survivors_stall_within_the_window(down, t, retry):
     """What survives goes on by its last retry."""
-    if survives(down, t, retry=retry):
+    if down < abort_window_s(t, retry):
         assert stall_s(down, t) <= abort_window_s(t, retry) * (1 + 1e-12)
 
 
@@ -99,4 +69,4 @@ def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="outage"):
         stall_s(-1.0)
     with pytest.raises(ValueError, match="outage"):
-        survives(float("nan"))
+        stall_s(float("nan"))

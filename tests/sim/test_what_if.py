@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.config import load_inventory
-from fabric.sim.link_fault import LinkFault
-from fabric.sim.link_state import link_state
-from fabric.sim.named_clos import NamedClos
-from fabric.sim.net_from_topology import net_from_topology
+from fabric.sim.faults import LinkFault
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
+from fabric.sim.net.traffic import PATTERNS, flows_of, traffic
+from fabric.sim.subnet.links import link_state
 from fabric.sim.what_if import EngineResult, Question, what_if
-from fabric.sim.what_if_traffic import PATTERNS, flows_of, traffic
 
 ROOT = Path(__file__).parents[2]
 

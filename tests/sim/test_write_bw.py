@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.model.inventory import Fault
-from fabric.sim.happenings import Exited, Listening
+from fabric.sim.hosts.timeline import Exited, Listening
 
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
 

@@ -18,12 +18,12 @@ from markupsafe import Markup
 from fabric.model.scenario import Where
 from fabric.report.html.svg import picture, rect, tag, text
 from fabric.report.shown_run import Row, ShownRun
-from fabric.sim.capacity import RNIC_EFFICIENCY
-from fabric.sim.collective_model import Ranks, rail_weight
-from fabric.sim.flows import Flow
-from fabric.sim.life.course import LIVELY
-from fabric.sim.network import Network, network_of
-from fabric.sim.routing import Forwarding, Routing, forwarding_at_start
+from fabric.sim.faults import KINDS
+from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
+from fabric.sim.hosts.site import Flow
+from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
+from fabric.sim.subnet.network import Network, network_of
+from fabric.sim.tools.nccl_tests.model import Ranks, rail_weight
 
 MOST_CABLES = 1024
 """Of more pairs of switches no picture is made (a choice)."""
@@ -74,7 +74,7 @@ def link_loads(run: ShownRun) -> list[LinkLoads]:
     does not know.
     """
     topology, mock = run.inventory.topology, run.inventory.mock
-    lively = mock.timed_faults or mock.failures_per_host_day or any(one.kind in LIVELY for one in mock.faults)
+    lively = mock.timed_faults or mock.failures_per_host_day or any(KINDS[one.kind].comes for one in mock.faults)
     pairs = sum(len(uplinks.lower) * len(uplinks.upper) for uplinks in topology.uplinks)
     if not run.simulated or lively or not 0 < pairs <= MOST_CABLES:
         return []
@@ -168,7 +168,7 @@ def _begun(network: Network, row: Row, run: ShownRun) -> Flow:
     largest = max(m.size_bytes or 0 for m in measured)
     bus_gbps = min(m.value for m in measured if (m.size_bytes or 0) == largest)
     flow = Flow((), bus_gbps)
-    network.begin(flow, network.ring(hosts, rails, bus_ratio=ratio))
+    network.begin(flow, Ring(hosts, rails, ratio))
     return flow
 
 

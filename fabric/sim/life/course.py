@@ -6,20 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
 
 from fabric.model.inventory import Fault, TimedFault
-from fabric.sim.life.failures import failures
-from fabric.sim.life.lemons import episodes, require_lemon
-from fabric.sim.life.whims import WHIMS
-
-if TYPE_CHECKING:
-    from fabric.sim.rack import Rack
+from fabric.sim.faults import require_passing
+from fabric.sim.life.failures import episodes, failures
+from fabric.sim.life.passing import Passing
 
 _AHEAD_S = 86400.0
-
-LIVELY = ("lemon", "hot", "bit_errors", "symbol_errors", *WHIMS)
-"""Kinds of faults that are not a state of the rack from the beginning, but come in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +28,15 @@ QUIET = Life()
 """Nothing."""
 
 
-class Course:
+class ComingFaults:
     """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
 
-    def __init__(self, rack: Rack, life: Life, lively: Iterable[Fault], *, seed: int) -> None:
-        self._rack, self._life, self._seed = rack, life, seed
+    def __init__(self, passing: Passing, life: Life, lively: Iterable[Fault], *, seed: int) -> None:
+        self._passing, self._life, self._seed = passing, life, seed
         faults = tuple(lively)
         self._lemons = tuple(one for one in faults if one.kind == "lemon")
         for lemon in self._lemons:
-            require_lemon(lemon, rack.topology)
+            require_passing(lemon, passing.topology)
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._here: dict[str, list[TimedFault]] = {}
@@ -68,13 +61,13 @@ class Course:
                 self._push(at_s + one.duration_s, one, comes=False)
         else:
             here.remove(one)
-        self._rack.set_fault(one.fault.component, here[-1].fault if here else None, at_s)
+        self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
         if not here:
             del self._here[one.fault.component]
 
     def _look_ahead(self) -> None:
         """Work out the next day."""
-        topology, began_s = self._rack.topology, self._known_s
+        topology, began_s = self._passing.topology, self._known_s
         self._known_s = began_s + _AHEAD_S
         rate, hours = self._life.failures_per_host_day, _AHEAD_S / 3600.0
         self._add(failures(topology, self._seed, rate, hours, start_h=began_s / 3600.0))

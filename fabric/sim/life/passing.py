@@ -2,38 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
-from fabric.sim.cabling import Cabling, End
-from fabric.sim.faults import HostFaults, faults_by_host
-from fabric.sim.injection import UNWORN, Wear
-from fabric.sim.life.effects import fall_silent, lose_gpus
-from fabric.sim.life.temperature import warm
-from fabric.sim.life.whims import WHIMS
-from fabric.sim.uplink_faults import cable_ends, is_above_leaves
+from fabric.sim.faults import KINDS, PORT, HostFaults, cable_ends, faults_by_host, is_above_leaves, require_passing
+from fabric.sim.hashing import text_hash, word
+from fabric.sim.hosts.heat import SWING_C, Swing
+from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts.site import Site
+from fabric.sim.hosts.temperature import warm
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.lines import UNWORN, Wear
+from fabric.sim.phy.ports import Ports
 
-if TYPE_CHECKING:
-    from fabric.sim.rack import Rack
+ONE_IN = 50
+FADES_S = 86400.0
+LEAST = 0.05  # a link that has faded for long
+
+
+@dataclass(frozen=True, slots=True)
+class _Whim:
+    fault: Fault
+    since_s: float
+
+    def left(self, bits: int, at_s: float) -> float:
+        """The share of its bandwidth that a transfer has which begins now."""
+        lost, lasted_s = 1.0 - self.fault.factor, at_s - self.since_s
+        if self.fault.kind == "fading":
+            return max(LEAST, 1.0 - lost * lasted_s / FADES_S)
+        if self.fault.kind == "heat_sick":
+            return 1.0 - lost * Swing(self.since_s).at(at_s) / SWING_C
+        return self.fault.factor if word(bits ^ text_hash(self.fault.component), 0) % ONE_IN == 0 else 1.0
+
+
+class Whims:
+    """Those of a whole rack, by component."""
+
+    def __init__(self) -> None:
+        self._here: dict[str, _Whim] = {}
+
+    def set(self, site: Site, fault: Fault, at_s: float, *, comes: bool) -> None:
+        """From now on a part of *site* has this whim, or has it no more."""
+        device = fault.component.partition("/")[2].removesuffix(PORT)
+        if comes:
+            self._here[fault.component] = _Whim(fault, at_s)
+        else:
+            self._here.pop(fault.component, None)
+        if fault.kind == "heat_sick":
+            site.swings.pop(device, None)
+            if comes:
+                site.swings[device] = Swing(at_s)
+
+    def left(self, ends: Iterable[tuple[str, str]], bits: int, at_s: float, *, inside: bool = False) -> float:
+        """What the worst of these RNICs (host, device) leaves to a transfer; *inside* no cable is crossed."""
+        if not self._here:
+            return 1.0
+        least = 1.0
+        for host, device in ends:
+            for cable in ("",) if inside else ("", PORT):
+                whim = self._here.get(f"{host}/{device}{cable}")
+                if whim is not None:
+                    least = min(least, whim.left(bits, at_s))
+        return least
+
 
 HOT_RAW_BER = 1.4e-3
 """What a hot module adds before the FEC: link-level retry then costs a tenth of the bandwidth; choice."""
 
 THROTTLED = 0.8
-"""Of its bandwidth a GPU keeps when it runs hot; choice."""
+"""Of its bandwidth, and of its clock, a GPU keeps when it runs hot; choice."""
 
 _SICK = ("broken", "absent")
 
 
 class Passing:
-    """The passing faults of a rack, one a component."""
+    """The passing faults of a rack, one a component, beside those that it always had (*given*)."""
 
-    def __init__(self, rack: Rack, given: Iterable[Fault]) -> None:
-        self._rack = rack
+    def __init__(self, hosts: Hosts, ports: Ports, timeline: Timeline, whims: Whims, *, given: Iterable[Fault]) -> None:
+        self._hosts, self._ports, self._timeline, self._whims = hosts, ports, timeline, whims
         self._given = tuple(given)
         self._now: dict[str, Fault] = {}
+
+    @property
+    def topology(self) -> Topology:
+        """Where they come over."""
+        return self._hosts.topology
 
     def set(self, component: str, fault: Fault | None, at_s: float) -> None:
         """
@@ -41,85 +97,79 @@ class Passing:
 
         ValueError for what the rack cannot have. Slow paths (``mlx5_0->gpu4``) are felt by what starts after it.
         """
-        topology = self._rack.topology
         if fault is not None:
             if fault.component != component:
                 raise ValueError(f"{component} is not {fault.component}")
-            require_passing(fault, topology)
-        old = self._now.pop(component, None)
+            require_passing(fault, self.topology)
+        one = fault or self._now.get(component)
+        self._now.pop(component, None)
         if fault is not None:
             self._now[component] = fault
-        one = fault or old
         if one is None:
             return
-        if one.kind in WHIMS:
-            site = self._rack.site(component.partition("/")[0])
-            self._rack.whims.set(site, one, at_s, comes=fault is not None)
-            return
-        if is_above_leaves(one, topology):
-            self._turn_cables(component, fault, at_s)
-            return
         name = component.partition("/")[0]
-        hosts = (name,) if name in topology.hosts else [
-            host.name for host in topology.hosts.values() if component in host.leaves
-        ]  # fmt: skip
-        for host in hosts:
-            self._turn(host, at_s)
+        if KINDS[one.kind].each:
+            self._whims.set(self._hosts.site(name), one, at_s, comes=fault is not None)
+        elif is_above_leaves(one, self.topology):
+            self._turn_cables(component, fault, at_s)
+        elif name in self.topology.hosts:
+            self._turn(name, at_s)
+        else:
+            for host in self.topology.hosts.values():
+                if component in host.leaves:
+                    self._turn(host.name, at_s)
 
     def _turn_cables(self, component: str, fault: Fault | None, at_s: float) -> None:
         """Cables between switches live and die with their ports; who routes around them sees those."""
-        ports = self._rack.ports
         wear = Wear(0.0, fault.factor) if fault is not None and fault.kind == "bit_errors" else UNWORN
         broken = fault is not None and fault.kind == "broken"
-        for end in _ends(ports.cabling, component):
-            ports.befall(end, at_s, broken=broken, wear=wear)
+        for end in _ends(self._ports.cabling, component):
+            self._ports.befall(end, at_s, broken=broken, wear=wear)
 
     def _turn(self, name: str, at_s: float) -> None:
         """Work out a host anew, and tell all who care."""
-        rack = self._rack
-        host = rack.topology.hosts[name]
+        hosts = self._hosts
+        host = self.topology.hosts[name]
         places = {name, *host.leaves}
         here = [one for one in self._now.values() if one.component.partition("/")[0] in places]
         given = [one for one in self._given if one.component.partition("/")[0] in places]
-        before, kind_before = rack.faults_of(name), rack.host_kind(name)
+        before, kind_before = hosts.faults_of(name), hosts.kind(name)
         sick_before = self._sick(name, before)
-        after = faults_by_host(rack.topology, [*given, *(one for one in here if not _bends(one))]).get(name)
-        rack.now_has(name, after)
-        slow = faults_by_host(rack.topology, [*(one for one in here if _bends(one)), *_throttled(name, after)]).get(
-            name
-        )
-        site = rack.site(name)
-        site.turn(after, slow)
-        warm(site, frozenset() if after is None else after.hot, at_s)
+        after = faults_by_host(self.topology, [*given, *(one for one in here if not _bends(one))]).get(name)
+        hosts.now_has(name, after)
+        bent = [*(one for one in here if _bends(one)), *_throttled(name, after)]
+        site = hosts.site(name)
+        site.turn(after, faults_by_host(self.topology, bent).get(name))
+        warm(site, frozenset() if after is None else after.felt["hot"].keys(), at_s)
         for device, state in self._sick(name, after).items():
             if state != sick_before[device]:
-                rack.ports.befall(rack.ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
+                self._ports.befall(self._ports.cabling.adapter_end(name, device), at_s, broken=state[0], wear=state[1])
         gpus = {gpu.name for gpu in host.platform.gpus}
         lost = {part for part in gpus if site.trouble_of(part) in _SICK or site.trouble_of(f"{part}:nvlink") in _SICK}
         if lost:
-            lose_gpus(rack, site, lost, at_s)
-        if rack.host_kind(name) not in (kind_before, None):
-            fall_silent(rack, site, at_s)
-        rack.timeline.sharing.dirty[site] = None
+            _lose_gpus(site, lost, at_s)
+        if hosts.kind(name) not in (kind_before, None):
+            self._timeline.silence(site, at_s)
+        self._timeline.sharing.dirty[site] = None
 
     def _sick(self, name: str, faults: HostFaults | None) -> dict[str, tuple[bool, Wear]]:
         """For every RNIC whether its port is dead, and how worn its cable is."""
-        dead = faults is not None and faults.host_kind in _SICK
-        rnics = self._rack.topology.hosts[name].platform.rnics
+        rnics = self.topology.hosts[name].platform.rnics
         if faults is None:
             return {rnic.device: (False, UNWORN) for rnic in rnics}
+        dead = faults.host_kind in _SICK
         return {
             rnic.device: (dead or faults.troubles.get(rnic.device) in _SICK, _wear(faults, rnic.device))
             for rnic in rnics
         }
 
 
-def require_passing(fault: Fault, topology: Topology) -> None:
-    """Raise ValueError for what cannot come over a running rack."""
-    if not is_above_leaves(fault, topology):
-        faults_by_host(topology, (fault,))
-    elif fault.kind not in ("broken", "bit_errors") or not 0.0 < fault.factor <= 1.0:
-        raise ValueError(f"{fault.component}: what is above the leaves can be broken for a while, not {fault.kind}")
+def _lose_gpus(site: Site, gpus: Collection[str], at_s: float) -> None:
+    """Programs that use one of these GPUs end as their tool ends then."""
+    gone = {place for name, place in site.layout.index.items() if name.partition(":")[0] in gpus}
+    for flow in site.running:
+        if flow.live and any(where is site and gone.intersection(has) for where, has, _ in flow.shares):
+            flow.lost_gpu(site, at_s)
 
 
 def _ends(cabling: Cabling, component: str) -> list[End]:
@@ -139,16 +189,11 @@ def _bends(fault: Fault) -> bool:
 
 
 def _throttled(host: str, faults: HostFaults | None) -> list[Fault]:
-    parts = () if faults is None else sorted(faults.hot)
-    found = []
-    for part in parts:
-        if part.startswith("gpu"):
-            found += [Fault(f"{host}/{part}", "slow", THROTTLED), Fault(f"{host}/{part}:nvlink", "slow", THROTTLED)]
-    return found
+    hot = () if faults is None else sorted(part for part in faults.felt["hot"] if part.startswith("gpu"))
+    return [Fault(f"{host}/{part}{way}", "slow", THROTTLED) for part in hot for way in ("", ":nvlink")]
 
 
 def _wear(faults: HostFaults, device: str) -> Wear:
-    raw = HOT_RAW_BER if device in faults.hot else 0.0
-    effective = faults.errors.get(device, 0.0)
-    symbol = faults.symbols.get(device, 0.0)
+    raw = HOT_RAW_BER if device in faults.felt["hot"] else 0.0
+    effective, symbol = (faults.felt[kind].get(device, 0.0) for kind in ("bit_errors", "symbol_errors"))
     return Wear(raw, effective, symbol) if raw or effective or symbol else UNWORN

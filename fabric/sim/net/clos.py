@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.net import link_names
 from fabric.sim.net.arrays import Floats, Ints
 
 
@@ -24,19 +23,17 @@ class ClosSpec:
     rail_optimised: bool  # rail r of a group of hosts on a leaf of its own
     line_rate_gbps: float  # of a port of an RNIC
     uplink_gbps: float  # of a link between switches
-    planes: int = 1  # copies of the network; an RNIC has one port in each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clos:
-    """A built network; link ids run plane by plane, in a plane NICs, leaves, spines, each kind up, then down."""
+    """A built network; link ids run NICs, leaves, spines, each kind up, then down."""
 
     spec: ClosSpec
     nics: int
-    leaves: int  # of a plane
-    pods: int  # of a plane
-    plane_links: int  # directed links of a plane
-    links: int  # directed links of all planes; also the id of the dummy link that pads a short path
+    leaves: int
+    pods: int
+    links: int  # directed; also the id of the dummy link that pads a short path
     capacity_gbps: Floats  # of each link when healthy; read-only
 
     @property
@@ -54,7 +51,7 @@ class Clos:
         return np.asarray(host, dtype=np.int64) * self.spec.rails + rail
 
     def leaf_of(self, nics: Ints) -> Ints:
-        """The leaf an RNIC is cabled to (the same number in every plane)."""
+        """The leaf an RNIC is cabled to."""
         spec = self.spec
         if spec.rail_optimised:
             return nics // spec.rails // spec.down * spec.rails + nics % spec.rails
@@ -83,39 +80,31 @@ class Clos:
         """The pod of a leaf."""
         return leaves // self.leaves_per_pod
 
-    def nic_up(self, nic: Ints | int, *, plane: Ints | int = 0) -> Ints:
+    def nic_up(self, nic: Ints | int) -> Ints:
         """The link from an RNIC to its leaf."""
-        return np.asarray(nic, dtype=np.int64) + plane * self.plane_links
+        return np.asarray(nic, dtype=np.int64)
 
-    def nic_dn(self, nic: Ints | int, *, plane: Ints | int = 0) -> Ints:
+    def nic_dn(self, nic: Ints | int) -> Ints:
         """The link from the leaf to an RNIC."""
-        return self.nic_up(nic, plane=plane) + self.nics
+        return self.nic_up(nic) + self.nics
 
-    def leaf_up(self, leaf: Ints | int, spine: Ints | int, *, plane: Ints | int = 0) -> Ints:
+    def leaf_up(self, leaf: Ints | int, spine: Ints | int) -> Ints:
         """The link from a leaf to a spine (counted in its pod)."""
-        return np.asarray(leaf, dtype=np.int64) * self.spec.up + spine + (2 * self.nics + plane * self.plane_links)
+        return np.asarray(leaf, dtype=np.int64) * self.spec.up + spine + 2 * self.nics
 
-    def leaf_dn(self, leaf: Ints | int, spine: Ints | int, *, plane: Ints | int = 0) -> Ints:
+    def leaf_dn(self, leaf: Ints | int, spine: Ints | int) -> Ints:
         """The link from a spine (counted in its pod) to a leaf."""
-        return self.leaf_up(leaf, spine, plane=plane) + self.leaves * self.spec.up
+        return self.leaf_up(leaf, spine) + self.leaves * self.spec.up
 
-    def spine_up(self, pod: Ints | int, spine: Ints | int, core: Ints | int, *, plane: Ints | int = 0) -> Ints:
+    def spine_up(self, pod: Ints | int, spine: Ints | int, core: Ints | int) -> Ints:
         """The link from a spine of a pod to one of the cores it reaches."""
         first = 2 * (self.nics + self.leaves * self.spec.up)
         spine_of_all = np.asarray(pod, dtype=np.int64) * self.spec.up + spine
-        return spine_of_all * self.cores_up + core + (first + plane * self.plane_links)
+        return spine_of_all * self.cores_up + core + first
 
-    def spine_dn(self, pod: Ints | int, spine: Ints | int, core: Ints | int, *, plane: Ints | int = 0) -> Ints:
+    def spine_dn(self, pod: Ints | int, spine: Ints | int, core: Ints | int) -> Ints:
         """The link from one of its cores to a spine of a pod."""
-        return self.spine_up(pod, spine, core, plane=plane) + self.pods * self.spec.up * self.cores_up
-
-    def link_name(self, link: int) -> str:
-        """What an operator would call a directed link."""
-        return link_names.name(self, link)
-
-    def link_ids(self, ends: str) -> tuple[int, int]:
-        """Both directions, up and down, of the cable *ends* names: ``leaf12-spine3``, ``gpu003/mlx5_2``."""
-        return link_names.ids(self, ends)
+        return self.spine_up(pod, spine, core) + self.pods * self.spec.up * self.cores_up
 
 
 def build(spec: ClosSpec) -> Clos:
@@ -126,21 +115,20 @@ def build(spec: ClosSpec) -> Clos:
     pods = -(-leaves // spec.leaves_per_pod) if spec.levels == 3 else 1
     trunk_links = 2 * leaves * spec.up + (2 * pods * spec.up * spec.core_up if spec.levels == 3 else 0)
     rates = (spec.line_rate_gbps, spec.uplink_gbps)
-    capacity = np.tile(np.repeat(np.array(rates, dtype=np.float64), (2 * nics, trunk_links)), spec.planes)
+    capacity = np.repeat(np.array(rates, dtype=np.float64), (2 * nics, trunk_links))
     capacity.flags.writeable = False
     return Clos(
         spec=spec,
         nics=nics,
         leaves=leaves,
         pods=pods,
-        plane_links=2 * nics + trunk_links,
         links=len(capacity),
         capacity_gbps=capacity,
     )
 
 
 def _check(spec: ClosSpec) -> None:
-    counts = {"hosts": spec.hosts, "rails": spec.rails, "down": spec.down, "up": spec.up, "planes": spec.planes}
+    counts = {"hosts": spec.hosts, "rails": spec.rails, "down": spec.down, "up": spec.up}
     if spec.levels not in (2, 3):
         raise ValueError(f"a Clos network has 2 or 3 levels here, not {spec.levels}")
     if spec.levels == 3:

@@ -1,20 +1,257 @@
-"""The links each flow crosses, for each way a cluster network is routed."""
+"""The links each flow crosses, for each way a cluster network is routed, also around what is down."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.net.arrays import Bools, Floats, Ints, Links
-from fabric.sim.net.choose import DEALT, STATIC, Trips, core_keys, leaf_turn, spine_keys, trips
+from fabric.sim.net.arrays import Bools, Floats, Ints, Links, Words
 from fabric.sim.net.clos import Clos
-from fabric.sim.net.detour import HEALING, Alive, alive, live_cores, live_spines, picked, touched, uplink_lost
-from fabric.sim.net.mix import choice
-from fabric.sim.net.pooled import Pooled, pooled, trunk_links
 
-__all__ = ["ENGINES", "Paths", "Pooled", "cut", "pooled", "routes"]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
+_ONE = np.uint64(1)
+_WORD = (1 << 64) - 1
+
+
+def mix64(words: Words) -> Words:
+    """Scramble each of *words* (the finaliser of SplitMix64, Steele et al. 2014)."""
+    words = (words ^ (words >> _S30)) * _M1
+    words = (words ^ (words >> _S27)) * _M2
+    return words ^ (words >> _S31)
+
+
+def mixed(salt: int, *keys: Ints) -> Words:
+    """One word for each row of *keys*; another *salt* gives words that have nothing to do with these."""
+    state = np.full(np.broadcast(*keys).shape, salt & _WORD, dtype=np.uint64)
+    for key in keys:
+        state = mix64(state + _GOLDEN * (key.astype(np.uint64) + _ONE))
+    return state
+
+
+def choice(words: Words, options: int) -> Ints:
+    """Which of *options* each word stands for."""
+    return (words % np.uint64(options)).astype(np.int64)
+
+
+DEALT = ("ftree", "updn", "minhop")  # OpenSM's: uplinks dealt out in turn
+STATIC = (*DEALT, "lft_random", "ecmp")
+_LEAF_SALT, _SPINE_SALT = 0x6C656166, 0x7370696E65  # the tiers hash differently
+_PLANE = np.zeros(1, dtype=np.int64)  # the number of the only plane: hashes have room for more
+
+
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """From where to where each sub-flow goes, as arrays of one length."""
+
+    src: Ints  # RNICs
+    dst: Ints
+    pair: Ints  # which queue pair of its flow
+    src_leaf: Ints
+    dst_leaf: Ints
+    src_pod: Ints
+    dst_pod: Ints
+
+
+def trips(clos: Clos, src: Ints, dst: Ints, *, pair: Ints) -> Trips:
+    """The leaves and pods that go with RNICs."""
+    src_leaf, dst_leaf = clos.leaf_of(src), clos.leaf_of(dst)
+    return Trips(src, dst, pair, src_leaf, dst_leaf, clos.pod_of(src_leaf), clos.pod_of(dst_leaf))
+
+
+def spine_keys(clos: Clos, trip: Trips, *, engine: str, salt: int) -> Words:
+    """What a leaf goes by to choose an uplink."""
+    if engine == "ecmp":
+        return mixed(salt ^ _LEAF_SALT, trip.src, trip.dst, trip.pair, _PLANE)
+    if engine == "lft_random":
+        return mixed(salt ^ _LEAF_SALT, trip.src_leaf, trip.dst, _PLANE)
+    # OpenSM 3.3.23: ftree starts anew with each leaf it routes to; updn and minhop deal uplinks out in turn to all
+    # that is not on the leaf itself. Both are D-mod-K when leaves have as many uplinks as RNICs, and differ otherwise.
+    return (clos.port_of(trip.dst) if engine == "ftree" else leaf_turn(clos, trip)).astype(np.uint64)
+
+
+def leaf_turn(clos: Clos, trip: Trips) -> Ints:
+    """Where a destination comes among those that are not on the source's leaf."""
+    own = clos.first_place(trip.src_leaf + 1) - clos.first_place(trip.src_leaf)
+    return clos.place(trip.dst) - np.where(trip.dst_leaf > trip.src_leaf, own, 0)
+
+
+def _pod_turn(clos: Clos, trip: Trips) -> Ints:
+    width = clos.leaves_per_pod
+    own = clos.first_place((trip.src_pod + 1) * width) - clos.first_place(trip.src_pod * width)
+    return clos.place(trip.dst) - np.where(trip.dst_pod > trip.src_pod, own, 0)
+
+
+def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -> Words:
+    """What the spine (counted in its pod) goes by to choose a core."""
+    if engine == "ecmp":
+        return mixed(salt ^ _SPINE_SALT, trip.src, trip.dst, trip.pair, _PLANE)
+    if engine == "lft_random":
+        return mixed(salt ^ _SPINE_SALT, trip.src_pod * clos.spec.up + spine, trip.dst, _PLANE)
+    # updn and minhop deal a spine's cores out in turn to all that is not in the pod, used by this spine or not: when
+    # leaves did the same, spine s only ever uses cores s % C of its own. Seen with OpenSM 3.3.23 on three levels.
+    if engine != "ftree":
+        return _pod_turn(clos, trip).astype(np.uint64)
+    # ftree deals them out to what the spine gets, starting anew with each pod.
+    row, healthy = np.divmod(clos.port_of(trip.dst), clos.spec.up)
+    of_leaf = -((healthy - clos.spec.down) // clos.spec.up)  # ports of a leaf that come to this spine
+    turn: Ints = trip.dst_leaf % clos.leaves_per_pod * of_leaf + row
+    return turn.astype(np.uint64)
+
+
+HEALING = ("sm", "shield")
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Which cables between switches are up; a cable is down when either direction is."""
+
+    leaf: Bools  # [leaf, spine]
+    core: Bools  # [pod, spine, core]
+
+
+def alive(clos: Clos, down: Iterable[int]) -> Alive:
+    """The cables left when the links *down* are not there."""
+    up = np.ones(clos.links, dtype=np.bool_)
+    up[np.fromiter(down, dtype=np.int64)] = False
+    trunks, width = up[2 * clos.nics :], clos.spec.up
+    leaf, rest = np.split(trunks, [2 * clos.leaves * width])
+    leaf_up, leaf_dn = leaf.reshape(2, clos.leaves, width)
+    core_up, core_dn = rest.reshape(2, clos.pods, width, clos.cores_up)
+    return Alive(leaf_up & leaf_dn, core_up & core_dn)
+
+
+def touched(trip: Trips, cables: Alive) -> Bools:
+    """Which sub-flows have a dead cable among those they could have used."""
+    leaf: Bools = np.logical_not(np.all(cables.leaf, axis=1))
+    found: Bools = leaf[trip.src_leaf] | leaf[trip.dst_leaf]
+    pod: Bools = np.logical_not(np.all(cables.core, axis=(1, 2)))
+    across = trip.src_pod != trip.dst_pod
+    found |= across & (pod[trip.src_pod] | pod[trip.dst_pod])
+    found &= trip.src_leaf != trip.dst_leaf
+    return found
+
+
+def uplink_lost(trip: Trips, cables: Alive) -> Bools:
+    """Which sub-flows start on a leaf with a dead uplink.
+
+    OpenSM deals the rest of those uplinks out anew to every destination; leaves that only lost the way down to another
+    leaf deal what is left out to the ports of that leaf.
+    """
+    lost: Bools = np.logical_not(np.all(cables.leaf, axis=1))
+    return lost[trip.src_leaf]
+
+
+def live_spines(trip: Trips, cables: Alive, rows: Ints) -> Bools:
+    """[row, spine]: both ends reach the spine, and across pods the spines of one number still share a core."""
+    reached: Bools = cables.leaf[trip.src_leaf[rows]] & cables.leaf[trip.dst_leaf[rows]]
+    pods = len(cables.core)
+    code, which = np.unique(trip.src_pod[rows] * pods + trip.dst_pod[rows], return_inverse=True)
+    first, last = np.divmod(code, pods)
+    shared: Bools = (cables.core[first] & cables.core[last]).any(axis=2) | (first == last)[:, np.newaxis]
+    reached &= shared[which]
+    return reached
+
+
+def live_cores(trip: Trips, cables: Alive, rows: Ints, spine: Ints) -> Bools:
+    """[row, core]: the cores of a spine that both pods still reach."""
+    return cables.core[trip.src_pod[rows], spine] & cables.core[trip.dst_pod[rows], spine]
+
+
+def picked(keys: Words, live: Bools, *, healing: str) -> Ints:
+    """The live choice for each key; the healthy choice where nothing is live.
+
+    ``sm`` spreads all keys anew over what is left, as OpenSM does; ``shield`` moves only keys whose choice died, to
+    the next live one of the group, as a switch does by itself.
+    """
+    width = live.shape[1]
+    healthy = (keys % np.uint64(width)).astype(np.int64)
+    left = live.sum(axis=1)
+    if healing == "sm":
+        wanted = (keys % np.maximum(left, 1).astype(np.uint64)).astype(np.int64)
+        chosen = np.argmax(np.cumsum(live, axis=1) > wanted[:, np.newaxis], axis=1)
+    else:
+        steps = (np.arange(width)[np.newaxis, :] - healthy[:, np.newaxis]) % width
+        chosen = np.argmin(np.where(live, steps, width), axis=1)
+    return np.where(left > 0, chosen, healthy)
+
+
+AR_ETA = 0.95
+"""What distributed adaptive routing reaches of a trunk; 0.77 to 1.0 measured (Geoffray and Hoefler, HotI 2008)."""
+AR_ALPHA = {"infiniband": 1.0, "ethernet": 0.0}
+"""Whether a switch knows the far side: credits push back on InfiniBand; plain packet spray on Ethernet is blind."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled:
+    """Resources instead of links: RNICs up and down, leaf trunks up and down, pod trunks up and down."""
+
+    capacity_gbps: Floats
+
+
+def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float = 1.0) -> Pooled:
+    """The trunks that links of these capacities make; a link of capacity 0 is out of its group.
+
+    *eta* is what distributed choices reach of a trunk (Geoffray and Hoefler measured 0.77 to 1.0). *alpha* says how
+    well a switch knows the far side: 1 is the best split there is, 0 sprays blindly, so that the slowest link of the
+    way down sets the pace of all.
+    """
+    if not 0 < eta <= 1 or not 0 <= alpha <= 1:
+        raise ValueError(f"eta {eta} must be above 0 and at most 1, alpha {alpha} from 0 to 1")
+    if len(capacity_gbps) != clos.links:
+        raise ValueError(f"{len(capacity_gbps)} capacities for {clos.links} links")
+    width, uplinks = clos.spec.up, clos.leaves * clos.spec.up
+    core_width = width * clos.cores_up
+    cores = clos.pods * core_width
+    access, leaf_up, leaf_dn, spine_up, spine_dn = np.split(
+        capacity_gbps, np.cumsum([2 * clos.nics, uplinks, uplinks, cores])
+    )
+    parts = [access, eta * leaf_up.reshape(-1, width).sum(axis=1), eta * _down(leaf_dn.reshape(-1, width), alpha)]
+    if cores:
+        parts.append(eta * spine_up.reshape(-1, core_width).sum(axis=1))
+        parts.append(eta * _down(spine_dn.reshape(-1, core_width), alpha))
+    return Pooled(np.concatenate(parts))
+
+
+def _down(links: Floats, alpha: float) -> Floats:
+    total: Floats = links.sum(axis=1)
+    if alpha == 1:
+        return total
+    live = links > 0
+    slowest = np.where(live, links, np.inf).min(axis=1)
+    slowest[~live.any(axis=1)] = 0.0
+    mixed: Floats = alpha * total + (1 - alpha) * live.sum(axis=1) * slowest
+    return mixed
+
+
+def resources(clos: Clos) -> int:
+    """How many there are; also the id of the dummy that pads a short path."""
+    pods = clos.pods if clos.cores_up else 0
+    return 2 * (clos.nics + clos.leaves + pods)
+
+
+def trunk_links(clos: Clos, trip: Trips) -> Links:
+    """The resources each sub-flow uses, padded."""
+    dummy = resources(clos)
+    leaf, pod = 2 * clos.nics, 2 * (clos.nics + clos.leaves)
+    links = np.full((len(trip.src), 6), dummy, dtype=np.int32)
+    links[:, 0] = trip.src
+    links[:, 5] = clos.nics + trip.dst
+    away = trip.src_leaf != trip.dst_leaf
+    links[:, 1] = np.where(away, leaf + trip.src_leaf, dummy)
+    links[:, 4] = np.where(away, leaf + clos.leaves + trip.dst_leaf, dummy)
+    if clos.cores_up:
+        across = trip.src_pod != trip.dst_pod
+        links[:, 2] = np.where(across, pod + trip.src_pod, dummy)
+        links[:, 3] = np.where(across, pod + clos.pods + trip.dst_pod, dummy)
+    return links
+
+
+__all__ = ["ENGINES", "Paths", "Pooled", "pooled", "routes"]
 
 ENGINES = (*STATIC, "ar")
 
@@ -36,35 +273,25 @@ def routes(
     engine: str,
     salt: int = 0,
     qps: int = 1,
-    same_salt: bool = False,
     down: Collection[int] = frozenset(),
     healing: str = "sm",
 ) -> Paths:
     """The paths of flows between RNICs.
 
     Only ``ecmp`` tells the *qps* queue pairs of a flow apart; to a forwarding table they are one destination, so they
-    stay one sub-flow there. With several planes every flow is split evenly over them. No path uses a link of *down*
-    while there is another way; see `cut` for those that have none. For ``ar``, links are resources of `pooled`, where
-    the capacity 0 of a dead link does the same.
+    stay one sub-flow there. No path uses a link of *down* while there is another way. For ``ar``, links are resources
+    of `pooled`, where the capacity 0 of a dead link does the same.
     """
     _check(clos, src, dst, engine, qps, healing)
     parts = qps if engine == "ecmp" else 1
-    flow, pair, plane = (
-        axis.ravel() for axis in np.meshgrid(*map(np.arange, (len(src), parts, clos.spec.planes)), indexing="ij")
-    )
+    flow, pair = (axis.ravel() for axis in np.meshgrid(np.arange(len(src)), np.arange(parts), indexing="ij"))
     flow_src, flow_dst = np.asarray(src, dtype=np.int64)[flow], np.asarray(dst, dtype=np.int64)[flow]
-    trip = trips(clos, flow_src, flow_dst, pair=pair, plane=plane)
-    weight = np.full(len(flow), 1.0 / (parts * clos.spec.planes))
+    trip = trips(clos, flow_src, flow_dst, pair=pair)
+    weight = np.full(len(flow), 1.0 / parts)
     if engine == "ar":
         return Paths(trunk_links(clos, trip), weight, flow)
-    spine, core = _chosen(clos, trip, engine, salt, same_salt, alive(clos, down) if down else None, healing)
+    spine, core = _chosen(clos, trip, engine, salt, alive(clos, down) if down else None, healing)
     return Paths(_links(clos, trip, spine, core), weight, flow)
-
-
-def cut(paths: Paths, down: Collection[int]) -> Bools:
-    """Which sub-flows still use a dead link, because there is no other way."""
-    dead: Bools = np.any(np.isin(paths.links, np.fromiter(down, dtype=np.int32)), axis=1)
-    return dead
 
 
 def _check(clos: Clos, src: Ints, dst: Ints, engine: str, qps: int, healing: str) -> None:
@@ -81,9 +308,7 @@ def _check(clos: Clos, src: Ints, dst: Ints, engine: str, qps: int, healing: str
             raise ValueError(f"an RNIC outside 0..{clos.nics - 1}")
 
 
-def _chosen(
-    clos: Clos, trip: Trips, engine: str, salt: int, same_salt: bool, cables: Alive | None, healing: str
-) -> tuple[Ints, Ints]:
+def _chosen(clos: Clos, trip: Trips, engine: str, salt: int, cables: Alive | None, healing: str) -> tuple[Ints, Ints]:
     keys = spine_keys(clos, trip, engine=engine, salt=salt)
     spine = choice(keys, clos.spec.up)
     rows = np.flatnonzero(touched(trip, cables)) if cables is not None else np.zeros(0, dtype=np.int64)
@@ -94,7 +319,7 @@ def _chosen(
         spine[rows] = picked(anew[rows], live_spines(trip, cables, rows), healing=healing)
     if not clos.cores_up:
         return spine, spine
-    keys = core_keys(clos, trip, spine, engine=engine, salt=salt, same_salt=same_salt)
+    keys = core_keys(clos, trip, spine, engine=engine, salt=salt)
     core = choice(keys, clos.cores_up)
     if cables is not None and len(rows):
         core[rows] = picked(keys[rows], live_cores(trip, cables, rows, spine[rows]), healing=healing)
@@ -102,15 +327,15 @@ def _chosen(
 
 
 def _links(clos: Clos, trip: Trips, spine: Ints, core: Ints) -> Links:
-    dummy, plane = clos.links, trip.plane
+    dummy = clos.links
     links = np.full((len(trip.src), 6), dummy, dtype=np.int32)
-    links[:, 0] = clos.nic_up(trip.src, plane=plane)
-    links[:, 5] = clos.nic_dn(trip.dst, plane=plane)
+    links[:, 0] = clos.nic_up(trip.src)
+    links[:, 5] = clos.nic_dn(trip.dst)
     away = trip.src_leaf != trip.dst_leaf
-    links[:, 1] = np.where(away, clos.leaf_up(trip.src_leaf, spine, plane=plane), dummy)
-    links[:, 4] = np.where(away, clos.leaf_dn(trip.dst_leaf, spine, plane=plane), dummy)
+    links[:, 1] = np.where(away, clos.leaf_up(trip.src_leaf, spine), dummy)
+    links[:, 4] = np.where(away, clos.leaf_dn(trip.dst_leaf, spine), dummy)
     if clos.cores_up:
         across = trip.src_pod != trip.dst_pod
-        links[:, 2] = np.where(across, clos.spine_up(trip.src_pod, spine, core, plane=plane), dummy)
-        links[:, 3] = np.where(across, clos.spine_dn(trip.dst_pod, spine, core, plane=plane), dummy)
+        links[:, 2] = np.where(across, clos.spine_up(trip.src_pod, spine, core), dummy)
+        links[:, 3] = np.where(across, clos.spine_dn(trip.dst_pod, spine, core), dummy)
     return links

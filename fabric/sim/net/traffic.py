@@ -8,6 +8,7 @@ import numpy as np
 
 from fabric.sim.net.arrays import Ints
 from fabric.sim.net.clos import Clos
+from fabric.sim.net.named_clos import NamedClos
 
 Traffic: TypeAlias = tuple[Ints, Ints, Ints]
 
@@ -17,19 +18,6 @@ def permutation(clos: Clos, seed: int) -> Traffic:
     order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
     # One cycle through all: nobody sends to itself.
     return order, np.roll(order, -1), np.arange(clos.nics, dtype=np.int64)
-
-
-def shift(clos: Clos, by: int) -> Traffic:
-    """Every RNIC sends to the one *by* places on; each flow is a job."""
-    src = np.arange(clos.nics, dtype=np.int64)
-    return src, (src + by) % clos.nics, src.copy()
-
-
-def bisection(clos: Clos, seed: int) -> Traffic:
-    """RNICs split into two random halves, each of one half sends to one of the other; each flow is a job."""
-    order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
-    half = clos.nics // 2
-    return order[:half], order[half : 2 * half], np.arange(half, dtype=np.int64)
 
 
 def pairs(clos: Clos, hosts: Ints, seed: int) -> Traffic:
@@ -60,3 +48,67 @@ def _every_rail(clos: Clos, src: Ints, dst: Ints, job: Ints) -> Traffic:
     rails = np.arange(clos.spec.rails, dtype=np.int64)
     first = clos.nic(src[:, np.newaxis], rails).ravel()
     return first, clos.nic(dst[:, np.newaxis], rails).ravel(), np.repeat(job, clos.spec.rails)
+
+
+PATTERNS = ("permutation", "pairs", "ring", "all_to_all")
+ORDERS = ("sorted", "random")
+DEFAULT_ORDER = {"permutation": "random", "pairs": "random", "ring": "sorted", "all_to_all": "sorted"}
+"""Ring: the rank order of a host list is the usual one, and decides the result. Pairs and permutations of a scheduler
+that does not look at the network are as good as drawn."""
+
+
+def flows_of(pattern: str, *, hosts: int, rails: int) -> int:
+    """How many flows a pattern has."""
+    each = {"permutation": 1, "pairs": 1, "ring": 1, "all_to_all": hosts - 1}[pattern]
+    return each * (hosts - hosts % 2 if pattern == "pairs" else hosts) * rails
+
+
+def traffic(pattern: str, net: NamedClos, *, hosts: Ints, order: str, seed: int) -> Traffic:
+    """
+    Source RNICs, destination RNICs and the job of each flow.
+
+    ``permutation``: every RNIC sends to one and receives from one; sorted, to the same rail of the host half the list
+    further; drawn, to any RNIC that the switches join it with. ``pairs``: two-host rings of each host of the first
+    half with its counterpart in the second; an odd one is left out. ``ring``: one ring through all. ``all_to_all``:
+    every host to every other. All but a drawn permutation stays on its rail.
+    """
+    if order == "random":
+        if pattern == "permutation":
+            return _drawn_permutation(net, hosts, seed)
+        hosts = np.random.default_rng(seed).permutation(hosts)
+    if pattern == "permutation":
+        return _shifted(net, hosts)
+    if pattern == "ring":
+        return ring(net.clos, hosts)
+    if pattern == "all_to_all":
+        return all_to_all(net.clos, hosts)
+    return _pairs(net, hosts)
+
+
+def _pairs(net: NamedClos, hosts: Ints) -> Traffic:
+    half = len(hosts) // 2
+    one, other = hosts[:half], hosts[half : 2 * half]
+    src, dst = np.concatenate([one, other]), np.concatenate([other, one])
+    return _on_every_rail(net, src, dst, np.tile(np.arange(half, dtype=np.int64), 2))
+
+
+def _shifted(net: NamedClos, hosts: Ints) -> Traffic:
+    src, dst, _ = _on_every_rail(net, hosts, np.roll(hosts, -(len(hosts) // 2)), hosts)
+    return src, dst, np.arange(len(src), dtype=np.int64)
+
+
+def _drawn_permutation(net: NamedClos, hosts: Ints, seed: int) -> Traffic:
+    """One cycle, drawn evenly, through the RNICs of each block of spines."""
+    rng = np.random.default_rng(seed)
+    nics = net.clos.nic(hosts[:, np.newaxis], np.arange(net.clos.spec.rails)).ravel()
+    block = np.zeros(len(nics), dtype=np.int64) if net.cores else np.array(net.block)[net.clos.leaf_of(nics)]
+    cycles = [rng.permutation(nics[block == number]) for number in np.unique(block)]
+    src = np.concatenate(cycles)
+    dst = np.concatenate([np.roll(cycle, -1) for cycle in cycles])
+    return src, dst, np.arange(len(src), dtype=np.int64)
+
+
+def _on_every_rail(net: NamedClos, src: Ints, dst: Ints, job: Ints) -> Traffic:
+    rails = np.arange(net.clos.spec.rails, dtype=np.int64)
+    first = net.clos.nic(src[:, np.newaxis], rails).ravel()
+    return first, net.clos.nic(dst[:, np.newaxis], rails).ravel(), np.repeat(job, len(rails))

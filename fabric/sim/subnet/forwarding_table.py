@@ -6,11 +6,10 @@ from collections import deque
 
 import numpy as np
 
-from fabric.sim.cabling import Cabling, End, Node
-from fabric.sim.named_clos import NamedClos
-from fabric.sim.network import Network
-from fabric.sim.subnet.ring_paths import static_paths
-from fabric.sim.uplink_ports import sending_link
+from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.phy.cabling import Cabling, End, Node
+from fabric.sim.subnet.links import sending_link
+from fabric.sim.subnet.network import Network, static_paths
 
 
 def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from fabric.model.topology import Host, Login, Platform, Topology
-
-if TYPE_CHECKING:
-    from fabric.sim.timeline import Timeline
+from fabric.model.topology import Topology
+from fabric.sim.hosts.timeline import Timeline
 
 Config = Mapping[str, str]
 """Paths of NVUE's tree and their values: ``router adaptive-routing enable``: ``on``."""
@@ -20,29 +17,20 @@ Told = Callable[[bool, float], None]
 """Called when all switches together route adaptively, or no longer do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """One commit: its number, when, and what its author said of it."""
-
-    number: int
-    at_s: float
-    message: str
-
-
 @dataclass(slots=True)
 class NvueSwitch:
     """
     One of them; everybody who logs in is the same account.
 
     *staged*: set and not applied, None stands for unset. *waits*: what a commit that waits to be confirmed goes back
-    to, and when. *failing*: it refuses every commit.
+    to, and when. *commits*: what their authors said of them. *failing*: it refuses every commit.
     """
 
     name: str
     uplinks: int
     applied: dict[str, str]
     staged: dict[str, str | None] = field(default_factory=dict)
-    history: list[Applied] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list)
     waits: tuple[Config, float] | None = None
     failing: bool = False
 
@@ -55,14 +43,6 @@ class NvueSwitch:
     def changes(self) -> dict[str, str | None]:
         """What is staged and would alter something."""
         return {path: value for path, value in self.staged.items() if self.applied.get(path) != value}
-
-
-_SWITCH = Platform("switch", (), (), 1, (), "ethernet", "switch")
-
-
-def switch_host(name: str, login: Login) -> Host:
-    """A switch as a machine on which commands run: no RNIC, no GPU."""
-    return Host(name, _SWITCH, login.address, None, ())
 
 
 class NvueSwitches:
@@ -117,13 +97,12 @@ class NvueSwitches:
             self._committed(switch, "rollback: not confirmed in time", at_s)
 
     def _committed(self, switch: NvueSwitch, message: str, at_s: float) -> int:
-        number = len(switch.history) + 1
-        switch.history.append(Applied(number, at_s, message))
+        switch.commits.append(message)
         adaptive = self._all()
         if adaptive != self._adaptive:
             self._adaptive = adaptive
             self._told(adaptive, at_s)
-        return number
+        return len(switch.commits)
 
     def _all(self) -> bool:
         return all(switch.adaptive for switch in self._switches.values())

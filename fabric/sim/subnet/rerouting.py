@@ -1,23 +1,53 @@
-"""The network's own time line: a link goes down or comes back, and after a while the routes know."""
+"""What is above the leaves as time passes: a link goes down or comes back, and after a while the routes know."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fabric.model.change import SubnetManager
 from fabric.model.inventory import Fault
-from fabric.sim.flows import Act
-from fabric.sim.routing import Forwarding, Routing, forwarding_at_start
-from fabric.sim.subnet.settings import SHIELD_S, FabricSettings
+from fabric.model.topology import Topology
+from fabric.sim.faults import CableEnds, cable_ends
+from fabric.sim.hosts.site import Act
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.port import Traffic
+from fabric.sim.phy.ports import Ports
+from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
 
 if TYPE_CHECKING:
-    from fabric.sim.network import Network
-    from fabric.sim.rack import Rack
+    from fabric.sim.subnet.network import Network
+
+
+SHIELD_S = 3e-3
+"""
+How long a switch with SHIELD needs to move the routes of a dead port.
+
+Milliseconds: the vendor says 5,000 times faster than the subnet manager; no number is published.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricSettings:
+    """
+    *shield*: switches reroute around dead ports by themselves. *sm_reroute_s*: from an event to new routes.
+
+    *ufm*: there is one to be asked; *ufm_isolates*: it isolates ports with many bit errors. *subnet_managers*: in the
+    order in which they prevail at equal priority; none: one that nobody can reach.
+    """
+
+    shield: bool = False
+    sm_reroute_s: float = 15.0
+    ufm_isolates: bool = False
+    subnet_managers: tuple[SubnetManager, ...] = ()
+    ufm: bool = False
 
 
 class Rerouting:
     """
-    Who reacts when, to what happens above the leaves.
+    The network above the leaves, and who reacts when, to what happens there.
 
     A switch with SHIELD moves the routes of a dead port after SHIELD_S. The subnet manager begins to sweep when it is
     told of a change, or has read other settings; what it saw then is in the switches *sm_reroute_s* later, all at once.
@@ -25,17 +55,25 @@ class Rerouting:
     switches' routing protocol takes the same time (choice).
     """
 
-    def __init__(self, rack: Rack, faults: tuple[Fault, ...], routing: Routing, settings: FabricSettings) -> None:
-        self._rack = rack
-        self._faults, self._routing, self._settings = faults, routing, settings
+    def __init__(
+        self,
+        topology: Topology,
+        timeline: Timeline,
+        ports: Ports,
+        *,
+        faults: tuple[Fault, ...],
+        routing: Routing,
+        settings: FabricSettings,
+    ) -> None:
+        self._topology, self._timeline, self._ports = topology, timeline, ports
+        self._faults, self._routing, self._reroute_s = faults, routing, settings.sm_reroute_s
         self._programs = 0
-        self._made = self._looks = False
+        self._looks = False
+        self._made: Network | None = None
+        self._asked = False
+        self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
         self.forwarding = forwarding_at_start(routing, shield=settings.shield)
-
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """What the inventory says is wrong."""
-        return self._faults
+        ports.uplinks = self
 
     @property
     def is_adaptive_by_inventory(self) -> bool:
@@ -44,28 +82,40 @@ class Rerouting:
 
     def network(self) -> Network | None:
         """What is above the leaves, made when first asked for: most runs never leave a leaf. None: it limits nobody."""
-        sharing = self._rack.timeline.sharing
-        if not self._made:
-            from fabric.sim.network import network_of  # numpy takes longer to import than a small run
+        if not self._asked:
+            from fabric.sim.subnet.network import network_of
 
-            sharing.network = network_of(self._rack.topology, self._faults, self._routing, self.forwarding)
-            self._made = True
-        return sharing.network
+            self._made = network_of(self._topology, self._faults, self._routing, self.forwarding)
+            self._timeline.sharing.network = self._made
+            self._asked = True
+        return self._made
 
-    def change(self, faults: tuple[Fault, ...], routing: Routing, at_s: float) -> None:
-        """From now on these are the faults above the leaves and this the routing; the routes know at once."""
-        self._faults, self._routing = faults, routing
-        self.forwarding = forwarding_at_start(routing, shield=self.forwarding.shield)
-        sharing = self._rack.timeline.sharing
-        if sharing.network is not None:
-            sharing.network.change(faults, routing, forwarding=self.forwarding, at_s=at_s)
-            sharing.network_changed()
+    def ring(self, ring: Ring) -> Ring | None:
+        """The same ring; None where nothing between its hosts is modelled."""
+        return ring if ring.rails and self.network() is not None else None
+
+    def dead_edge(self, ring: Ring | None) -> tuple[str, str, int] | None:
+        """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
+        return None if ring is None or self._made is None else self._made.dead_edge(ring)
+
+    def broken_ends(self, cabling: Cabling) -> frozenset[End]:
+        """Both ends of every cable between switches that the inventory says is broken, in both directions."""
+        found: set[End] = set()
+        for fault in self._faults:
+            if fault.kind == "broken":
+                ends = cable_ends(fault.component, cabling.nodes)
+                found.update(end for end in cabling.peers if _names(cabling, fault.component, ends, end))
+        return frozenset(found)
+
+    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        return Traffic() if self._made is None else self._made.traffic(cabling, ends, at_s)
 
     def ports_changed(self, at_s: float) -> None:
         """A port between switches is not what it was; however many change in one instant, the links are seen once."""
         if not self._looks:
             self._looks = True
-            self._rack.timeline.at(at_s, self._look)
+            self._timeline.at(at_s, self._look)
 
     def _look(self, at_s: float) -> None:
         """See which links are down, and let those react that do."""
@@ -74,47 +124,53 @@ class Rerouting:
         if network is None:
             return
         before = network.down
-        network.set_ports(self._rack.ports.between_switches(network.net), at_s)
-        self._rack.timeline.sharing.network_changed()
+        network.set_ports(self._ports.cabling, self._ports.known, at_s)
+        self._timeline.sharing.network_changed()
         if network.down == before:
             return
         gone = network.down
         self._later(SHIELD_S, at_s, lambda now_s: network.shield(gone, now_s))
-        if self._rack.managers.sweeps:
-            after_s = self._settings.sm_reroute_s
-            self._later(after_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
+        if self.sweeps():
+            self._later(self._reroute_s, at_s, lambda now_s: network.program(self.forwarding, gone, now_s))
 
     def program(self, forwarding: Forwarding, at_s: float) -> None:
         """A subnet manager begins to sweep with these settings; one that did so before and is not done gives up."""
         self._programs += 1
         number = self._programs
-        network = self._rack.timeline.sharing.network
+        network = self._made
         gone = frozenset() if network is None else network.down
 
         def done(now_s: float) -> None:
             if number != self._programs:
                 return
             self.forwarding = forwarding
-            made = self._rack.timeline.sharing.network
-            if made is not None:
+            if self._made is not None:
                 # One that was made meanwhile had no port go down before: then this sweep saw all there is.
-                made.program(forwarding, gone if made is network else made.down, now_s)
-                self._rack.timeline.sharing.network_changed()
+                self._made.program(forwarding, gone if self._made is network else self._made.down, now_s)
+                self._timeline.sharing.network_changed()
 
-        self._rack.timeline.at(at_s + self._settings.sm_reroute_s, done)
+        self._timeline.at(at_s + self._reroute_s, done)
 
     def turn(self, adaptive: bool, at_s: float) -> None:
         """The switches of an Ethernet fabric route adaptively from now on, or no longer do: no manager, no sweep."""
         engine = "ecmp" if self.is_adaptive_by_inventory else self.forwarding.engine
         self.forwarding = replace(self.forwarding, engine=engine, adaptive=adaptive)
-        made = self._rack.timeline.sharing.network
-        if made is not None:
-            made.program(self.forwarding, made.known.routed, at_s)
-            self._rack.timeline.sharing.network_changed()
+        if self._made is not None:
+            self._made.program(self.forwarding, self._made.known.routed, at_s)
+            self._timeline.sharing.network_changed()
 
     def _later(self, after_s: float, at_s: float, act: Act) -> None:
         def acted(now_s: float) -> None:
             act(now_s)
-            self._rack.timeline.sharing.network_changed()
+            self._timeline.sharing.network_changed()
 
-        self._rack.timeline.at(at_s + after_s, acted)
+        self._timeline.at(at_s + after_s, acted)
+
+
+def _names(cabling: Cabling, component: str, ends: CableEnds | None, end: End) -> bool:
+    one, other = end[0], cabling.peers[end][0]
+    if cabling.nodes[one].host is not None or cabling.nodes[other].host is not None:
+        return False
+    if ends is None:
+        return component in (one, other)
+    return ends.both and {ends.one, ends.other} == {one, other}

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-from fabric.sim.cabling import End
-from fabric.sim.port_hold import ISOLATED
-
-if TYPE_CHECKING:
-    from fabric.sim.ports import Port
-    from fabric.sim.rack import Rack
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy.cabling import End
+from fabric.sim.phy.port import ISOLATED, Port
+from fabric.sim.phy.ports import Ports
 
 PATH = "/ufmRest/app/unhealthy_ports"
 """The resource of UFM Enterprise's REST API (6.11 to 6.22)."""
@@ -27,7 +24,7 @@ _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the simulated clock's zero, for tex
 
 
 @dataclass(frozen=True, slots=True)
-class Unhealthy:
+class ListedPort:
     """One entry: the port that received the errors, why it is listed and since when."""
 
     port: Port
@@ -38,22 +35,23 @@ class Unhealthy:
 class Ufm:
     """What UFM knows; *there*: it can be asked; one that *isolates* is there."""
 
-    def __init__(self, rack: Rack, *, there: bool, isolates: bool) -> None:
-        self._rack, self._isolates = rack, isolates
+    def __init__(self, ports: Ports, timeline: Timeline, *, there: bool, isolates: bool) -> None:
+        self._ports, self._timeline, self._isolates = ports, timeline, isolates
+        ports.watch = self.look_at
         self.there = there or isolates
-        self._listed: dict[End, Unhealthy] = {}
+        self._listed: dict[End, ListedPort] = {}
         self._noticed: dict[End, float] = {}
 
     def look_at(self, sender: Port, at_s: float) -> None:
         """What a port between switches sends has changed: in a while its partner may be isolated for it."""
-        receiver = self._rack.ports.peer(sender) if self._isolates else None
+        receiver = self._ports.peer(sender) if self._isolates else None
         if receiver is None or receiver.site is not None or sender.site is not None:
             return
         if not _is_high(sender):
             self._noticed.pop(receiver.end, None)
         elif receiver.end not in self._noticed and receiver.end not in self._listed:
             self._noticed[receiver.end] = at_s
-            self._rack.timeline.at(at_s + NOTICED_S, lambda now_s: self._isolate(sender, receiver, at_s, now_s))
+            self._timeline.at(at_s + NOTICED_S, lambda now_s: self._isolate(sender, receiver, at_s, now_s))
 
     def _isolate(self, sender: Port, receiver: Port, since_s: float, at_s: float) -> None:
         if self._noticed.get(receiver.end) == since_s and _is_high(sender):
@@ -62,8 +60,8 @@ class Ufm:
 
     def _list(self, port: Port, condition: str, at_s: float) -> None:
         if port.end not in self._listed:
-            self._listed[port.end] = Unhealthy(port, condition, at_s)
-            self._rack.ports.hold(port, ISOLATED, at_s)
+            self._listed[port.end] = ListedPort(port, condition, at_s)
+            self._ports.hold(port, ISOLATED, at_s)
 
     def listing(self) -> str:
         """What GET answers: a JSON list."""
@@ -91,7 +89,7 @@ class Ufm:
 
     def _named(self, name: str) -> list[Port]:
         guid, _, number = name.removeprefix("0x").partition("_")
-        ports = self._rack.ports
+        ports = self._ports
         node = next((one for one in ports.cabling.nodes.values() if f"{one.guid:016x}" == guid.lower()), None)
         if node is None:
             return []
@@ -99,16 +97,16 @@ class Ufm:
 
     def _heal(self, port: Port, at_s: float) -> None:
         """Either end may be named."""
-        peer = self._rack.ports.peer(port)
+        peer = self._ports.peer(port)
         for one in (port,) if peer is None else (port, peer):
             if self._listed.pop(one.end, None) is not None:
-                self._rack.ports.release(one, ISOLATED, at_s)
-                sender = self._rack.ports.peer(one)
+                self._ports.release(one, ISOLATED, at_s)
+                sender = self._ports.peer(one)
                 if sender is not None:
                     self.look_at(sender, at_s)
 
-    def _entry(self, one: Unhealthy) -> dict[str, object]:
-        port, peer = one.port, self._rack.ports.peer(one.port)
+    def _entry(self, one: ListedPort) -> dict[str, object]:
+        port, peer = one.port, self._ports.peer(one.port)
         entry: dict[str, object] = {
             "UnhealthyNode": port.node.name,
             "UnhealthyPort": f"{port.node.guid:016x}_{port.end[1]}",

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.sim.life.course import Life
-from fabric.sim.port_counters import TICK_S
+from fabric.sim.phy.port import TICK_S
 from fabric.sim.world import World
 
 

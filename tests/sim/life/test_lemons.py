@@ -9,7 +9,7 @@ import pytest
 from fabric.model.inventory import Fault
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.life.course import Life
-from fabric.sim.life.lemons import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
+from fabric.sim.life.failures import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
 
 HOUR_S = 3600.0
@@ -65,7 +65,7 @@ def test_a_cable_between_switches_that_is_a_lemon_flaps_at_both_ends(kit):
     lemon = (Fault("u0-leaf3--spine0", "lemon"),)
     world = World(topology, faults=lemon, seed=1, noise_cv=0.0, life=Life(lemon_per_hour=10.0))
     world.advance(24 * HOUR_S)
-    ports = world._rack.ports
+    ports = world.rack.ports
     downed = {end: ports.at(end).tally.counts.downed for end in (("u0-leaf3", 2), ("spine0", 4), ("spine0", 5))}
     assert ports.cabling.peers["u0-leaf3", 2] == ("spine0", 4)
     assert downed["u0-leaf3", 2] == downed["spine0", 4]

@@ -103,7 +103,7 @@ def test_the_fault_that_came_last_is_felt_and_the_one_before_it_again_afterwards
     kinds = []
     for at_s in (5.0, 15.0, 22.0, 30.0, 41.0):
         world.advance(at_s)
-        kinds.append(world._rack.host_kind("gpu001"))
+        kinds.append(world.rack.hosts.kind("gpu001"))
     assert kinds == [None, "hanging", "broken", "hanging", None]
 
 
@@ -130,7 +130,7 @@ def test_what_the_rack_cannot_have_is_refused(kit, component, kind):
     """When it comes, at the latest; nothing is guessed."""
     world = living(kit)
     with pytest.raises(ValueError, match=component):
-        world._rack.set_fault(component, Fault(component, kind), 1.0)
+        world.rack.passing.set(component, Fault(component, kind), 1.0)
 
 
 def test_a_hot_rnic_warms_and_errs_and_a_hot_gpu_throttles(kit):

@@ -7,7 +7,7 @@ import pytest
 from fabric.model.inventory import Fault
 from fabric.model.sampling import SampleSettings
 from fabric.probes.sources import sources_of
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
 from tests.conftest import rack_topology
 
@@ -84,5 +84,5 @@ def test_a_row_after_another_is_what_a_first_row_would_be() -> None:
         if at_s in faults:
             kind = faults[at_s]
             fault = Fault("gpu001/mlx5_0", kind, 1e-5) if kind else None
-            world._rack.set_fault("gpu001/mlx5_0", fault, at_s)
+            world.rack.passing.set("gpu001/mlx5_0", fault, at_s)
         assert again.row(at_s) == world.readings("gpu001", names).row(at_s), at_s

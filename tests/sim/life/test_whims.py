@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.inventory import Fault
-from fabric.sim.life.whims import FADES_S, ONE_IN, SWING_S, Whims
-from fabric.sim.rack import Rack
-from fabric.sim.site import Site
+from fabric.sim.hosts.heat import SWING_S
+from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts.site import Site
+from fabric.sim.life.passing import FADES_S, ONE_IN, Whims
 from tests.conftest import rack_topology
 
 PART = ("gpu001", "mlx5_0")
@@ -16,7 +17,7 @@ DAY_S = 86400.0
 
 @pytest.fixture
 def site() -> Site:
-    return Rack(rack_topology(2, parts=2), (), seed=1, noise_cv=0.0).site("gpu001")
+    return Hosts(rack_topology(2, parts=2), (), seed=1).site("gpu001")
 
 
 def having(site: Site, kind: str, factor: float, component: str = "gpu001/mlx5_0") -> Whims:

@@ -11,7 +11,7 @@ from fabric.sim.net.clos import ClosSpec, build
 
 TWO = ClosSpec(8, 2, 4, 3, 2, 0, 0, True, 400.0, 200.0)
 THREE = ClosSpec(12, 1, 2, 2, 3, 2, 3, False, 400.0, 800.0)
-SPECS = [TWO, THREE, replace(TWO, planes=2), replace(THREE, planes=3)]
+SPECS = [TWO, THREE]
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -19,64 +19,15 @@ def test_ids_cover_every_link_once(spec):
     """All helpers together give each id exactly once."""
     clos = build(spec)
     found = []
-    for plane in range(spec.planes):
-        leaf, spine = np.divmod(np.arange(clos.leaves * spec.up), spec.up)
-        found += [clos.nic_up(np.arange(clos.nics), plane=plane), clos.nic_dn(np.arange(clos.nics), plane=plane)]
-        found += [clos.leaf_up(leaf, spine, plane=plane), clos.leaf_dn(leaf, spine, plane=plane)]
-        if clos.cores_up:
-            above, core = np.divmod(np.arange(clos.pods * spec.up * clos.cores_up), clos.cores_up)
-            pod, spine = np.divmod(above, spec.up)
-            found += [clos.spine_up(pod, spine, core, plane=plane), clos.spine_dn(pod, spine, core, plane=plane)]
+    leaf, spine = np.divmod(np.arange(clos.leaves * spec.up), spec.up)
+    found += [clos.nic_up(np.arange(clos.nics)), clos.nic_dn(np.arange(clos.nics))]
+    found += [clos.leaf_up(leaf, spine), clos.leaf_dn(leaf, spine)]
+    if clos.cores_up:
+        above, core = np.divmod(np.arange(clos.pods * spec.up * clos.cores_up), clos.cores_up)
+        pod, spine = np.divmod(above, spec.up)
+        found += [clos.spine_up(pod, spine, core), clos.spine_dn(pod, spine, core)]
     assert np.sort(np.concatenate(found)).tolist() == list(range(clos.links))
     assert len(clos.capacity_gbps) == clos.links
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_names_lead_back(spec):
-    """Every link has its own name, and the name finds the cable."""
-    clos = build(spec)
-    names = [clos.link_name(link) for link in range(clos.links)]
-    assert len(set(names)) == clos.links
-    for link, name in enumerate(names):
-        up, down = clos.link_ids(name)
-        assert link == (down if name.endswith(":down") or clos.link_name(up) != name else up)
-        if "->" in name:
-            prefix, ends = name.rsplit("/", 1) if "/" in name else ("", name)
-            assert clos.link_ids("/".join(filter(None, [prefix, "-".join(reversed(ends.split("->")))]))) == (up, down)
-
-
-def test_names_are_what_an_operator_says():
-    """Hosts count from 1, devices and switches from 0; spines and cores count through the network."""
-    clos = build(THREE)
-    assert clos.link_name(int(clos.nic_up(2))) == "gpu003/mlx5_0:up"
-    assert clos.link_name(int(clos.leaf_dn(2, 1))) == "spine3->leaf2"
-    assert clos.link_name(int(clos.spine_up(1, 1, 2))) == "spine3->core5"
-    assert clos.link_ids("leaf2-spine3") == (int(clos.leaf_up(2, 1)), int(clos.leaf_dn(2, 1)))
-    assert clos.link_ids("spine3->core5") == (int(clos.spine_up(1, 1, 2)), int(clos.spine_dn(1, 1, 2)))
-
-
-@pytest.mark.parametrize(
-    ("ends", "said"),
-    [
-        ("leaf2-spine0", "not in its pod"),
-        ("spine0-core5", "no cable"),
-        ("leaf0-core0", "no cables between"),
-        ("leaf99-spine0", "no such leaf"),
-        ("gpu013/mlx5_0", "no such host"),
-        ("gpu000/mlx5_0", "no such host"),
-        ("gpu001/mlx5_1", "no such rail"),
-        ("plane1/leaf0-spine0", "no such plane"),
-        ("spine0-core99", "no such core"),
-        ("spine99-core0", "no such spine"),
-        ("leaf0", "names no link"),
-    ],
-)
-def test_a_name_of_nothing_is_refused(ends, said):
-    """What is not cabled has no ids."""
-    with pytest.raises(ValueError, match=said):
-        build(THREE).link_ids(ends)
-    with pytest.raises(ValueError, match="no link"):
-        build(THREE).link_name(build(THREE).links)
 
 
 def test_rails_have_leaves_of_their_own():

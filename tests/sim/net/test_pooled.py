@@ -8,7 +8,8 @@ import pytest
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes
-from fabric.sim.net.traffic import permutation, shift
+from fabric.sim.net.traffic import permutation
+from tests.sim.net.link_names import cable, shift
 
 
 def best_split(clos, src, dst, capacity_gbps):
@@ -55,7 +56,7 @@ def test_a_lost_uplink_costs_its_part(width, job_shares):
     """A full leaf that lost one of K uplinks runs at exactly (K-1)/K; all others keep their rate."""
     clos = build(ClosSpec(4 * width, 1, width, width, 2, 0, 0, False, 400.0, 400.0))
     capacity = clos.capacity_gbps.copy()
-    capacity[list(clos.link_ids("leaf0-spine0"))] = 0.0
+    capacity[list(cable(clos, "leaf0-spine0"))] = 0.0
     shares = job_shares(clos, shift(clos, width), "ar", capacity_gbps=capacity)
     touched = np.isin(np.arange(clos.nics) // width, [0, 3])
     assert (shares[touched] == (width - 1) / width).all()

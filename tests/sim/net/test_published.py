@@ -8,7 +8,8 @@ import pytest
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import routes
-from fabric.sim.net.traffic import bisection, pairs, permutation, ring, shift
+from fabric.sim.net.traffic import pairs, permutation, ring
+from tests.sim.net.link_names import bisection, cable, shift
 
 HOL_EFFICIENCY = 0.84  # head-of-line blocking of lossless links, calibrated with a packet simulation (csg-htsim)
 
@@ -108,7 +109,7 @@ def test_half_or_more_is_lost_without_resilience(job_shares, two_levels):
     clos = two_levels(64, 16, rails=8)
     for left in (0.25, 0.5):
         capacity = clos.capacity_gbps.copy()
-        capacity[list(clos.link_ids("leaf0-spine0"))] *= left
+        capacity[list(cable(clos, "leaf0-spine0"))] *= left
         around = ring(clos, np.arange(64))
         assert job_shares(clos, around, "ftree", capacity_gbps=capacity)[0] == pytest.approx(left)
         assert job_shares(clos, around, "ar", capacity_gbps=capacity)[0] >= 0.98

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 
 from fabric.sim.hashing import word
 from fabric.sim.net.clos import ClosSpec, build
-from fabric.sim.net.mix import mixed
-from fabric.sim.net.route import ENGINES, cut, routes
-from fabric.sim.net.traffic import bisection
+from fabric.sim.net.route import ENGINES, mixed, routes
+from tests.sim.net.link_names import bisection, cable
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "opensm"
 TWO = ClosSpec(512, 1, 16, 16, 2, 0, 0, False, 400.0, 400.0)
@@ -62,10 +60,9 @@ def test_effective_bisection_of_opensm_tables(job_shares, engine, published):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("planes", [1, 2])
-def test_paths_join_their_ends(engine, planes):
+def test_paths_join_their_ends(engine):
     """Two links under a leaf, four in a pod, six beyond; equal parts of a flow that add up to it."""
-    spec = ClosSpec(16, 1, 2, 3, 3, 2, 2, False, 400.0, 400.0, planes)
+    spec = ClosSpec(16, 1, 2, 3, 3, 2, 2, False, 400.0, 400.0)
     clos = build(spec)
     src, dst = np.zeros(16, dtype=np.int64), np.arange(16)
     paths = routes(clos, src, dst, engine=engine, qps=3)
@@ -73,18 +70,7 @@ def test_paths_join_their_ends(engine, planes):
     expected = np.where(dst < 2, 2, np.where(dst < 4, 4, 6))
     assert hops.tolist() == expected[paths.flow].tolist()
     np.testing.assert_allclose(np.bincount(paths.flow, paths.weight), 1.0)
-    assert len(paths.flow) == 16 * planes * (3 if engine == "ecmp" else 1)
-
-
-def test_hashes_with_one_salt_polarise():
-    """Told to, both tiers choose alike: a spine then uses one core; with their own salts it uses all."""
-    clos = build(THREE)
-    src = np.repeat(np.arange(64), 64)
-    dst = np.tile(np.arange(64, 128), 64)
-    for same, most in ((True, 1), (False, 4)):
-        links = routes(clos, src, dst, engine="ecmp", same_salt=same).links.astype(np.int64)
-        spine, core = np.divmod(links[:, 2] - int(clos.spine_up(0, 0, 0)), clos.cores_up)
-        assert max(len(set(core[spine == one])) for one in set(spine)) == most
+    assert len(paths.flow) == 16 * (3 if engine == "ecmp" else 1)
 
 
 @given(st.sets(st.integers(0, build(SMALL).links - 1), max_size=40), st.sampled_from(STATIC), st.booleans())
@@ -116,11 +102,24 @@ def ways(clos, src, dst):
     return {frozenset(trunks[s] | {int(clos.spine_up(p, s, c)), int(clos.spine_dn(q, s, c))}) for s, c in cores}
 
 
+def other_ways(clos):
+    """Each link between switches to the other direction of its cable."""
+    leaf, spine = np.divmod(np.arange(clos.leaves * clos.spec.up), clos.spec.up)
+    above, core = np.divmod(np.arange(clos.pods * clos.spec.up * clos.cores_up), clos.cores_up)
+    at = np.divmod(above, clos.spec.up)
+    up = np.concatenate([clos.leaf_up(leaf, spine), clos.spine_up(*at, core)]).tolist()
+    down = np.concatenate([clos.leaf_dn(leaf, spine), clos.spine_dn(*at, core)]).tolist()
+    return dict(zip(up + down, down + up, strict=True))
+
+
+def cut(paths, down):
+    """Which sub-flows still use a dead link, because there is no other way."""
+    return np.isin(paths.links, list(down)).any(axis=1)
+
+
 PAIRS = np.divmod(np.arange(256), 16)
 WAYS = [ways(build(SMALL), src, dst) for src, dst in zip(*PAIRS, strict=True)]
-OTHER_WAY = {
-    link: sum(build(SMALL).link_ids(build(SMALL).link_name(link))) - link for link in range(build(SMALL).links)
-}
+OTHER_WAY = other_ways(build(SMALL))
 
 
 @pytest.mark.parametrize("engine", ["ftree", "minhop"])
@@ -128,7 +127,7 @@ def test_detours_are_those_of_opensm(engine):
     """A lost cable: every route it touches is OpenSM's; of the rest OpenSM moves one at each other leaf, we none."""
     clos, tables = build(ClosSpec(64, 1, 8, 8, 2, 0, 0, False, 400.0, 400.0)), opensm(f"{engine}-2-levels-64-lost")
     src, dst = np.divmod(np.arange(8 * 64), 64)
-    links = routes(clos, src * 8, dst, engine=engine, down=clos.link_ids("leaf2-spine3")).links
+    links = routes(clos, src * 8, dst, engine=engine, down=cable(clos, "leaf2-spine3")).links
     away = src != dst // 8
     theirs = np.array([-1 if choice == "." else int(choice) for leaf in range(8) for choice in tables["leaf", leaf]])
     differs = away & ((links[:, 1] - int(clos.leaf_up(0, 0))) % 8 != theirs)
@@ -136,25 +135,11 @@ def test_detours_are_those_of_opensm(engine):
     assert np.bincount(src[differs], minlength=8).tolist() == [1, 1, 0, 1, 1, 1, 1, 1]
 
 
-def test_a_dead_plane_takes_only_its_part():
-    """With two planes, what is down in one changes no path of the other; the access link of one plane has no detour."""
-    clos = build(replace(SMALL, planes=2))
-    before = routes(clos, *PAIRS, engine="ftree")
-    dead = {link for cable in ("leaf0-spine1", "spine0-core0") for link in clos.link_ids(f"plane1/{cable}")}
-    after = routes(clos, *PAIRS, engine="ftree", down=dead)
-    moved = (before.links != after.links).any(axis=1)
-    assert moved.any()
-    assert not moved[::2].any()  # rows take planes in turn
-    assert not cut(after, dead).any()
-    access = clos.link_ids("plane1/gpu003/mlx5_0")
-    assert set(np.flatnonzero(cut(routes(clos, *PAIRS, engine="ftree", down=access), access)) % 2) == {1}
-
-
 def test_shield_moves_only_what_it_must():
     """One of eight uplinks dead: SHIELD moves its routes alone, the subnet manager deals that leaf's out anew."""
     clos = build(ClosSpec(64, 1, 8, 8, 2, 0, 0, False, 400.0, 400.0))
     src, dst = np.divmod(np.arange(64 * 64), 64)
-    dead = frozenset(clos.link_ids("leaf2-spine3"))
+    dead = frozenset(cable(clos, "leaf2-spine3"))
     before = routes(clos, src, dst, engine="ftree").links
     moved = {}
     for healing in ("sm", "shield"):

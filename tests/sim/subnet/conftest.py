@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.happenings import Exited
+from fabric.sim.hosts.timeline import Exited
 from fabric.sim.routing import Routing
 from fabric.sim.world import World
 

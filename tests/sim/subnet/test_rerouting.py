@@ -6,8 +6,8 @@ import pytest
 
 from fabric.model.inventory import Fault, TimedFault
 from fabric.sim.life.course import Life
-from fabric.sim.recovery import LinkFault, Reaction, State, phases
-from fabric.sim.transport import Patience, rc_timeout_s
+from fabric.sim.tools.nccl_tests.model import Patience, rc_timeout_s
+from tests.sim.subnet.truth_table import LinkFault, Reaction, State, phases
 
 A = ("gpu000", "gpu002")  # over spine0 by D-mod-K
 B = ("gpu001", "gpu003")  # over spine1
@@ -134,7 +134,7 @@ def test_a_link_that_is_down_from_the_start_is_routed_around_from_the_start(pod)
 def test_a_new_collective_on_a_dead_route_waits_too(pod):
     """It starts into the black hole, and goes on when the manager is done; it does not fail at once."""
     one = pod()
-    one.world._rack.network()
+    one.world.rack.above.network()
     one.ask("gpu001", f"{UPLINK} disable", 1.0)
     pid = one.run(*A, at_s=2.0, iterations=100)
     assert one.shares(pid, 7.1, 15.0) == [0.0, 0.0]

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.flows import Flow
-from fabric.sim.network import network_of
+from fabric.sim.hosts.site import Flow
 from fabric.sim.routing import Forwarding, Routing
-from fabric.sim.subnet.ring_paths import Ring
+from fabric.sim.subnet.network import Ring, network_of
 from fabric.sim.world import World
 
 LINE = "mpirun -np 16 -H {0}:8,{1}:8 -x NCCL_ALGO=RING all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 4000"
@@ -71,8 +70,7 @@ def test_of_parallel_cables_only_the_one_that_is_closed_is_down(kit):
 def test_a_cable_between_spine_and_core_is_rerouted_like_any_other(kit, shield):
     """Found by the spine's table: the port of its cores that packets to the other pod leave by changes."""
     world = World(three_levels(kit), faults=(), seed=1, noise_cv=0.0, shield=shield)
-    one = kit.ask(world, "gpu000", "ibswitches", 1.0).stdout
-    lid = next(int(line.split(" lid ")[1].split()[0]) for line in one.splitlines() if "p0-spine0" in line)
+    lid = world.rack.ports.cabling.nodes["p0-spine0"].lid
 
     def port(at_s):
         said = kit.ask(world, "gpu000", f"ibroute {lid}", at_s).stdout

@@ -1,0 +1,1 @@
+"""Simulated hosts while they run: their parts, what is shared, who is there."""

@@ -1,0 +1,373 @@
+"""One simulated host while it runs, and bytes on their way: each shared capacity is split equally at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from typing import Protocol, TypeAlias
+
+from fabric.model.topology import Gpu, Host
+from fabric.sim.faults import HostFaults
+from fabric.sim.hashing import text_hash
+from fabric.sim.hosts.capacity import Layout, Path
+from fabric.sim.hosts.heat import CarriedLoad, Drift, Swing
+from fabric.sim.routing import Ring
+
+Act = Callable[[float], None]
+"""Something to do at a simulated time, which is passed in."""
+
+Share: TypeAlias = "tuple[Site, tuple[int, ...], float]"
+"""A host, its capacities that are used, and how much of the flow's bandwidth one Gb/s of them carries."""
+
+
+class Flow:
+    """
+    One transfer while it runs.
+
+    It ends at a set time, or with *need_gb* when so much has been carried. With a *ring* it also shares the network
+    between leaves, which leaves it *limit_gbps*. Subclasses say what follows (``finish``).
+    """
+
+    __slots__ = (
+        "began_s", "ceiling_gbps", "end_s", "limit_gbps", "live", "need_gb", "rate_gbps", "ring", "sent_gb", "shares",
+        "silent", "since_s", "steady",
+    )  # fmt: skip
+
+    def __init__(self, shares: tuple[Share, ...], ceiling_gbps: float, *, ring: Ring | None = None) -> None:
+        self.shares = shares
+        self.ceiling_gbps = ceiling_gbps
+        self.ring = ring
+        self.limit_gbps = inf
+        self.rate_gbps = 0.0
+        self.sent_gb = 0.0
+        self.began_s = self.since_s = 0.0
+        self.end_s: float | None = None
+        self.need_gb: float | None = None
+        self.steady = True
+        self.live = False
+        self.silent = False  # it has lost packets, and its transport has not found out yet that there is a path again
+
+    def average_gbps(self) -> float:
+        """Mean bandwidth over its life; the rate itself when that never changed."""
+        if self.steady or self.since_s <= self.began_s:
+            return self.rate_gbps
+        return self.sent_gb / (self.since_s - self.began_s)
+
+    def carried_gb(self, at_s: float) -> float:
+        """What it has carried until now, while it runs."""
+        return self.sent_gb + self.rate_gbps * (at_s - self.since_s)
+
+    def heard(self, rate_gbps: float, at_s: float) -> float:
+        """The rate it really goes at, where its path carries nothing or it is *silent*."""
+        del at_s
+        return rate_gbps
+
+    def lost(self, site: Site, at_s: float) -> None:
+        """A port on its way, on *site*, went down."""
+
+    def lost_gpu(self, site: Site, at_s: float) -> None:
+        """A GPU that it uses on *site* went away."""
+        self.lost(site, at_s)
+
+    def finish(self, at_s: float) -> None:
+        """It has ended and lets go of its capacities."""
+        raise NotImplementedError
+
+
+class Above(Protocol):
+    """The network above the leaves, as what shares time sees it."""
+
+    @property
+    def running(self) -> tuple[Flow, ...]:
+        """The flows that share it now."""
+
+    def begin(self, flow: Flow, ring: Ring) -> None:
+        """A flow now runs over this ring."""
+
+    def end(self, flow: Flow, carried_gb: float) -> None:
+        """It has ended, and carried so much in its life."""
+
+    def limits_gbps(self) -> Iterable[tuple[Flow, float]]:
+        """What it leaves to each running flow."""
+
+
+class Listener(Protocol):
+    """Who listens on a TCP port of a host, or will."""
+
+    ready: bool
+
+
+class Sharing:
+    """Who runs where, and how fast; *schedule* is called with a time and what to do then."""
+
+    __slots__ = ("_network_dirty", "_schedule", "dirty", "network")
+
+    def __init__(self, schedule: Callable[[float, Act], None]) -> None:
+        self._schedule = schedule
+        self.dirty: dict[Site, None] = {}  # hosts whose shares must be worked out anew before time passes
+        self.network: Above | None = None  # set before the first flow that has a ring
+        self._network_dirty = False
+
+    def begin(self, flow: Flow, at_s: float, *, seconds: float | None = None, need_gb: float | None = None) -> None:
+        """Start a flow that lasts *seconds*, or until it has carried *need_gb*."""
+        shared = False
+        for site, resources, _ in flow.shares:
+            users = site.users
+            alone = True
+            for index in resources:
+                count = users[index] = users[index] + 1
+                if count > 1:
+                    alone = False
+            site.flows.append(flow)
+            if not alone or site.dents:
+                shared = True
+                self.dirty[site] = None
+        if flow.ring is not None and self.network is not None:
+            self.network.begin(flow, flow.ring)
+            self.stir(flow)
+            shared = True
+        flow.live = True
+        flow.began_s = flow.since_s = at_s
+        flow.need_gb = need_gb
+        flow.rate_gbps = flow.ceiling_gbps
+        if seconds is not None:
+            flow.end_s = at_s + seconds
+            self._schedule(flow.end_s, _Due(self, flow))
+        elif not shared:
+            self._expect_end(flow, at_s)
+
+    def end(self, flow: Flow, at_s: float) -> None:
+        """Stop a flow now: count what it carried, let go of its capacities."""
+        carried_gb = flow.sent_gb + flow.rate_gbps * (at_s - flow.since_s)
+        if not flow.steady:
+            flow.sent_gb += flow.rate_gbps * (at_s - flow.since_s)
+        flow.since_s = at_s
+        flow.end_s = None
+        flow.live = False
+        for site, resources, weight in flow.shares:
+            most_gbps = flow.ceiling_gbps / weight
+            site.load(resources).add(carried_gb / weight, flow.began_s, at_s, most_gbps=most_gbps)
+            users = site.users
+            for index in resources:
+                count = users[index] = users[index] - 1
+                if count:
+                    self.dirty[site] = None
+            site.flows.remove(flow)
+        if flow.ring is not None and self.network is not None:
+            self.network.end(flow, carried_gb)
+            self.stir(flow)
+
+    def network_changed(self) -> None:
+        """The network routes otherwise, or its links changed: what runs over it goes on at another rate."""
+        for flow in () if self.network is None else self.network.running:
+            self.stir(flow)
+
+    def stir(self, flow: Flow) -> None:
+        """The network's shares change with this flow; one of its hosts stands for it among the dirty."""
+        self._network_dirty = True
+        self.dirty[flow.shares[0][0]] = None
+
+    def settle(self, at_s: float) -> None:
+        """Work out the shares of every host where something began or ended at this instant."""
+        if self._network_dirty and self.network is not None:
+            self._network_dirty = False
+            for flow, limit_gbps in self.network.limits_gbps():
+                if limit_gbps != flow.limit_gbps:
+                    flow.limit_gbps = limit_gbps
+                    self.dirty[flow.shares[0][0]] = None
+        dirty = self.dirty
+        self.dirty = {}
+        for site in dirty:
+            for flow in site.flows:
+                rate_gbps = _rate(flow)
+                if rate_gbps <= 0.0 or flow.silent:
+                    rate_gbps = flow.heard(rate_gbps, at_s)
+                if rate_gbps != flow.rate_gbps:
+                    self._change(flow, rate_gbps, at_s)
+                if flow.need_gb is not None:
+                    self._expect_end(flow, at_s)
+
+    def _change(self, flow: Flow, rate_gbps: float, at_s: float) -> None:
+        if at_s > flow.since_s:
+            flow.sent_gb += flow.rate_gbps * (at_s - flow.since_s)
+            flow.since_s = at_s
+            flow.steady = False
+        flow.rate_gbps = rate_gbps
+
+    def _expect_end(self, flow: Flow, at_s: float) -> None:
+        assert flow.need_gb is not None
+        if flow.rate_gbps <= 0:  # the network changed under it and left no way: it waits
+            flow.end_s = None
+            return
+        carried_gb = flow.sent_gb + flow.rate_gbps * (at_s - flow.since_s)
+        end_s = at_s + max(0.0, flow.need_gb - carried_gb) / flow.rate_gbps
+        if flow.end_s is None or abs(end_s - flow.end_s) > 1e-9 * end_s:
+            flow.end_s = end_s
+            self._schedule(end_s, _Due(self, flow))
+
+
+class _Due:
+    """The moment a flow was expected to end; void when it ended before, or is expected at another time by now."""
+
+    __slots__ = ("flow", "sharing")
+
+    def __init__(self, sharing: Sharing, flow: Flow) -> None:
+        self.sharing = sharing
+        self.flow = flow
+
+    def __call__(self, at_s: float) -> None:
+        if self.flow.end_s == at_s:
+            self.sharing.end(self.flow, at_s)
+            self.flow.finish(at_s)
+
+
+def _rate(flow: Flow) -> float:
+    """The least of its shares."""
+    rate_gbps = min(flow.ceiling_gbps, flow.limit_gbps)
+    for site, resources, weight in flow.shares:
+        users, capacities = site.users, site.capacities
+        for index in resources:
+            if users[index] > 1:
+                rate_gbps = min(rate_gbps, capacities[index] * weight / users[index])
+        for index in site.dents:
+            if index in resources:
+                rate_gbps = min(rate_gbps, site.dents[index] * weight / users[index])
+    return rate_gbps
+
+
+class Site:
+    """The state of one host; made when the first command reaches it."""
+
+    __slots__ = (
+        "_ceilings", "_dents", "_troubles", "addresses", "capacities", "carried", "dents", "down", "faults",
+        "flows", "heat", "host", "layout", "name_hash", "servers", "starts", "swings", "users",
+    )  # fmt: skip
+
+    def __init__(self, host: Host, layout: Layout, faults: HostFaults | None) -> None:
+        self.host = host
+        self.layout = layout
+        self.faults = faults
+        self.name_hash = text_hash(host.name)
+        self.capacities = layout.capacities if faults is None else _degraded(layout, faults.factors)
+        self.users = [0] * len(layout.capacities)
+        self.flows: list[Flow] = []
+        self.carried: dict[tuple[int, ...], CarriedLoad] = {}  # the flows that ended, by the capacities they used
+        self.down: set[str] = set()  # RNICs whose port was taken down since the start
+        self.dents: dict[int, float] = {}  # capacities of which less is left now: the least of what is in _dents
+        self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
+        self.swings: dict[str, Swing] = {}  # modules that warm and cool by turns
+        self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
+        self.servers: dict[int, Listener] = {}  # TCP port to who listens, or will
+        self.starts: dict[int, int] = {}  # hash of a command to how often it was started here
+        self.addresses: dict[str, str] = {}  # what the tools print for an RNIC
+        self._ceilings: dict[Path, float] = {}
+        self._troubles: dict[Path, str | None] = {}
+
+    @property
+    def running(self) -> tuple[Flow, ...]:
+        """Every flow here once; *flows* has one that uses several sets of capacities once for each."""
+        return tuple(dict.fromkeys(self.flows))
+
+    def load(self, resources: tuple[int, ...]) -> CarriedLoad:
+        """What has run over exactly these capacities until now."""
+        found = self.carried.get(resources)
+        if found is None:
+            found = self.carried[resources] = CarriedLoad()
+        return found
+
+    def dent(self, by: str, index: int, left_gbps: float | None) -> None:
+        """Something leaves a capacity only so much from now on; None: it takes nothing any more."""
+        held = self._dents.setdefault(index, {})
+        if left_gbps is not None:
+            held[by] = left_gbps
+        else:
+            held.pop(by, None)
+        if held:
+            self.dents[index] = min(held.values())
+        else:
+            del self._dents[index]
+            self.dents.pop(index, None)
+
+    def turn(self, faults: HostFaults | None, slow: HostFaults | None) -> None:
+        """Other faults from now on; *slow* holds what bends capacities for what runs already, too."""
+        self.faults = faults
+        self.capacities = self.layout.capacities if faults is None else _degraded(self.layout, faults.factors)
+        self._ceilings.clear()
+        self._troubles.clear()
+        left = self.capacities if slow is None else _degraded(self.layout, slow.factors)
+        stuck = set() if faults is None else faults.stuck
+        for name, index in self.layout.index.items():
+            gone = name in stuck or name.partition(":")[0] in stuck
+            left_gbps = 0.0 if gone else left[index] if left[index] < self.capacities[index] else None
+            if left_gbps is not None or index in self._dents:
+                self.dent("fault", index, left_gbps)
+
+    def ceiling_gbps(self, path: Path) -> float:
+        """What a transfer alone on this path gets in this very host."""
+        if self.faults is None:
+            return path.ceiling_gbps
+        found = self._ceilings.get(path)
+        if found is None:
+            found = self._ceilings[path] = self._ceiling(path, self.faults)
+        return found
+
+    def _ceiling(self, path: Path, faults: HostFaults) -> float:
+        found = min(path.ceiling_gbps, *(self.capacities[index] for index in path.resources))
+        if "" in faults.factors:
+            found = min(found, faults.factors[""] * path.ceiling_gbps)
+        for part in path.parts:
+            factor = faults.factors.get(part)
+            if factor is None:
+                continue
+            # A slow path keeps its share of what that path gives when healthy; a slow part, of what an RNIC can ask.
+            found = min(found, factor * (path.ceiling_gbps if "->" in part else path.rnic_gbps))
+        return found
+
+    def trouble(self, path: Path) -> str | None:
+        """``broken`` or ``hanging`` when something on the path is, else None; hanging hides broken."""
+        if self.faults is None or not self.faults.troubles:
+            return "broken" if self.down.intersection(path.parts) else None
+        if path not in self._troubles:
+            kinds = {self.faults.troubles.get(part) for part in path.parts}
+            worst = "hanging" if "hanging" in kinds else "broken" if kinds & {"broken", "absent"} else None
+            self._troubles[path] = worst
+        return self._troubles[path] or ("broken" if self.down.intersection(path.parts) else None)
+
+    def trouble_of(self, component: str) -> str | None:
+        """What is wrong with one component, None when nothing is or it is merely slow."""
+        trouble = None if self.faults is None else self.faults.troubles.get(component)
+        return "broken" if trouble is None and component in self.down else trouble
+
+    def present_gpus(self) -> tuple[Gpu, ...]:
+        """Its GPUs by the number that the driver and CUDA give them: those that are there, without a gap."""
+        gpus = self.layout.platform.gpus
+        if self.faults is None or "absent" not in self.faults.troubles.values():
+            return gpus
+        return tuple(gpu for gpu in gpus if self.trouble_of(gpu.name) != "absent")
+
+    def started(self, command_hash: int) -> int:
+        """Count one more start of a command; returns how many there were before."""
+        before = self.starts.get(command_hash, 0)
+        self.starts[command_hash] = before + 1
+        return before
+
+
+def _degraded(layout: Layout, factors: Mapping[str, float]) -> list[float]:
+    """Capacities where slow parts keep *factor* of what one RNIC can ask of them (NVLink: of its own)."""
+    capacities = list(layout.capacities)
+    whole = factors.get("", 1.0)
+    for name, index in layout.index.items():
+        component, way = name.split(":")
+        if way == "nvlink":
+            factor = factors.get(f"{component}:nvlink")
+            full_gbps = capacities[index]
+        elif way in ("out", "in"):
+            factor = factors.get(f"{component}:leaf")
+            full_gbps = capacities[index]
+        else:
+            factor = factors.get(component)
+            full_gbps = min(capacities[index], layout.top_rnic_gbps)
+        if factor is not None:
+            capacities[index] = factor * full_gbps
+        capacities[index] *= whole
+    return capacities

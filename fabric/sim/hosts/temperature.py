@@ -1,0 +1,118 @@
+"""How warm the parts of a host are: what ran lately, what runs, and where the part sits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+
+from fabric.sim.hashing import mix64, noise_factor, text_hash
+from fabric.sim.hosts.capacity import Layout
+from fabric.sim.hosts.heat import QUICK_S, SLOW_S, Drift, felt
+from fabric.sim.hosts.site import Site
+
+HOT_C = 25.0
+"""How much warmer a part becomes that runs hot; choice: enough to pass the 70 C at which NVIDIA's UFM isolates."""
+
+_SPREAD_C = 2.0  # standard deviation between parts that are alike; choice
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """Degrees Celsius of a part: *idle_c* without load, *rise_c* more at full load, after a lag of *constant_s*."""
+
+    idle_c: float
+    rise_c: float
+    constant_s: float
+
+
+# Choices, in the range of what such parts show in air-cooled hosts (a recorded 400G module: 54 C).
+GPU = Nature(32.0, 30.0, QUICK_S)
+GPU_MEMORY = Nature(38.0, 35.0, QUICK_S)
+ASIC = Nature(46.0, 18.0, SLOW_S)
+MODULE = Nature(40.0, 16.0, SLOW_S)
+
+
+def temperature_c(site: Site, part: str, nature: Nature, at_s: float) -> float:
+    """The temperature of a GPU (``gpu3``) or RNIC (``mlx5_3``, also for its module) now."""
+    return Warmth(site, at_s).of(part, nature)
+
+
+def loaded(site: Site, part: str, at_s: float, *, constant_s: float) -> float:
+    """How busy a part has been of late, 0 to 1: the busiest of its ways, seen through the lag of a warming part."""
+    return Warmth(site, at_s).loaded(part, constant_s)
+
+
+class Warmth:
+    """All parts of a host at one moment: what runs and what ran is gone through once for all of them."""
+
+    def __init__(self, site: Site, at_s: float) -> None:
+        self._site, self.at_s = site, at_s
+        self._rates: dict[float, list[float]] = {}  # felt Gb/s of each capacity, by time constant
+        self._loaded: dict[tuple[str, float], float] = {}
+
+    def of(self, part: str, nature: Nature) -> float:
+        """Degrees Celsius, as ``temperature_c``."""
+        heat = self._site.heat.get(part)
+        hot_c = 0.0 if heat is None else heat.at(self.at_s)
+        swing = self._site.swings.get(part)
+        hot_c += 0.0 if swing is None else swing.at(self.at_s)
+        own_c = _SPREAD_C * _deviation(self._site.name_hash, part, nature.idle_c)
+        return nature.idle_c + own_c + hot_c + nature.rise_c * self.loaded(part, nature.constant_s)
+
+    def loaded(self, part: str, constant_s: float) -> float:
+        """As the function of this name."""
+        known = self._loaded.get((part, constant_s))
+        if known is not None:
+            return known
+        rates = self._rates.get(constant_s)
+        if rates is None:
+            rates = self._rates[constant_s] = self._felt(constant_s)
+        busiest = max([rates[index] / capacity_gbps for index, capacity_gbps in _ways(self._site.layout, part)])
+        found = self._loaded[part, constant_s] = min(1.0, busiest)
+        return found
+
+    def _felt(self, constant_s: float) -> list[float]:
+        site, at_s = self._site, self.at_s
+        rates = [0.0] * len(site.layout.capacities)
+        for resources, load in site.carried.items():
+            rate_gbps = load.felt_gbps(at_s, constant_s)
+            for index in resources:
+                rates[index] += rate_gbps
+        for flow in site.running:
+            lasted_s = at_s - flow.began_s
+            if lasted_s > 0.0:
+                mean_gbps = flow.carried_gb(at_s) / lasted_s
+                for where, resources, weight in flow.shares:
+                    rate_gbps = felt(mean_gbps / weight, lasted_s, constant_s)
+                    for index in resources if where is site else ():
+                        rates[index] += rate_gbps
+        return rates
+
+
+def warm(site: Site, hot: Collection[str], at_s: float) -> None:
+    """From now on exactly these parts run hot; they warm, and others cool, by the same law as under load."""
+    for part in dict.fromkeys((*hot, *site.heat)):
+        target_c = HOT_C if part in hot else 0.0
+        now = site.heat.get(part)
+        if now is None:
+            constant_s = GPU.constant_s if part.startswith("gpu") else MODULE.constant_s
+            now = Drift(0.0, 0.0, at_s, constant_s)
+        if now.target != target_c:
+            site.heat[part] = now.turned(target_c, at_s)
+
+
+@lru_cache(maxsize=1 << 12)
+def _ways(layout: Layout, part: str) -> tuple[tuple[int, float], ...]:
+    """The ways through a part, by number, with what each can carry (Gb/s)."""
+    ways = ("nvlink", "rd", "wr") if part.startswith("gpu") else ("tx", "rx", "out", "in")
+    indexes = [layout.index[f"{part}:{way}"] for way in ways]
+    return tuple((index, layout.capacities[index]) for index in indexes)
+
+
+@lru_cache(maxsize=1 << 17)
+def _deviation(name_hash: int, part: str, idle_c: float) -> float:
+    """How many standard deviations this very part is from others; the same every time."""
+    bits = mix64(name_hash ^ text_hash(f"{part} {idle_c}"))
+    return log(noise_factor(bits, 1.0))

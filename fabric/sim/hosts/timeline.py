@@ -1,0 +1,132 @@
+"""Simulated time: what happens next, what has happened, and which processes live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+from typing import Protocol
+
+from fabric.sim.hosts.site import Act, Sharing, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A process now accepts connections on its TCP port."""
+
+    pid: int
+    port: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A process ended; *exit_status* as a shell says it (128 + N after signal N)."""
+
+    pid: int
+    at_s: float
+    exit_status: int
+    stdout: str
+    stderr: str
+
+
+Happened = Listening | Exited
+
+
+class Occupation(Protocol):
+    """What a process is busy with."""
+
+    def abandon(self, process: Process, at_s: float) -> None:
+        """Let go of everything: the process was killed."""
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One started command until it ends; *printed* is what has left its buffers."""
+
+    pid: int
+    site: Site
+    work: Occupation | None = None
+    printed: str = ""
+
+    def let_go(self, at_s: float) -> None:
+        """Give up what it is busy with."""
+        if self.work is not None:
+            self.work.abandon(self, at_s)
+
+
+class Timeline:
+    """The events of one world in order of time, and in order of their making within one instant."""
+
+    __slots__ = ("_heap", "_made", "alive", "happened", "now_s", "sharing", "silent")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Act]] = []
+        self._made = 0
+        self.now_s = 0.0
+        self.happened: list[Happened] = []
+        self.alive: dict[int, Process] = {}
+        self.silent: dict[int, Process] = {}  # of hosts that hung or went away: they never answer
+        self.sharing = Sharing(self.at)
+
+    def at(self, at_s: float, act: Act) -> None:
+        """Do something at a later time."""
+        self._made += 1
+        heappush(self._heap, (at_s, self._made, act))
+
+    def listening(self, process: Process, port: int, at_s: float) -> None:
+        """A process now accepts connections."""
+        self.happened.append(Listening(process.pid, port, at_s))
+
+    def exit(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
+        """A process ends now; one that has ended already stays as it ended."""
+        if self.alive.pop(process.pid, None) is not None:
+            process.work = None
+            self.happened.append(Exited(process.pid, at_s, status, stdout, stderr))
+
+    def exit_later(self, process: Process, at_s: float, *, status: int, stdout: str = "", stderr: str = "") -> None:
+        """A process will end at a later time, unless it is killed before."""
+        process.printed = stdout
+        self.at(at_s, partial(self.exit, process, status=status, stdout=stdout, stderr=stderr))
+
+    def silence(self, site: Site, at_s: float) -> None:
+        """A host hangs or is gone: its programs never answer, and whoever waits for them learns it by his deadline."""
+        for pid, process in list(self.alive.items()):
+            if process.site is site:
+                process.let_go(at_s)
+                process.work = None
+                self.silent[pid] = self.alive.pop(pid)
+
+    def kill(self, process: Process, at_s: float, *, status: int) -> None:
+        """End a process and all it started."""
+        process.let_go(at_s)
+        self.exit(process, at_s, status=status, stdout=process.printed)
+
+    def run(self, until_s: float) -> None:
+        """Let everything happen up to and including *until_s*; shares are settled once an instant, at its end."""
+        heap = self._heap
+        sharing = self.sharing
+        while True:
+            if sharing.dirty and (not heap or heap[0][0] > self.now_s):
+                sharing.settle(self.now_s)
+            elif heap and heap[0][0] <= until_s:
+                self.now_s, _, act = heappop(heap)
+                act(self.now_s)
+            else:
+                break
+        if until_s > self.now_s:
+            self.now_s = until_s
+
+    def next_s(self) -> float | None:
+        """When the next thing happens; None when nothing will. What happened and was not told yet counts as now."""
+        if self.happened:
+            return self.now_s
+        while self.sharing.dirty:  # settling may stir what must be settled again
+            self.sharing.settle(self.now_s)
+        return self._heap[0][0] if self._heap else None
+
+    def drain(self) -> list[Happened]:
+        """What has happened since this was last asked, in order."""
+        happened = self.happened
+        self.happened = []
+        return happened

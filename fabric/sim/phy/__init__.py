@@ -1,0 +1,1 @@
+"""Simulated ports and cables: errors, states, counters."""

@@ -1,0 +1,275 @@
+"""One port of the rack: its states, its errors and what it has counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from fabric.sim.hosts.site import Site
+from fabric.sim.phy.cabling import End, Node
+from fabric.sim.phy.lines import UNWORN, Injection, line_kind, quality_of
+from fabric.sim.phy.quality import LinkQuality
+
+ERRORS = "errors"
+"""What it sends, or receives, is too wrong to train on."""
+
+ISOLATED = "isolated"
+"""A manager above the fabric keeps it out."""
+
+
+PACKET_BYTES = 4096
+"""What one full packet carries on these links."""
+
+TICK_S = 6.4e-9
+"""The tick of PortXmitWait: one cycle at 156.25 MHz; the specification leaves it to the device, so a choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """What a receiver counts a second; *loss* is the share of the packets on their way to it that never arrive."""
+
+    bits: float = 0.0
+    raw: float = 0.0
+    effective: float = 0.0
+    symbol: float = 0.0
+    loss: float = 0.0
+    recovered: float = 0.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """
+    Totals since the world began, or since they were cleared.
+
+    *lost_gb* is what was lost on its way here, *waited_s* how long data for the port waited because something further
+    on held it up.
+    """
+
+    age_s: float = 0.0
+    bits: float = 0.0
+    raw: float = 0.0
+    effective: float = 0.0
+    symbol: float = 0.0
+    downed: float = 0.0
+    recovered: float = 0.0
+    sent_gb: float = 0.0
+    received_gb: float = 0.0
+    lost_gb: float = 0.0
+    waited_s: float = 0.0
+
+    def minus(self, other: Counts) -> Counts:
+        """What was added since *other*."""
+        return Counts(*[getattr(self, name) - getattr(other, name) for name in _NAMES])
+
+    @property
+    def wait_ticks(self) -> float:
+        """PortXmitWait: ticks in which there was data to send and none went."""
+        return self.waited_s / TICK_S
+
+    @property
+    def lost_packets(self) -> float:
+        """Packets that were sent to this port and did not arrive: what its receiver sees as out of sequence."""
+        return self.lost_gb * 1e9 / 8 / PACKET_BYTES
+
+    @property
+    def effective_errors(self) -> int:
+        """Whole wrong bits after the FEC."""
+        return int(self.effective)
+
+    @property
+    def corrected_errors(self) -> int:
+        """Whole wrong bits that the FEC put right."""
+        return int(max(0.0, self.raw - self.effective))
+
+    @property
+    def raw_errors(self) -> int:
+        """Whole wrong bits before the FEC: those put right and those left, so that any two readings add up."""
+        return self.corrected_errors + self.effective_errors
+
+    @property
+    def raw_ber(self) -> float:
+        """Wrong bits before the FEC over all bits; 0 when none was wrong."""
+        return self.raw / self.bits if self.raw >= 1.0 else 0.0
+
+    @property
+    def effective_ber(self) -> float:
+        """Wrong bits after the FEC over all bits."""
+        return self.effective / self.bits if self.effective >= 1.0 else 0.0
+
+    @property
+    def symbol_ber(self) -> float:
+        """Wrong bits that not even link-level retry took away, over all bits."""
+        return self.symbol / self.bits if self.symbol >= 1.0 else 0.0
+
+
+_NAMES = tuple(one.name for one in fields(Counts))
+
+
+class PortTally:
+    """A port's counters; *rates* hold from *since_s* on."""
+
+    __slots__ = ("cleared", "counts", "rates", "received_gb", "since_s")
+
+    def __init__(self, rates: ErrorRates) -> None:
+        self.counts = Counts()
+        self.cleared: dict[str, Counts] = {}
+        self.rates = rates
+        self.since_s = 0.0
+        self.received_gb = 0.0  # when it last turned
+
+    def turn(self, rates: ErrorRates, at_s: float, *, received_gb: float) -> None:
+        """From now on count at other rates; *received_gb* is all that was received until now."""
+        counts, old, lasted_s = self.counts, self.rates, at_s - self.since_s
+        counts.age_s += lasted_s
+        counts.bits += old.bits * lasted_s
+        counts.raw += old.raw * lasted_s
+        counts.effective += old.effective * lasted_s
+        counts.symbol += old.symbol * lasted_s
+        counts.recovered += old.recovered * lasted_s
+        # What was received is what came through: loss / (1 - loss) of that did not.
+        counts.lost_gb += max(0.0, received_gb - self.received_gb) * old.loss / max(1.0 - old.loss, 1e-3)
+        self.rates, self.since_s, self.received_gb = rates, at_s, received_gb
+
+    def read(self, at_s: float, *, view: str, traffic: Traffic) -> Counts:
+        """The totals now, as one *view* sees them that can be cleared on its own."""
+        now = self._now(at_s, traffic)
+        old = self.cleared.get(view)
+        return now if old is None else now.minus(old)
+
+    def clear(self, at_s: float, *, view: str, traffic: Traffic) -> None:
+        """Start a view at 0."""
+        self.cleared[view] = self._now(at_s, traffic)
+
+    def _now(self, at_s: float, traffic: Traffic) -> Counts:
+        self.turn(self.rates, at_s, received_gb=traffic.received_gb)
+        now = self.counts.minus(Counts())
+        now.sent_gb, now.received_gb = traffic.sent_gb, traffic.received_gb
+        now.waited_s = min(now.age_s, traffic.waited_s)
+        return now
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Gigabits that a port has sent and received, and how long what it had to send waited."""
+
+    sent_gb: float = 0.0
+    received_gb: float = 0.0
+    waited_s: float = 0.0
+
+    @property
+    def at_peer(self) -> Traffic:
+        """The same at the other end of the cable, whose own waiting is not known."""
+        return Traffic(self.received_gb, self.sent_gb)
+
+
+def capped(value: float, bits: int) -> int:
+    """A counter that stops at its largest value."""
+    return min(int(value), (1 << bits) - 1)
+
+
+def words(gb: float) -> int:
+    """Gigabits as the data counters have them, in words of 4 bytes."""
+    return int(gb * 1e9 / 32)
+
+
+def packets(gb: float) -> int:
+    """Full packets that carry so much."""
+    return int(gb * 1e9 / 8 / PACKET_BYTES)
+
+
+def lanes(counts: Counts, *, count: int = 4) -> tuple[int, ...]:
+    """Raw errors lane by lane, which add up to the whole."""
+    whole = counts.raw_errors
+    return tuple(whole // count + (lane < whole % count) for lane in range(count))
+
+
+def traffic_of(site: Site, device: str, at_s: float) -> Traffic:
+    """What an RNIC has sent to its leaf and received from it: what ended, and what runs."""
+    out, into = site.layout.index[f"{device}:out"], site.layout.index[f"{device}:in"]
+    sent = received = missed = 0.0
+    for resources, load in site.carried.items():
+        sent += load.gb * resources.count(out)
+        received += load.gb * resources.count(into)
+        missed += load.missed_gb * resources.count(out)
+    for flow in site.running:
+        for where, resources, weight in flow.shares:
+            if where is site:
+                gb = flow.carried_gb(at_s) / weight
+                most_gb = flow.ceiling_gbps * (at_s - flow.began_s) / weight
+                sent += gb * resources.count(out)
+                received += gb * resources.count(into)
+                missed += max(0.0, most_gb - gb) * resources.count(out)
+    return Traffic(sent, received, missed / site.layout.capacities[out])
+
+
+POLLING, DISABLED, LINK_UP, RECOVERY = 2, 3, 5, 6
+"""Physical states, by the numbers of the InfiniBand specification (and of register PAOS)."""
+DOWN, INITIALIZING, ACTIVE = 1, 2, 4
+"""Logical states, likewise."""
+
+PHYSICAL_TEXT = {POLLING: "Polling", DISABLED: "Disabled", LINK_UP: "LinkUp", RECOVERY: "LinkErrorRecovery"}
+
+
+class Port:
+    """
+    One port of an RNIC or switch.
+
+    *site* is the host of an RNIC's port. *broken* ones never come up; what is *held* (ERRORS, ISOLATED) does not while
+    it is. *interface_up* is the host's own switch, which leaves the cable alone. *turn* counts changes, so that what
+    was planned before the last one is void.
+    """
+
+    __slots__ = (
+        "admin_up", "broken", "end", "held", "injection", "interface_up", "line", "logical", "node", "physical",
+        "rate_gbps", "registers", "site", "tally", "turn", "wear",
+    )  # fmt: skip
+
+    def __init__(self, node: Node, end: End, *, rate_gbps: float, site: Site | None, broken: bool) -> None:
+        self.node = node
+        self.end = end
+        self.rate_gbps = rate_gbps
+        self.line = line_kind(rate_gbps, ethernet=node.ethernet)
+        self.site = site
+        self.broken = broken
+        self.admin_up = self.interface_up = True
+        self.held: set[str] = set()
+        self.physical = POLLING if broken else LINK_UP
+        self.logical = DOWN if broken else ACTIVE
+        self.injection: Injection | None = None
+        self.wear = UNWORN
+        self.turn = 0
+        self.registers: dict[str, int] = {}  # what was written into registers that change nothing here
+        self.tally = PortTally(ErrorRates())
+
+    @property
+    def can_train(self) -> bool:
+        """Whether it would come up with a partner that can."""
+        return self.admin_up and not self.broken and not self.held
+
+    @property
+    def active(self) -> bool:
+        """Whether data passes."""
+        return self.logical == ACTIVE and self.interface_up
+
+    @property
+    def kernel_physical(self) -> int:
+        """The physical state that its own host's kernel sees: an interface that is off looks disabled."""
+        return self.physical if self.interface_up else DISABLED
+
+    @property
+    def kernel_logical(self) -> int:
+        """The logical state that the kernel sees."""
+        return self.logical if self.interface_up else DOWN
+
+    @property
+    def kernel_up(self) -> bool:
+        """Whether the kernel sees a link."""
+        return self.kernel_physical == LINK_UP
+
+    def quality(self) -> LinkQuality:
+        """What its errors make of the direction it sends."""
+        return quality_of(self.line, self.rate_gbps, self.injection, self.wear)
+
+    @property
+    def errs(self) -> bool:
+        """Whether it sends more errors than a healthy port."""
+        return self.injection is not None or self.wear is not UNWORN

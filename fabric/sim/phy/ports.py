@@ -1,0 +1,290 @@
+"""The ports of the rack: up or down, with which errors, and what that does to the transfers through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from math import inf
+from typing import Protocol
+
+from fabric.sim.hosts.hosts import Hosts
+from fabric.sim.hosts.timeline import Timeline
+from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.lines import DOWN_SHARE, Injection, Wear, bad_codewords, quality_of, recoveries_per_s
+from fabric.sim.phy.port import (
+    ACTIVE,
+    DISABLED,
+    DOWN,
+    ERRORS,
+    INITIALIZING,
+    LINK_UP,
+    POLLING,
+    RECOVERY,
+    Counts,
+    ErrorRates,
+    Port,
+    Traffic,
+    traffic_of,
+)
+
+# How long a port takes to come back. Choice, "a few seconds": PAM4 links train for seconds, then the subnet manager
+# must sweep before an InfiniBand port is Active.
+TRAIN_S = 2.5
+SWEEP_S = 1.5
+
+
+class BetweenSwitches(Protocol):
+    """What is between switches, as their ports ask it."""
+
+    def broken_ends(self, cabling: Cabling) -> frozenset[End]:
+        """Ends of cables between switches that never come up."""
+
+    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+
+    def ports_changed(self, at_s: float) -> None:
+        """A port between switches is not what it was."""
+
+
+class Ports:
+    """
+    Every port, made when first asked for: a world in which nobody asks pays nothing.
+
+    *uplinks* and *watch*, which is told of a port that sends other errors than before, come when the rack is built.
+    """
+
+    def __init__(self, hosts: Hosts, timeline: Timeline) -> None:
+        self._hosts, self._timeline = hosts, timeline
+        self._ports: dict[End, Port] = {}
+        self.uplinks: BetweenSwitches | None = None
+        self.watch: Callable[[Port, float], None] | None = None
+
+    @cached_property
+    def cabling(self) -> Cabling:
+        """Which port is plugged into which."""
+        return Cabling(self._hosts.topology)
+
+    @property
+    def known(self) -> tuple[Port, ...]:
+        """Those that were asked for."""
+        return tuple(self._ports.values())
+
+    def at(self, end: End) -> Port:
+        """The port at one end of a cable; KeyError when no cable can be there."""
+        port = self._ports.get(end)
+        if port is None:
+            node = self.cabling.nodes[end[0]]
+            site = None if node.host is None else self._hosts.site(node.host)
+            broken = self._dead(end) or self._dead(self.cabling.peers.get(end))
+            rate_gbps = self.cabling.rates_gbps[end]
+            port = self._ports[end] = Port(node, end, rate_gbps=rate_gbps, site=site, broken=broken)
+            port.tally.rates = self._rates(port)
+        return port
+
+    @cached_property
+    def _cut(self) -> frozenset[End]:
+        """Ends of cables between switches that never come up."""
+        return frozenset() if self.uplinks is None else self.uplinks.broken_ends(self.cabling)
+
+    def has_link(self, end: End) -> bool:
+        """Whether management packets pass a cable's end; does not make its port."""
+        port = self._ports.get(end)
+        if port is not None:
+            return port.logical != DOWN
+        return not (self._dead(end) or self._dead(self.cabling.peers.get(end)))
+
+    def _dead(self, end: End | None) -> bool:
+        """Whether a fault keeps this end from ever coming up."""
+        node = None if end is None else self.cabling.nodes[end[0]]
+        if node is None:
+            return False
+        if node.host is None:
+            return end in self._cut
+        if self._hosts.unreachable(node.host) is not None:
+            return True
+        faults = self._hosts.site(node.host).faults
+        return faults is not None and faults.troubles.get(node.device) in ("broken", "absent")
+
+    def of_adapter(self, host: str, device: str) -> Port:
+        """An RNIC's port."""
+        return self.at(self.cabling.adapter_end(host, device))
+
+    def peer(self, port: Port) -> Port | None:
+        """The port at the other end of the cable; None where the topology names none."""
+        end = self.cabling.peers.get(port.end)
+        return None if end is None else self.at(end)
+
+    def disable(self, port: Port, at_s: float) -> None:
+        """Close a port; the other end loses its partner and looks for a new one."""
+        port.admin_up = False
+        self._drop(port, at_s)
+
+    def enable(self, port: Port, at_s: float) -> None:
+        """Let a closed port look for its partner again; one that is open stays as it is."""
+        if not port.admin_up:
+            port.admin_up = True
+            self._drop(port, at_s)
+            self._train(port, at_s)
+
+    def bounce(self, port: Port, at_s: float) -> None:
+        """Take a link down and let it come up again at once; opens a closed port."""
+        port.admin_up = True
+        self._drop(port, at_s)
+        self._train(port, at_s)
+
+    def set_interface(self, port: Port, at_s: float, *, up: bool) -> None:
+        """The host's own switch: nothing passes while it is off, though the cable stays lit."""
+        port.interface_up = up
+        self._tell(port, at_s)
+
+    def inject(self, port: Port, injection: Injection | None, at_s: float) -> None:
+        """Let a port send errors; None ends that."""
+        port.injection = injection
+        self._tell(port, at_s)
+        if bad_codewords(port.line, port.injection) > DOWN_SHARE:
+            self.hold(port, ERRORS, at_s)
+        else:
+            self.release(port, ERRORS, at_s)
+        if self.watch is not None:
+            self.watch(port, at_s)
+        if injection is not None and injection.until_s < inf:
+            self._timeline.at(injection.until_s, lambda now_s: self._expire(port, injection, now_s))
+
+    def _expire(self, port: Port, injection: Injection, at_s: float) -> None:
+        if port.injection is injection:
+            self.inject(port, None, at_s)
+
+    def counts(self, port: Port, at_s: float, *, view: str) -> Counts:
+        """Its counters as one view sees them; each view is cleared on its own."""
+        return port.tally.read(at_s, view=view, traffic=self._traffic(port, at_s))
+
+    def clear(self, port: Port, at_s: float, *, view: str) -> None:
+        """Start a view's counters at 0."""
+        port.tally.clear(at_s, view=view, traffic=self._traffic(port, at_s))
+
+    def _traffic(self, port: Port, at_s: float) -> Traffic:
+        """At a switch: what its partner counts, or what the network above the leaves knows."""
+        if port.site is not None:
+            return traffic_of(port.site, port.node.device, at_s)
+        peer = self.peer(port)
+        if peer is None:
+            return Traffic()
+        if peer.site is None:
+            ends = (port.end, peer.end)
+            return Traffic() if self.uplinks is None else self.uplinks.traffic(self.cabling, ends, at_s)
+        return traffic_of(peer.site, peer.node.device, at_s).at_peer
+
+    def befall(self, end: End, at_s: float, *, broken: bool, wear: Wear) -> None:
+        """A fault has come over a cable, or has left it: whether it is broken now, and how worn."""
+        port = self.at(end)
+        peer = self.peer(port)
+        ends = (port,) if peer is None else (port, peer)
+        for one in ends:
+            one.wear = wear
+        if broken == port.broken:
+            self._tell(port, at_s)
+            return
+        for one in ends:
+            one.broken = broken
+        if broken:
+            port.tally.counts.downed += port.logical != DOWN
+            self._drop(port, at_s)
+        elif all(one.admin_up for one in ends):
+            self._train(port, at_s)
+
+    def hold(self, port: Port, reason: str, at_s: float) -> None:
+        """Keep a port down for a reason; by errors the link goes down by itself, and its receiver tries to recover."""
+        if reason in port.held:
+            return
+        port.held.add(reason)
+        peer = self.peer(port)
+        failed = reason == ERRORS and port.logical != DOWN
+        if failed:
+            port.tally.counts.downed += 1
+            for one in (port,) if peer is None else (port, peer):
+                one.tally.counts.recovered += 1
+        self._drop(port, at_s)
+        if failed and peer is not None:
+            peer.physical = RECOVERY
+
+    def release(self, port: Port, reason: str, at_s: float) -> None:
+        """The reason is gone: it trains when there is no other."""
+        if reason in port.held:
+            port.held.discard(reason)
+            self._drop(port, at_s)
+            self._train(port, at_s)
+
+    def _drop(self, port: Port, at_s: float) -> None:
+        """Both ends lose the link; an end that did not close itself counts it."""
+        peer = self.peer(port)
+        for one in (port,) if peer is None else (port, peer):
+            if one is not port and one.logical != DOWN:
+                one.tally.counts.downed += 1
+            one.turn += 1
+            one.logical = DOWN
+            one.physical = POLLING if one.admin_up else DISABLED
+            self._tell(one, at_s)
+
+    def _train(self, port: Port, at_s: float) -> None:
+        """In a while both ends are up, unless one is closed, broken or changed before."""
+        peer = self.peer(port)
+        ends = (port,) if peer is None else (port, peer)
+        turns = [one.turn for one in ends]
+        # Without a subnet manager's visit an InfiniBand port is only Initializing.
+        steps = [(TRAIN_S, ACTIVE)] if port.node.ethernet else [(TRAIN_S, INITIALIZING), (TRAIN_S + SWEEP_S, ACTIVE)]
+
+        def advance(now_s: float, *, logical: int) -> None:
+            if all(one.can_train for one in ends) and turns == [one.turn for one in ends]:
+                for one in ends:
+                    one.physical, one.logical = LINK_UP, logical
+                    self._tell(one, now_s)
+
+        for after_s, logical in steps:
+            self._timeline.at(at_s + after_s, partial(advance, logical=logical))
+
+    def _rates(self, port: Port) -> ErrorRates:
+        """What a port receives a second: its partner's errors, while the link is up."""
+        if port.physical != LINK_UP:
+            return ErrorRates()
+        end = self.cabling.peers.get(port.end)
+        sender = port if end is None else self._ports.get(end)  # one not asked for yet sends no injected errors
+        if sender is None or sender is port:
+            quality = quality_of(port.line, port.rate_gbps, None, port.wear)
+        else:
+            quality = sender.quality()
+        bits = port.rate_gbps * 1e9
+        errors = (bits * quality.raw_ber, bits * quality.effective_ber, bits * quality.symbol_ber)
+        recoveries = 0.0 if sender is None else recoveries_per_s(sender.line, sender.injection)
+        return ErrorRates(bits, *errors, loss=quality.loss, recovered=recoveries)
+
+    def _tell(self, port: Port, at_s: float) -> None:
+        """Counters and transfers follow what a port has become, at its own end and at the other."""
+        peer = self.peer(port)
+        for one in (port,) if peer is None else (port, peer):
+            one.tally.turn(self._rates(one), at_s, received_gb=self._traffic(one, at_s).received_gb)
+            if one.site is not None:
+                self._dent(one, self.peer(one), at_s)
+        if port.site is None and peer is not None and peer.site is None and self.uplinks is not None:
+            self.uplinks.ports_changed(at_s)
+
+    def _dent(self, port: Port, peer: Port | None, at_s: float) -> None:
+        """The capacities of an RNIC's cable, and the transfers on it when they just went away."""
+        site, device = port.site, port.node.device
+        assert site is not None
+        index = site.layout.index
+        if port.active:
+            site.down.discard(device)
+            for way, sender in (("out", port), ("in", peer)):
+                left = sender.quality().goodput_factor if sender is not None and sender.errs else 1.0
+                resource = index[f"{device}:{way}"]
+                site.dent("port", resource, left * site.capacities[resource] if left < 1.0 else None)
+        else:
+            for way in ("out", "in"):
+                site.dent("port", index[f"{device}:{way}"], 0.0)
+            if device not in site.down:
+                site.down.add(device)
+                used = {index[f"{device}:{way}"] for way in ("tx", "rx", "out", "in")}
+                for flow in list(site.flows):
+                    if flow.live and any(where is site and used.intersection(has) for where, has, _ in flow.shares):
+                        flow.lost(site, at_s)
+        self._timeline.sharing.dirty[site] = None

@@ -1,0 +1,193 @@
+"""The links above the leaves: what faults and ports leave of them, which are down, and what they have carried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fabric.model.inventory import Fault
+from fabric.sim.faults import LinkFault, cable_ends
+from fabric.sim.net.arrays import Floats
+from fabric.sim.net.clos import Clos
+from fabric.sim.net.named_clos import NamedClos
+from fabric.sim.net.route import Paths, resources
+from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.port import Port
+from fabric.sim.phy.quality import LinkQuality, link_quality
+
+FEC = "kp4"
+"""The code of 50 and 100 Gb/s lanes: HDR, NDR, XDR and 200 to 800 Gb/s Ethernet."""
+WITH_RETRY = {"infiniband": True, "ethernet": False}
+"""Whether links resend by themselves (PLR); Ethernet links leave it to the RNICs."""
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """
+    Every directed link: *capacity_gbps*, *loss* (of its packets), and those that are *down*.
+
+    *quality*: for each fault that is a bit error rate, in the order given, what it makes of its links.
+    """
+
+    capacity_gbps: Floats
+    loss: Floats
+    down: tuple[int, ...]
+    quality: tuple[tuple[LinkFault, LinkQuality], ...]
+
+
+def link_faults(net: NamedClos, faults: Iterable[Fault]) -> Iterator[LinkFault]:
+    """Those of *faults* that are above the leaves, as faults of directed links. ValueError for a cable not there."""
+    below = net.host_ids.keys() | set(net.leaves)
+    for fault in faults:
+        links = None if fault.component in below else _links(net, fault.component)
+        if links is not None:
+            kind = "down" if fault.kind == "broken" else "slow"
+            yield LinkFault(f"{fault.component}:{fault.kind}", kind, fault.factor, links)
+
+
+def _links(net: NamedClos, component: str) -> tuple[int, ...] | None:
+    if component in net.switches:
+        cables = [cable for other in net.switches for cable in net.cables(component, other)]
+        return tuple(link for cable in cables for link in cable)
+    ends = cable_ends(component, net.switches)
+    if ends is None:
+        return None
+    found = net.cables(ends.one, ends.other)
+    if not found:
+        raise ValueError(f"no cable between {ends.one} and {ends.other}")
+    return tuple(link for cable in found for link in (cable if ends.both else cable[:1]))
+
+
+def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) -> LinkState:
+    """The links with these faults; several on one link add up."""
+    capacity = net.clos.capacity_gbps.copy()
+    passed = np.ones(len(capacity))
+    down: set[int] = set()
+    quality = []
+    for fault in faults:
+        links = np.array(fault.links, dtype=np.int64)
+        if fault.kind == "down":
+            down.update(fault.links)
+            capacity[links] = 0.0
+        elif fault.kind == "slow":
+            capacity[links] *= fault.value
+        elif fault.kind == "loss":
+            passed[links] *= 1.0 - fault.value
+        else:
+            found = _quality(fault, link_layer, float(net.clos.capacity_gbps[links[0]]))
+            quality.append((fault, found))
+            capacity[links] *= found.capacity_factor
+            passed[links] *= 1.0 - found.loss
+    return LinkState(capacity, 1.0 - passed, tuple(sorted(down)), tuple(quality))
+
+
+def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:
+    return link_quality(
+        raw_ber=fault.value if fault.kind == "ber" else None,
+        effective_ber=fault.value if fault.kind == "effective_ber" else None,
+        fec=FEC,
+        plr=WITH_RETRY[link_layer],
+        line_rate_gbps=line_rate_gbps,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PortEffects:
+    """What ports between switches do to directed links: some are *down*, others keep a *factor* of their capacity."""
+
+    down: frozenset[int] = frozenset()
+    factors: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkHealth:
+    """Every directed link: *capacity_gbps*, 0 for those that are *down*."""
+
+    capacity_gbps: Floats
+    down: frozenset[int]
+
+
+def link_health(net: NamedClos, faults: Iterable[Fault], ports: PortEffects, *, link_layer: str) -> LinkHealth:
+    """The links with the inventory's faults and with what became of their ports since."""
+    state = link_state(net, tuple(link_faults(net, faults)), link_layer=link_layer)
+    capacity = state.capacity_gbps
+    for link, factor in ports.factors.items():
+        capacity[link] *= factor
+    down = frozenset(state.down) | ports.down
+    capacity[np.fromiter(down, dtype=np.int64, count=len(down))] = 0.0
+    return LinkHealth(capacity, down)
+
+
+class LinkTraffic:
+    """Gigabits by directed link."""
+
+    def __init__(self, clos: Clos) -> None:
+        self._clos = clos
+        self._links = np.zeros(clos.links + 1)
+        self._trunks = np.zeros(resources(clos) + 1)
+
+    def add(self, paths: Paths, gb: float, *, adaptive: bool) -> None:
+        """Every edge of these paths carried so much."""
+        into = self._trunks if adaptive else self._links
+        np.add.at(into, paths.links, (paths.weight * gb)[:, np.newaxis])
+
+    def deal_out(self, capacity_gbps: Floats) -> None:
+        """What trunks carried since this was last done was on their links by capacity: call before that changes."""
+        if not self._trunks.any():
+            return
+        clos, trunks = self._clos, self._trunks
+        access, leaves, pods = 2 * clos.nics, clos.leaves, clos.pods
+        self._links[:access] += trunks[:access]
+        leaf, spine = np.ogrid[:leaves, : clos.spec.up]
+        self._deal(clos.leaf_up(leaf, spine), trunks[access : access + leaves], capacity_gbps)
+        self._deal(clos.leaf_dn(leaf, spine), trunks[access + leaves : access + 2 * leaves], capacity_gbps)
+        if clos.cores_up:
+            first = access + 2 * leaves
+            pod, spine, core = np.ogrid[:pods, : clos.spec.up, : clos.cores_up]
+            for links, at in (
+                (clos.spine_up(pod, spine, core), first),
+                (clos.spine_dn(pod, spine, core), first + pods),
+            ):
+                self._deal(links.reshape(pods, -1), trunks[at : at + pods], capacity_gbps)
+        trunks[:] = 0.0
+
+    def _deal(self, links: np.ndarray[tuple[int, ...], np.dtype[np.int64]], carried: Floats, capacity: Floats) -> None:
+        """One row of links for each trunk."""
+        share = capacity[links]
+        total = share.sum(axis=1, keepdims=True)
+        self._links[links] += carried[:, np.newaxis] * np.divide(
+            share, total, out=np.zeros_like(share), where=total > 0
+        )
+
+    def of(self, link: int) -> float:
+        """What one link has carried, as far as it was added and dealt out."""
+        return float(self._links[link])
+
+
+def uplink_effects(cabling: Cabling, net: NamedClos, ports: Iterable[Port]) -> PortEffects:
+    """Links that are down, and those whose errors leave less of them."""
+    down, factors = set(), {}
+    for port in ports:
+        if port.active and not port.errs:
+            continue
+        link = sending_link(cabling, net, port.end)
+        if link is None:
+            continue
+        if not port.active:
+            down.add(link)
+        elif port.errs:
+            factors[link] = port.quality().goodput_factor
+    return PortEffects(frozenset(down), factors)
+
+
+def sending_link(cabling: Cabling, net: NamedClos, end: End) -> int | None:
+    """The directed link that a port between switches sends on; None for any other port."""
+    peer = cabling.peers.get(end)
+    if peer is None or cabling.nodes[end[0]].host is not None or cabling.nodes[peer[0]].host is not None:
+        return None
+    # Parallel cables are numbered alike at both ends: plugged in one after the other.
+    nth = sum(cabling.peers.get((end[0], number), ("", 0))[0] == peer[0] for number in range(1, end[1]))
+    cables = net.cables(end[0], peer[0])
+    return cables[nth][0] if nth < len(cables) else None

@@ -1,0 +1,317 @@
+"""What joins the leaves of the simulated hosts: which rings run over it, by which paths, how fast each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from fabric.model.inventory import Fault
+from fabric.model.topology import Topology
+from fabric.sim.hosts.site import Flow
+from fabric.sim.net.arrays import Bools, Floats, Ints, Links
+from fabric.sim.net.maxmin import max_min
+from fabric.sim.net.named_clos import NamedClos, net_from_topology
+from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes
+from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.port import Port, Traffic
+from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
+from fabric.sim.subnet.links import LinkTraffic, PortEffects, link_health, sending_link, uplink_effects
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    What the static routes know of links that are down.
+
+    *routed*: the subnet manager dealt its routes out without these. *shielded*: switches moved what used these.
+    """
+
+    engine: str
+    routed: frozenset[int] = frozenset()
+    shielded: frozenset[int] = frozenset()
+
+
+def ends_of(net: NamedClos, ring: Ring) -> tuple[Ints, Ints]:
+    """Source and destination RNICs of every edge, rail by rail within each host."""
+    ids = np.array([net.host_ids[name] for name in ring.hosts], dtype=np.int64)
+    rails = np.array(ring.rails, dtype=np.int64)
+    src = net.clos.nic(ids[:, np.newaxis], rails).ravel()
+    dst = net.clos.nic(np.roll(ids, -1)[:, np.newaxis], rails).ravel()
+    edges = len(rails) if ring.one_way else len(src)
+    return src[:edges], dst[:edges]
+
+
+def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: Known) -> Paths:
+    """The routes in force: what SHIELD did lies over what the subnet manager did."""
+    found = routes(
+        net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=known.routed, healing="sm"
+    )
+    if not known.shielded:
+        return found
+    dead = np.fromiter(known.shielded, dtype=np.int64)
+    hit = np.isin(found.links, dead).any(axis=1)
+    if hit.any():
+        down = known.routed | known.shielded
+        moved = routes(
+            net.clos, src, dst, engine=known.engine, salt=routing.salt, qps=routing.qps, down=down, healing="shield"
+        )
+        found.links[hit] = moved.links[hit]
+    return found
+
+
+def adaptive_paths(net: NamedClos, src: Ints, dst: Ints) -> Paths:
+    """The trunks (``fabric.sim.net.pooled``) that packets are spread over."""
+    return routes(net.clos, src, dst, engine="ar")
+
+
+def beside_trunks(static: Paths, trunks: Paths, *, links: int, dummy: int) -> Links:
+    """
+    Static sub-flows as loads on their links and on the trunks that hold those.
+
+    Trunks are numbered on from the *links* there are; *dummy*, one past the last trunk, pads.
+    """
+    own = np.where(static.links == links, dummy, static.links)
+    return np.concatenate([own, trunks.links[static.flow] + links], axis=1).astype(np.int32)
+
+
+def alone_on_trunks(trunks: Paths, *, links: int, dummy: int) -> Links:
+    """Adaptive sub-flows in the same numbers and the same width."""
+    nothing = np.full_like(trunks.links, dummy)
+    return np.concatenate([nothing, trunks.links + links], axis=1).astype(np.int32)
+
+
+_SAME = 1e-9  # relative: a limit nearer than this to what the flow can do by itself is none
+
+
+@dataclass(slots=True)
+class _Running:
+    """A flow over a ring, and how much of what it carried is counted on its links already."""
+
+    ring: Ring
+    counted_gb: float
+
+
+class Network:
+    """
+    The switches above the leaves: what each link carries now, and by which routes.
+
+    A ring is one job: every edge of it, on every rail, runs at the rate of its slowest. Jobs that run at the same time
+    share links by max-min. A link that is down carries nothing, whatever the routes know of it: until they do, the
+    rings that are sent over it stand still.
+    """
+
+    def __init__(
+        self,
+        net: NamedClos,
+        faults: Iterable[Fault],
+        *,
+        link_layer: str,
+        routing: Routing,
+        forwarding: Forwarding | None = None,
+    ) -> None:
+        self.net, self._link_layer = net, link_layer
+        self._ports = PortEffects()
+        self._paths: dict[tuple[tuple[str, ...], tuple[int, ...], bool, bool], Paths] = {}
+        self._running: dict[Flow, _Running] = {}
+        self._traffic = LinkTraffic(net.clos)
+        self._faults, self._routing = tuple(faults), routing
+        self._health = link_health(net, self._faults, self._ports, link_layer=link_layer)
+        self._pool: Floats | None = None
+        self._shut: dict[bool, Bools | None] = {}
+        self.program(forwarding or forwarding_at_start(routing), self._health.down, 0.0)
+
+    def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
+        """Ports between switches are like this now; routes stay as they are."""
+        self._ports = uplink_effects(cabling, self.net, ports)
+        self._assess(at_s)
+
+    def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
+        """What a port between switches (the first of *ends*, then its partner) has sent and received."""
+        out, into = (sending_link(cabling, self.net, end) for end in ends)
+        if out is None or into is None:
+            return Traffic()
+        return Traffic(self.carried_gb(out, at_s), self.carried_gb(into, at_s))
+
+    def program(self, forwarding: Forwarding, routed: frozenset[int], at_s: float) -> None:
+        """New routes from the subnet manager, around the links that it knows to be down."""
+        self._count(at_s)
+        self.forwarding = forwarding
+        shielded = self._health.down - routed if forwarding.shield else frozenset()
+        self._known = Known(forwarding.engine, routed, shielded)
+        self._paths.clear()
+
+    def shield(self, gone: frozenset[int], at_s: float) -> None:
+        """Switches move what uses the links of *gone* that are still down, if they do such things."""
+        moved = gone & self._health.down - self._known.routed
+        if self.forwarding.shield and moved - self._known.shielded:
+            self._count(at_s)
+            self._known = Known(self._known.engine, self._known.routed, self._known.shielded | moved)
+            self._paths.clear()
+
+    @property
+    def down(self) -> frozenset[int]:
+        """The directed links that are down now."""
+        return self._health.down
+
+    @property
+    def known(self) -> Known:
+        """What the static routes know."""
+        return self._known
+
+    @property
+    def routing(self) -> Routing:
+        """How static routes hash."""
+        return self._routing
+
+    def _assess(self, at_s: float) -> None:
+        self._count(at_s)
+        self._traffic.deal_out(self._health.capacity_gbps)
+        self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
+        self._pool = None
+        self._shut.clear()
+
+    def is_cut(self, ring: Ring) -> bool:
+        """Whether some edge of the ring has no way left, however long one waits for other routes."""
+        if self._is_adaptive(ring):
+            return bool((np.append(self._trunks(), inf)[self._found(ring).links] <= 0).any())
+        best = Known(self._known.engine, self._health.down)
+        found = static_paths(self.net, *ends_of(self.net, ring), self._routing, best)
+        return bool((np.append(self._health.capacity_gbps, inf)[found.links] <= 0).any())
+
+    def dead_edge(self, ring: Ring) -> tuple[str, str, int] | None:
+        """Sender, receiver and rail of the first edge of a ring that nothing passes now; None when all are passed."""
+        shut = self._shut_links(adaptive=self._is_adaptive(ring))
+        if shut is None:  # nearly always, and quickly seen
+            return None
+        found = self._found(ring)
+        dead = np.flatnonzero(shut[found.links].any(axis=1))
+        if not len(dead):
+            return None
+        host, rail = divmod(int(found.flow[dead[0]]), len(ring.rails))
+        return ring.hosts[host], ring.hosts[(host + 1) % len(ring.hosts)], ring.rails[rail]
+
+    def begin(self, flow: Flow, ring: Ring) -> None:
+        """A flow now runs over this ring."""
+        self._running[flow] = _Running(ring, 0.0)
+
+    def end(self, flow: Flow, carried_gb: float) -> None:
+        """It has ended, and carried so much in its life; the next of its kind is another pair, so its way is let go."""
+        found = self._running.pop(flow, None)
+        if found is not None:
+            self._add(found, carried_gb)
+            if found.ring.one_way:
+                self._paths.pop(self._key(found.ring, adaptive=self._is_adaptive(found.ring)), None)
+
+    @property
+    def running(self) -> tuple[Flow, ...]:
+        """The flows that share it now."""
+        return tuple(self._running)
+
+    def limits_gbps(self) -> Iterator[tuple[Flow, float]]:
+        """
+        The bus bandwidth that the network leaves to each running flow; infinite where it limits nothing.
+
+        A flow that is silent takes nothing; 0 says that nothing would get through either.
+        """
+        loud = {flow: one for flow, one in self._running.items() if not flow.silent}
+        for flow, one in self._running.items():
+            if flow.silent:
+                yield flow, 0.0 if self.dead_edge(one.ring) else inf
+        if not loud:
+            return
+        rings = [one.ring for one in loud.values()]
+        links, capacity = self._loads(rings)
+        weight = [self._found(ring).weight for ring in rings]
+        wanted = np.array([flow.ceiling_gbps / one.ring.bus_ratio for flow, one in loud.items()])
+        job = np.repeat(np.arange(len(rings), dtype=np.int64), [len(one) for one in weight])
+        rates = max_min(np.concatenate(links), capacity, weight=np.concatenate(weight), limit_gbps=wanted[job], job=job)
+        for (flow, one), rate_gbps, most_gbps in zip(loud.items(), rates, wanted, strict=True):
+            free = rate_gbps >= most_gbps * (1 - _SAME)
+            yield flow, inf if free else float(rate_gbps) * one.ring.bus_ratio
+
+    def _loads(self, rings: Sequence[Ring]) -> tuple[list[Links], Floats]:
+        """What each ring loads, and the capacities of that: links, trunks, or both where some rings are adaptive."""
+        ways = [self._is_adaptive(ring) for ring in rings]
+        found = [self._found(ring) for ring in rings]
+        if not any(ways):
+            return [one.links for one in found], self._health.capacity_gbps
+        if all(ways):
+            return [one.links for one in found], self._trunks()
+        count = self.net.clos.links
+        dummy = count + resources(self.net.clos)
+        loads = [
+            alone_on_trunks(one, links=count, dummy=dummy)
+            if adaptive
+            else beside_trunks(one, self._paths_of(ring, adaptive=True), links=count, dummy=dummy)
+            for ring, one, adaptive in zip(rings, found, ways, strict=True)
+        ]
+        return loads, np.concatenate([self._health.capacity_gbps, self._trunks()])
+
+    def carried_gb(self, link: int, at_s: float) -> float:
+        """What a directed link has carried until now."""
+        self._count(at_s)
+        self._traffic.deal_out(self._health.capacity_gbps)
+        return self._traffic.of(link)
+
+    def _count(self, at_s: float) -> None:
+        """Put what the running flows carried until now on the links of their present paths."""
+        for flow, one in self._running.items():
+            self._add(one, flow.carried_gb(at_s))
+
+    def _add(self, one: _Running, carried_gb: float) -> None:
+        fresh = (carried_gb - one.counted_gb) / one.ring.bus_ratio
+        if fresh > 0.0:
+            self._traffic.add(self._found(one.ring), fresh, adaptive=self._is_adaptive(one.ring))
+        one.counted_gb = carried_gb
+
+    def _is_adaptive(self, ring: Ring) -> bool:
+        return ring.adaptive and self.forwarding.is_adaptive(ring.service_level)
+
+    def _trunks(self) -> Floats:
+        if self._pool is None:
+            alpha = AR_ALPHA[self._link_layer]
+            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha).capacity_gbps
+        return self._pool
+
+    def _shut_links(self, *, adaptive: bool) -> Bools | None:
+        """By link (adaptive: by trunk), whether nothing passes, and one more that stands for none; None: all pass."""
+        if adaptive not in self._shut:
+            shut = np.append(self._trunks() if adaptive else self._health.capacity_gbps, inf) <= 0
+            self._shut[adaptive] = shut if shut.any() else None
+        return self._shut[adaptive]
+
+    def _found(self, ring: Ring) -> Paths:
+        return self._paths_of(ring, adaptive=self._is_adaptive(ring))
+
+    @staticmethod
+    def _key(ring: Ring, *, adaptive: bool) -> tuple[tuple[str, ...], tuple[int, ...], bool, bool]:
+        return ring.hosts, ring.rails, ring.one_way, adaptive
+
+    def _paths_of(self, ring: Ring, *, adaptive: bool) -> Paths:
+        key = self._key(ring, adaptive=adaptive)
+        found = self._paths.get(key)
+        if found is None:
+            src, dst = ends_of(self.net, ring)
+            if adaptive:
+                found = adaptive_paths(self.net, src, dst)
+            else:
+                found = static_paths(self.net, src, dst, self._routing, self._known)
+            self._paths[key] = found
+        return found
+
+
+def network_of(
+    topology: Topology, faults: Sequence[Fault], routing: Routing, forwarding: Forwarding | None = None
+) -> Network | None:
+    """The network above the leaves; None where the inventory has no regular one: then it never limits anything."""
+    layers = {host.platform.link_layer for host in topology.hosts.values()}
+    if len(layers) > 1:
+        return None
+    try:
+        net = net_from_topology(topology)
+    except ValueError:
+        return None
+    return Network(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding)

@@ -1,0 +1,1 @@
+"""Simulated tools: command lines in, the real tools' own text out."""

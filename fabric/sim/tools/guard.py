@@ -1,0 +1,477 @@
+"""
+The guard of a change in the simulated rack: the words of the real one, simulated time.
+
+``sh -c TEXT fabric-guard DIRECTORY VERB ARGS...``: the text is not read, only the words after it. Guards are kept per
+host and directory; what can happen to them is in ``mishaps.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from fabric.sim.hashing import mix64
+from fabric.sim.hosts.held import TORN, ChangeFolder
+from fabric.sim.hosts.site import Site
+from fabric.sim.hosts.timeline import Process
+from fabric.sim.rack import Rack
+from fabric.sim.tools.call import ANSWER_S, Program, Said, Say, Surroundings, ToolCall, ToolJob
+from fabric.sim.tools.ip_link import MANAGEMENT, interfaces
+
+Meaning = Callable[[Sequence[str], Surroundings], Program]
+"""What a command line does (``command_line.job_of``)."""
+
+NOT_FOUND = 127
+
+_CLASSES = {"[:space:]": r"\s", "[:blank:]": r" \t", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z"} | {
+    "[:alnum:]": "A-Za-z0-9",
+    "[:xdigit:]": "0-9A-Fa-f",
+    "[:upper:]": "A-Z",
+    "[:lower:]": "a-z",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Runs command lines on one host at one instant; *pid* is in the messages of some tools."""
+
+    rack: Rack
+    site: Site
+    meaning: Meaning
+    pid: int
+
+    def known(self, line: str) -> str | None:
+        """The command of a step or a check that this host lacks, None when it is there."""
+        words = _argv(line)
+        job = self.meaning(words[:1], Surroundings())
+        missing = isinstance(job, Say) and job.said_on(self.site).status == NOT_FOUND
+        return words[0] if missing else None
+
+    def run(self, line: str, at_s: float) -> Said:
+        """One step; a program that takes time is not a step here, and counts as not found."""
+        return self._run(_words(line), at_s)
+
+    def _run(self, words: Sequence[str], at_s: float) -> Said:
+        job = self.meaning(words, Surroundings())
+        said = None
+        if isinstance(job, ToolJob):
+            said = job.said_on(self.rack, self.site, at_s, self.pid)
+        elif isinstance(job, Say):
+            said = job.said_on(self.site)
+        return said or Said(stderr=f"{words[0]}: simulated rack: not as a step of a change\n", status=NOT_FOUND)
+
+    def undone(self, undo: str, checks: str, at_s: float) -> str:
+        """Run every step of an undo, then every check; what was wrong, empty when nothing was."""
+        wrong = ""
+        for line in undo.splitlines():
+            said = self.run(line, at_s)
+            if said.status != 0:
+                wrong += f"undo ended with {said.status}: {shown(line)}\n{said.stdout}{said.stderr}"
+        for line in checks.splitlines():
+            wrong += self._check(line, at_s)
+        return wrong
+
+    def _check(self, line: str, at_s: float) -> str:
+        words = _words(line)
+        end = words.index("--")
+        said = self._run(words[end + 1 :], at_s)
+        if said.status != 0:
+            return f"check ended with {said.status}: {line}\n{said.stdout}{said.stderr}"
+        for pattern in words[:end]:
+            if not any(re.search(_as_python(pattern), text) for text in said.stdout.splitlines()):
+                return f"check does not find {pattern}: {line}\n{said.stdout}"
+        return ""
+
+
+@lru_cache(maxsize=256)
+def _words(line: str) -> tuple[str, ...]:
+    """As a shell splits it. Steps are long, few, and asked for again and again."""
+    return tuple(shlex.split(line))
+
+
+def _argv(line: str) -> Sequence[str]:
+    words = _words(line)
+    return words[words.index("--") + 1 :] if "--" in words else words
+
+
+def shown(line: str) -> str:
+    """A step as it is told: of ``sh -c TEXT NAME ...`` what comes after the text."""
+    words = _words(line)
+    return " ".join(words[3:]) if words[:2] == ("sh", "-c") and len(words) > 3 else line
+
+
+def _as_python(pattern: str) -> str:
+    for name, meant in _CLASSES.items():
+        pattern = pattern.replace(name, meant)
+    return pattern
+
+
+LOOK_S = 0.2
+"""From the end of a lease to the guard's look; the real one looks every 0.25 s."""
+
+WAIT_S = 2.0
+"""For so long it waits for the lock; then it undoes without it, and does not believe that it has (as the real one)."""
+
+MOST_BACKOFF_S = 30.0
+
+
+class GuardProcess:
+    """It has read its undo and checks when it began, and needs those files no more."""
+
+    def __init__(self, rack: Rack, folder: dict[str, ChangeFolder], held: ChangeFolder, steps: Steps) -> None:
+        self._rack, self._folder, self._held, self._steps = rack, folder, held, steps
+        self._undo, self._checks = held.undo or "", held.checks or ""
+        self._backoff_s = 1.0
+        self._look_s = 0.0
+        self._waits_from_s: float | None = None
+
+    def watch(self, at_s: float) -> None:
+        """Look next at this time, and at no other."""
+        self._look_s = at_s
+        self._rack.timeline.at(at_s, partial(self._look, at_s))
+
+    def end_of_lease(self) -> float:
+        """When it looks at a lease that runs now."""
+        return (self._held.lease_s or 0.0) + LOOK_S
+
+    def _look(self, asked_s: float, now_s: float) -> None:
+        held = self._held
+        if asked_s != self._look_s or not held.alive or self._folder.get(held.guard_id) is not held:
+            return
+        if held.left_s(now_s) > 0:
+            self.watch(self.end_of_lease())
+            return
+        locked = held.locked(now_s, self._rack.timeline.alive)
+        if locked and self._waits(now_s):
+            self.watch(now_s + LOOK_S)
+            return
+        self._waits_from_s = None
+        wrong = self._undone(now_s)
+        if not wrong and not locked and not held.applying(now_s):
+            held.becomes("reverted")
+            held.alive = False
+            held.log.append(f"{now_s:.2f} undone")
+            return
+        held.becomes("stuck")
+        held.log += [f"{now_s:.2f} {line}" for line in wrong.splitlines()]
+        self.watch(now_s + self._backoff_s)
+        self._backoff_s = min(2 * self._backoff_s, MOST_BACKOFF_S)
+
+    def _waits(self, now_s: float) -> bool:
+        if self._waits_from_s is None:
+            self._waits_from_s = now_s
+        return now_s < self._waits_from_s + WAIT_S
+
+    def _undone(self, now_s: float) -> str:
+        """What is wrong after the undo; a host that hangs does nothing until it hangs no more."""
+        if self._rack.hosts.kind(self._steps.site.host.name) == "hanging":
+            return "the host hangs\n"
+        self._held.log.append(f"{now_s:.2f} the lease has run out: undo")
+        return self._steps.undone(self._undo, self._checks, now_s)
+
+
+NAME = "fabric-guard"
+LOOK = "fabric-held"
+"""Of the look for directories in which a guard may have kept something."""
+LOCK_S = 10.0
+"""A call waits so long for the lock of its change (as the real one)."""
+
+_LOCK_LOOK_S = 0.05
+
+_ID = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
+
+
+class Wrong(Exception):
+    """The call ends with *status*; the message is its answer."""
+
+    def __init__(self, status: int, answer: str, stderr: str = "") -> None:
+        super().__init__(answer)
+        self.status, self.stderr = status, stderr
+
+
+class GuardCall:
+    """One call; it acts and answers a moment after it starts, an apply a moment later for each step."""
+
+    def __init__(self, words: tuple[str, ...], meaning: Meaning) -> None:
+        self._words, self._meaning = words, meaning
+
+    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
+        """Start it, unless it is killed before."""
+        call = _Call(rack, process, self._words, self._meaning, at_s)
+        rack.timeline.at(at_s + ANSWER_S, call.act)
+
+
+class _Call:
+    """A call under way on one host."""
+
+    def __init__(self, rack: Rack, process: Process, words: tuple[str, ...], meaning: Meaning, began_s: float) -> None:
+        self._began_s = began_s
+        self._rack, self._process, self._site = rack, process, process.site
+        self._directory, self._verb, self._args = (words[0], words[1], words[2:]) if len(words) > 1 else ("", "", ())
+        self._steps = Steps(rack, process.site, meaning, process.pid)
+        self._held = rack.guards.setdefault((process.site.host.name, self._directory), {})
+
+    def act(self, now_s: float) -> None:
+        """Do what the verb says."""
+        if self._process.pid not in self._rack.timeline.alive:
+            return
+        verb = _VERBS.get(self._verb)
+        try:
+            if verb is None or len(self._args) != verb[1]:
+                raise Wrong(64, f"usage no verb {self._verb}")
+            if self._args and not _ID.fullmatch(self._args[0]):
+                raise Wrong(64, f"usage bad id {self._args[0]}")
+            if self._verb in _LOCKING and self._must_wait(now_s):
+                self._rack.timeline.at(now_s + _LOCK_LOOK_S, self.act)
+                return
+            answer = verb[0](self, now_s)
+        except Wrong as wrong:
+            self._end(now_s, f"{wrong}\n", stderr=wrong.stderr, status=wrong.status)
+        else:
+            if answer is not None:
+                self._end(now_s, answer)
+
+    def _must_wait(self, now_s: float) -> bool:
+        """Another call acts on this change; after LOCK_S nobody waits any longer."""
+        held = self._known()
+        if not held.locked(now_s, self._rack.timeline.alive, by=self._process.pid):
+            return False
+        if now_s < self._began_s + LOCK_S:
+            return True
+        if self._verb != "revert":
+            raise Wrong(73, f"busy {held.guard_id} owner {held.owner}")
+        raise self._not_undone(held, "another call holds this change\n", now_s)
+
+    def _end(self, now_s: float, stdout: str, *, stderr: str = "", status: int = 0) -> None:
+        self._rack.timeline.exit(self._process, now_s, status=status, stdout=stdout, stderr=stderr)
+
+    def _known(self) -> ChangeFolder:
+        held = self._held.get(self._args[0])
+        if held is None:
+            raise Wrong(72, f"unknown {self._args[0]}")
+        return held
+
+    def _live(self, now_s: float) -> ChangeFolder:
+        held = self._known()
+        if held.gone(now_s, self._boot):
+            raise Wrong(75, f"gone {held.guard_id}")
+        return held
+
+    def _arm(self, now_s: float) -> str:
+        guard_id, owner, ttl, hold, _, devices, undo, checks, kept = self._args
+        ttl_s, hold_s = _seconds(ttl), _seconds(hold)
+        for line in (*undo.splitlines(), *checks.splitlines()):
+            missing = self._steps.known(line)
+            if missing is not None:
+                raise Wrong(78, f"missing {missing}")
+        self._sweep(guard_id, owner, now_s)
+        named = tuple(device for device in devices.split(",") if device)
+        self._allow(named, now_s)
+        term_s = now_s + hold_s
+        held = ChangeFolder(guard_id, owner, named, undo, checks, term_s, min(now_s + ttl_s, term_s), boot=self._boot)
+        held.kept = bool(kept)
+        held.process = GuardProcess(self._rack, self._held, held, self._steps)
+        self._held[guard_id] = held
+        held.process.watch(held.process.end_of_lease())
+        return f"armed {guard_id} ttl {ttl} boot {self._boot_id()} kept {'unit' if kept else 'none'}\n"
+
+    def _sweep(self, guard_id: str, owner: str, now_s: float) -> None:
+        for other in list(self._held.values()):
+            free = not other.locked(now_s, self._rack.timeline.alive)
+            if other.state == "reverted" or (free and other.abandoned(now_s, self._boot)):
+                del self._held[other.guard_id]
+            elif other.owner != owner or other.guard_id == guard_id:
+                raise Wrong(73, f"busy {other.guard_id} owner {other.owner}")
+
+    def _allow(self, devices: tuple[str, ...], now_s: float) -> None:
+        asked = ToolCall(self._rack, self._site, (), now_s, self._process.pid)
+        for device in devices:
+            if device == MANAGEMENT:
+                raise Wrong(77, f"forbidden {device} carries the session through {MANAGEMENT}")
+            if device not in interfaces(asked) and asked.local_port(device) is None:
+                raise Wrong(77, f"forbidden {device} unknown device")
+
+    @property
+    def _boot(self) -> int:
+        return self._rack.boots.get(self._site.host.name, 0)
+
+    def _boot_id(self) -> str:
+        name_hash = self._site.name_hash + 2 * self._boot
+        bits = f"{mix64(name_hash):016x}{mix64(name_hash + 1):016x}"
+        return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
+
+    def _apply(self, now_s: float) -> None:
+        held = self._live(now_s)
+        self._allow(held.devices, now_s)
+        if held.applying(now_s):
+            raise Wrong(73, f"busy {held.guard_id} owner {held.owner}")
+        held.lock_pid = self._process.pid
+        held.becomes("applied")
+        self._step(held, self._args[1].splitlines(), "", now_s)
+
+    def _step(self, held: ChangeFolder, lines: list[str], printed: str, now_s: float) -> None:
+        """Begin the next step of an apply; each is fenced by the lease."""
+        if self._process.pid not in self._rack.timeline.alive:
+            return
+        if held.gone(now_s, self._boot) or self._held.get(held.guard_id) is not held:
+            self._end(now_s, f"{printed}\ngone {held.guard_id}\n", status=75)
+        elif not lines:
+            self._end(now_s, f"{printed}\napplied {held.guard_id}\n")
+        else:
+            held.step_until_s = now_s + ANSWER_S
+            self._rack.timeline.at(now_s + ANSWER_S, partial(self._carry_out, held, lines, printed))
+
+    def _carry_out(self, held: ChangeFolder, lines: list[str], printed: str, now_s: float) -> None:
+        """A step that has begun is carried out also when its caller is gone, unless the whole host is."""
+        if held.boot != self._boot:
+            return
+        said = self._steps.run(lines[0], now_s)
+        printed += said.stdout
+        if said.status != 0:
+            self._end(now_s, f"{printed}\nfailed {said.status} {shown(lines[0])}\n", stderr=said.stderr, status=71)
+            return
+        self._step(held, lines[1:], printed, now_s)
+
+    def _renew(self, now_s: float) -> str:
+        held = self._live(now_s)
+        held.lease_s = min(now_s + _seconds(self._args[1]), held.term_s)
+        return f"renewed {held.guard_id} left {held.lease_s - now_s:.2f}\n"
+
+    def _lift(self, now_s: float) -> str:
+        held = self._live(now_s)
+        wrong = self._undone(held, now_s)
+        if wrong:
+            raise Wrong(76, f"not-undone {held.guard_id}", wrong)
+        held.becomes("armed")
+        return f"lifted {held.guard_id}\n"
+
+    def _revert(self, now_s: float) -> str:
+        held = self._known()
+        how = " by-guard" if held.state == "reverted" else ""
+        wrong = self._undone(held, now_s)
+        if wrong:
+            raise self._not_undone(held, f"{wrong}not undone: {held.guard_id}\n", now_s)
+        del self._held[held.guard_id]
+        return f"reverted {held.guard_id}{how}\n"
+
+    def _undone(self, held: ChangeFolder, now_s: float) -> str:
+        """What is wrong after an undo by what the folder says."""
+        if held.undo is None or held.checks is None:
+            return f"undo or checks are missing in {self._directory}/{held.guard_id}\n"
+        wrong = self._steps.undone(held.undo, held.checks, now_s)
+        return wrong or ("a step of an apply still runs\n" if held.applying(now_s) else "")
+
+    def _not_undone(self, held: ChangeFolder, why: str, now_s: float) -> Wrong:
+        """The lease is over: the guard, if it lives, goes on trying."""
+        held.lease_s = None
+        if held.state == "reverted":
+            held.becomes("stuck")
+        if held.alive and held.process is not None:
+            held.process.watch(now_s)
+        return Wrong(76, f"not-undone {held.guard_id}", why)
+
+    def _list(self, now_s: float) -> str:
+        return "".join(self._held[guard_id].listed(now_s, self._boot) for guard_id in sorted(self._held))
+
+    def _log(self, now_s: float) -> str:
+        del now_s
+        return "".join(f"{line}\n" for line in self._known().log)
+
+
+def anything_kept(asked: ToolCall) -> Said:
+    """``sh -c TEXT fabric-held DIRECTORY...``: exits 0 where one of them holds a change."""
+    return Said(status=int(not any(asked.rack.guards.get((asked.site.host.name, name)) for name in asked.words)))
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"\d{1,8}(\.\d*)?", text):
+        raise Wrong(64, f"usage {text} is not a number of seconds")
+    return float(text)
+
+
+# The verbs, and how many arguments each takes.
+_VERBS = {
+    "arm": (_Call._arm, 9),
+    "apply": (_Call._apply, 2),
+    "renew": (_Call._renew, 2),
+    "lift": (_Call._lift, 1),
+    "revert": (_Call._revert, 1),
+    "list": (_Call._list, 0),
+    "log": (_Call._log, 1),
+}
+_LOCKING = frozenset({"apply", "renew", "lift", "revert"})
+
+
+KILLED = 137
+"""Exit status of a shell that SIGKILL ended."""
+
+FILES = ("lease", "state", "undo", "checks", "owner")
+"""What can be lost of a folder."""
+
+
+def reboot(rack: Rack, host: str, at_s: float) -> None:
+    """
+    A host starts anew: its processes have ended, /run is empty, its RNICs are as at power-on.
+
+    A guard's folder that is not under /run stays, of another boot and without a guard. What was done through the host
+    to a switch stays as well; where its guard kept it on disk, and something was applied, it is undone now. The host is
+    up again at once (choice: a change sees no more of the time between).
+    """
+    for process in [one for one in rack.timeline.alive.values() if one.site.host.name == host]:
+        rack.timeline.exit(process, at_s, status=KILLED)
+    rack.boots[host] = rack.boots.get(host, 0) + 1
+    for (name, directory), folder in rack.guards.items():
+        if name == host and directory.startswith("/run/"):
+            for held in [one for one in folder.values() if not (one.kept and one.state in ("applied", "stuck"))]:
+                del folder[held.guard_id]
+        for held in folder.values() if name == host else ():
+            held.alive, held.lock_pid = False, None
+            if held.kept:
+                _begin_anew(rack, host, held, at_s)
+    for rnic in rack.hosts.site(host).host.platform.rnics:
+        port = rack.ports.of_adapter(host, rnic.device)
+        rack.ports.inject(port, None, at_s)
+        rack.ports.set_interface(port, at_s, up=True)
+        rack.ports.enable(port, at_s)
+
+
+def _begin_anew(rack: Rack, host: str, held: ChangeFolder, at_s: float) -> None:
+    """As the unit does that the guard left behind: its lease is over."""
+    held.boot, held.lease_s, held.alive = rack.boots[host], None, True
+    if held.process is not None:
+        held.process.watch(at_s)
+
+
+def kill_guard(rack: Rack, host: str, guard_id: str) -> None:
+    """SIGKILL of a guard; KeyError when there is none of this name."""
+    _held(rack, host, guard_id).alive = False
+
+
+def lose_file(rack: Rack, host: str, guard_id: str, name: str, at_s: float) -> None:
+    """One of FILES is gone, or holds nothing that can be read; KeyError when there is no such change or file."""
+    held = _held(rack, host, guard_id)
+    if name not in FILES:
+        raise KeyError(name)
+    if name == "state":
+        held.state = TORN
+    elif name == "owner":
+        held.owner = "?"
+    else:
+        setattr(held, "lease_s" if name == "lease" else name, None)
+    if held.process is not None and held.alive:
+        held.process.watch(at_s)
+
+
+def hold_lock(rack: Rack, host: str, guard_id: str, until_s: float) -> None:
+    """Somebody holds the lock of a change and hangs."""
+    _held(rack, host, guard_id).lock_until_s = until_s
+
+
+def _held(rack: Rack, host: str, guard_id: str) -> ChangeFolder:
+    for (name, _), folder in rack.guards.items():
+        if name == host and guard_id in folder:
+            return folder[guard_id]
+    raise KeyError(guard_id)

@@ -1,0 +1,252 @@
+"""What is asked of a simulated host before a run: programs and their versions, its kernel, its GPUs, other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fabric.sim.hashing import mix64, text_hash, word
+from fabric.sim.hosts.hosts import gpu_model, gpu_pci_address
+from fabric.sim.hosts.site import Site
+from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
+from fabric.sim.tools.lspci import lspci
+from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
+from fabric.sim.tools.sysfs import ROOT, identity_files, port_states
+
+EPOCH_S = 1_700_000_000.0
+"""What the hosts' clocks show when simulated time begins; any instant would do."""
+
+_GPUS = "--query-gpu=index,name,mig.mode.current"
+_JOBS = "--query-compute-apps=gpu_uuid,pid,process_name"
+_BUILD = "BUILD VERSION: 44.0\n"
+_SAYS: Mapping[tuple[str, ...], str] = {
+    ("mpirun", "--version"): "mpirun (Open MPI) 4.1.7\n\nReport bugs to http://www.open-mpi.org/community/help/\n",
+    ("srun", "--version"): "slurm 22.05.8\n",
+    ("flock", "--version"): "flock from util-linux 2.38.1\n",
+    ("setsid", "--version"): "setsid from util-linux 2.38.1\n",
+    ("timeout", "--version"): "timeout (GNU coreutils) 9.1\n",
+    ("ip", "-V"): "ip utility, iproute2-6.1.0, libbpf 1.1.0\n",
+    ("python3", "--version"): "Python 3.11.2\n",
+    ("systemctl", "--version"): "systemd 252 (252.39-1~deb12u1)\n",
+    ("id", "-un"): "root\n",
+    ("ibportstate", "-V"): f"ibportstate {_BUILD}",
+    ("iblinkinfo", "-V"): f"iblinkinfo {_BUILD}",
+    ("perfquery", "-V"): f"perfquery {_BUILD}",
+    ("sminfo", "-V"): f"sminfo {_BUILD}",
+}
+_USAGE = (
+    "USAGE: {name} \n\t[-t,--nthreads <num threads>] \n\t[-g,--ngpus <gpus per thread>] \n"
+    "\t[-b,--minbytes <min size in bytes>] \n\t[-e,--maxbytes <max size in bytes>] \n\t[-h,--help]\n"
+)
+
+
+def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
+    """
+    The program that this command line calls, None when it is not one of these.
+
+    Every command line of a run comes through here: most are sent on at the first look.
+    """
+    if name.endswith("_perf") and words == ("-h",):
+        return lambda _: Said(_USAGE.format(name=name))
+    if name == "cat" and words and all(path.startswith("/proc/") for path in words):
+        return kernel_files
+    text = _SAYS.get((name, *words[:1])) if len(words) == 1 else None
+    if text is not None:
+        return lambda _: Said(text)
+    return next((program for first, program in _CALLED.get(name, ()) if words[: len(first)] == first), None)
+
+
+def _hardware(asked: ToolCall) -> Said:
+    nodes = asked.site.layout.platform.numa_nodes
+    rows = "".join(f"node {node} cpus: {node}\nnode {node} size: 1031000 MB\n" for node in range(nodes))
+    return Said(f"available: {nodes} nodes (0-{nodes - 1})\n{rows}")
+
+
+def _date(asked: ToolCall) -> Said:
+    """The clocks of all hosts are the same one."""
+    if asked.words != ("+%s.%N",):
+        return Said(stderr="date: simulated rack: only +%s.%N is simulated\n", status=1)
+    whole, part = divmod(round((EPOCH_S + asked.at_s) * 1e6), 10**6)
+    return Said(f"{whole}.{part:06d}000\n")
+
+
+def _queried(asked: ToolCall) -> Said | None:
+    """The two questions of a pre-flight; the driver of a host with a GPU that is lost answers nothing else."""
+    gpus = asked.site.layout.platform.gpus
+    troubles = {gpu.index: asked.site.trouble_of(gpu.name) for gpu in gpus}
+    if "hanging" in troubles.values():
+        return None
+    broken = next((index for index, trouble in troubles.items() if trouble == "broken"), None)
+    if broken is not None:
+        lost = "GPU is lost.  Reboot the system to recover this GPU"
+        return Said(f"Unable to determine the device handle for GPU {gpu_pci_address(broken)}: {lost}\n", status=15)
+    there = sum(trouble != "absent" for trouble in troubles.values())
+    if not there:
+        return Said("No devices were found\n", status=6)
+    if asked.words[0] == _JOBS:
+        busy = compute_apps(replace(asked, words=tuple(WORDS)))
+        pids = busy.stdout.split() if busy else []
+        return Said("".join(f"GPU-00000000-0000-0000-0000-000000000000, {pid}, all_reduce_perf\n" for pid in pids))
+    model = gpu_model(asked.site.layout.generation)
+    return Said("".join(f"{number}, {model}, Disabled\n" for number in range(there)))
+
+
+def _ssh(asked: ToolCall) -> Said | None:
+    """``ssh [-o NAME=VALUE]... HOST true``: every host trusts every other."""
+    words = list(asked.words)
+    while words[:1] == ["-o"]:
+        del words[:2]
+    if words[1:] != ["true"]:
+        return Said(stderr="ssh: simulated rack: only `ssh HOST true` is simulated\n", status=255)
+    peer = asked.rack.hosts.reached(asked.site, words[0])
+    if peer is None:
+        return Said(stderr=f"ssh: connect to host {words[0]} port 22: No route to host\n", status=255)
+    return None if asked.rack.hosts.kind(peer.host.name) == "hanging" else Said()
+
+
+def _sudo_list(asked: ToolCall) -> Said:
+    """``sudo -n -l PROGRAM``: everybody may do everything."""
+    names = [word for word in asked.words if not word.startswith("-")]
+    return Said(f"{names[0] if names[0].startswith('/') else '/usr/bin/' + names[0]}\n" if names else "")
+
+
+def _mlxconfig(asked: ToolCall) -> Said:
+    """``mlxconfig -d DEVICE query SETTING...``: nothing keeps a port from closing."""
+    words = asked.words
+    if len(words) < 3 or words[0] != "-d" or words[2] not in ("query", "q"):
+        return Said(stderr="-E- simulated rack: only query is simulated\n", status=1)
+    if asked.local_port(words[1]) is None:
+        return Said(stderr=f"-E- Failed to open device: {words[1]}. No such file or directory\n", status=3)
+    rows = "".join(f"        {name:<44}False(0)\n" for name in words[3:])
+    return Said(
+        f"\nDevice #1:\n----------\n\nDevice type:        ConnectX7\nDevice:             {words[1]}\n\n"
+        f"Configurations:                                      Next Boot\n{rows}"
+    )
+
+
+_KERNEL = {
+    "/proc/self/limits": (
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max processes             4126000              4126000              processes \n"
+        "Max locked memory         unlimited            unlimited            bytes     \n"
+    ),
+    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
+    "/proc/modules": (
+        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
+        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
+        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
+    ),
+    "/proc/driver/nvidia/version": (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
+    ),
+}
+_NO_FILE = "{tool}: {path}: No such file or directory\n"
+
+
+def kernel_files(asked: ToolCall) -> Said:
+    """``cat`` of files below /proc."""
+    stdout = "".join(_KERNEL.get(path, "") for path in asked.words)
+    stderr = "".join(_NO_FILE.format(tool="cat", path=path) for path in asked.words if path not in _KERNEL)
+    return Said(stdout, stderr, int(bool(stderr)))
+
+
+def grep(asked: ToolCall) -> Said:
+    """``grep -H . FILE...``: every line that is not empty, with its file; here only of ports and of what RNICs are."""
+    if asked.words[:2] != ("-H", "."):
+        return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
+    files = {
+        f"{ROOT}{rnic.device}/ports/{rnic.port}/{name}": text
+        for rnic in asked.rnics
+        for name, text in port_states(asked.port_of(rnic.device)).items()
+    }
+    for rnic in asked.rnics:
+        files |= {f"{ROOT}{rnic.device}/{name}": text for name, text in identity_files(asked, rnic).items()}
+    files |= _ids(asked)
+    paths = asked.words[2:]
+    stdout = "".join(f"{path}:{line}\n" for path in paths if path in files for line in files[path].split("\n"))
+    stderr = "".join(_NO_FILE.format(tool="grep", path=path) for path in paths if path not in files)
+    return Said(stdout, stderr, 2 if stderr else int(not stdout))
+
+
+def _ids(asked: ToolCall) -> dict[str, str]:
+    """Who the machine is; an address whose first word is another host's name leads to that host, as in DNS."""
+    host = asked.site.host
+    meant = asked.rack.hosts.reached(asked.site, host.address.partition(".")[0])
+    name = host.name if meant is None else meant.host.name
+    boot, installed = (f"{mix64(text_hash(f'{what} {name}')):016x}" * 2 for what in ("boot", "machine"))
+    return {
+        "/proc/sys/kernel/random/boot_id": "-".join((boot[:8], boot[8:12], boot[12:16], boot[16:20], boot[20:])),
+        "/etc/machine-id": installed,
+    }
+
+
+def network(asked: ToolCall) -> Said:
+    """``readlink /proc/self/ns/net``: every machine has one network, and numbers it as all do."""
+    if asked.words != ("/proc/self/ns/net",):
+        return Said(stderr="readlink: simulated rack: only /proc/self/ns/net is simulated\n", status=1)
+    return Said("net:[4026531840]\n")
+
+
+def listed(asked: ToolCall) -> Said:
+    """``ls`` of the RDMA devices, or of programs: every one is in /usr/bin."""
+    if asked.words == (ROOT.rstrip("/"),):
+        return Said("".join(f"{rnic.device}\n" for rnic in sorted(asked.rnics, key=lambda rnic: rnic.device)))
+    there = [path for path in asked.words if path.startswith(("/usr/bin/", "/opt/"))]
+    missing = [path for path in asked.words if path not in there]
+    stderr = "".join(f"ls: cannot access '{path}': No such file or directory\n" for path in missing)
+    return Said("".join(f"{path}\n" for path in there), stderr, 2 if missing else 0)
+
+
+_CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Tool], ...]] = {
+    "date": (((), _date),),
+    "grep": (((), grep),),
+    "ls": (((), listed),),
+    "lspci": (((), lspci),),
+    "mlxconfig": (((), _mlxconfig),),
+    "numactl": ((("--hardware",), _hardware),),
+    "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),
+    "readlink": (((), network),),
+    "ssh": (((), _ssh),),
+    "sudo": ((("-n", "-l"), _sudo_list),),
+}
+"""By name, then by the first words."""
+
+
+def small_program(name: str, words: Sequence[str], setting: Surroundings) -> Program | None:
+    """The small program of this name, None when there is none."""
+    if name in ("true", "false"):
+        return Say(setting, status=int(name == "false"))
+    if name == "echo":
+        bare = words[:1] == ["-n"]
+        return Say(setting, stdout=" ".join(words[1:] if bare else words) + ("" if bare else "\n"))
+    if name == "hostname":
+        return Say(setting, stdout=lambda site: f"{site.host.name}\n")
+    if name == "uname":
+        if list(words) == ["-n"]:
+            return Say(setting, stdout=lambda site: f"{site.host.name}\n")
+        return Say(setting, stdout=_uname if {"-a", "--all"} & set(words) else "Linux\n")
+    if name == "sleep":
+        seconds = seconds_of(words[0]) if len(words) == 1 else None
+        if seconds is None:
+            said = f"sleep: invalid time interval '{words[0]}'\n" if words else "sleep: missing operand\n"
+            return Say(setting, stderr=said, status=1)
+        return Say(setting, after_s=SAY_S + seconds)
+    return None
+
+
+def _uname(site: Site) -> str:
+    return f"Linux {site.host.name} 5.15.0 #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
+
+
+def seconds_of(text: str) -> float | None:
+    """``10``, ``1.5s``, ``2m``, ``1h`` in seconds, as coreutils reads them; None when it is none of these."""
+    factor = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:], 0.0)
+    digits = text[:-1] if factor else text
+    if not digits.isascii() or not digits.replace(".", "", 1).isdigit():
+        return None
+    return float(digits) * (factor or 1.0)
+
+
+def garbage(bits: int) -> str:
+    """What a sick host prints: bytes that are no text, the same every time."""
+    return "".join(chr(word(bits, number) % 0x250) for number in range(120)) + "\x00\x1b[31m\ufffd"

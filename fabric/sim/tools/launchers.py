@@ -1,0 +1,178 @@
+"""``mpirun`` and ``srun``: one program on several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fabric.model.names import unfold
+from fabric.sim.hashing import text_hash
+from fabric.sim.hosts.timeline import Process
+from fabric.sim.rack import Rack
+from fabric.sim.tools.call import Program, Say, Surroundings
+from fabric.sim.tools.host_programs import garbage
+from fabric.sim.tools.options import BadOption, Table, number, options, taken_apart
+
+CONNECT_S = 10.0  # until a launcher gives up on a dead host: choice
+LAUNCH_S = 1.0  # until its daemons run on every host: choice
+
+_MPIRUN = options("""
+    ranks=  -n --n -c --np
+    hosts=  -H --host
+    export= -x
+    tag     --tag-output
+    plain=  -N --map-by --bind-to --rank-by --npernode --prefix --timeout --wdir --output-filename --ppr --launch-agent
+    flag    -q --quiet -v --verbose --allow-run-as-root --oversubscribe --report-bindings --display-map --nolocal
+    flag    --merge-stderr-to-stdout --bind-to-none --use-hwthread-cpus --get-stack-traces
+""")
+_SRUN = options("""
+    nodes=     -N --nodes
+    ranks=     -n --ntasks
+    hosts=     -w --nodelist
+    per_host=  --ntasks-per-node
+    export=    --export
+    tag        -l --label
+    plain=     -t --time -p --partition -J --job-name -A --account -c --cpus-per-task --mpi --cpu-bind --chdir -D
+    plain=     --gres --gpus-per-node --gpus-per-task --gpu-bind --mem --mem-bind --distribution -m --qos
+    plain=     --jobid --reservation --container-image --container-mounts --kill-on-bad-exit
+    plain?     -K -I --immediate
+    flag       -u --unbuffered -Q --quiet --exclusive --overlap -O --overcommit -v --verbose
+""")
+
+_NO_SLOTS = """\
+--------------------------------------------------------------------------
+There are not enough slots available in the system to satisfy the %d
+slots that were requested by the application:
+
+  %s
+
+Either request fewer slots for your application, or make more slots
+available for use.
+--------------------------------------------------------------------------
+"""
+_NO_DAEMON = """\
+ssh: connect to host %s port 22: %s
+--------------------------------------------------------------------------
+ORTE was unable to reliably start one or more daemons.
+--------------------------------------------------------------------------
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launcher's command line, read: *ranks* None means one a slot."""
+
+    launcher: str
+    hosts: tuple[tuple[str, int], ...]  # name and how many ranks fit; none: where the launcher runs
+    ranks: int | None
+    env: Mapping[str, str]
+    tag: bool
+    words: tuple[str, ...]
+
+
+def mpirun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
+    """Open MPI 4's command line; raises BadOption."""
+    plain, exported = _without_pairs(words, env)
+    fields, rest = taken_apart(plain, _MPIRUN, stop_early=True)
+    hosts = []
+    for entry in filter(None, fields.get("hosts", "").split(",")):
+        name, _, slots = entry.partition(":")
+        hosts.append((name, int(slots) if slots.isdigit() else 1))
+    merged = {**env, **exported}
+    return Launch("mpirun", tuple(hosts), _count(fields, "ranks"), merged, "tag" in fields, tuple(rest))
+
+
+def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Open MPI's own spellings made plain: ``-np``, ``--mca NAME VALUE``, and ``-x`` as often as one likes."""
+    plain: list[str] = []
+    exported: dict[str, str] = {}
+    left = iter(words)
+    for text in left:
+        if text in ("-mca", "--mca", "-gmca", "--gmca"):
+            next(left, None)
+            next(left, None)
+        elif text == "-x":
+            name, equals, value = next(left, "").partition("=")
+            if equals or name in env:
+                exported[name] = value if equals else env[name]
+        elif text.startswith("-"):
+            single = len(text) > 2 and text[1] != "-" and f"-{text}" in _MPIRUN
+            plain.append(f"-{text}" if single else text)
+            plain.extend(_value_after(plain[-1], left, _MPIRUN))
+        else:
+            plain.append(text)
+            plain.extend(left)
+    return plain, exported
+
+
+def _value_after(text: str, left: Iterator[str], table: Table) -> list[str]:
+    """The word that belongs to an option, so that it is not taken for the program."""
+    option = table.get(text)
+    if option is None or option.value != "yes":
+        return []
+    value = next(left, None)
+    return [] if value is None else [value]
+
+
+def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:
+    """Slurm's command line; raises BadOption."""
+    fields, rest = taken_apart(words, _SRUN, stop_early=True)
+    try:
+        names = unfold(fields["hosts"]) if "hosts" in fields else ()
+    except ValueError as exc:
+        raise BadOption(f"Invalid node name specified: {exc}") from exc
+    exported = dict(entry.split("=", 1) for entry in fields.get("export", "").split(",") if "=" in entry)
+    ranks, per_host = _count(fields, "ranks"), _count(fields, "per_host")
+    if ranks is None:
+        ranks = max(1, len(names)) * (per_host or 1)
+    slots = per_host or -(-ranks // max(1, len(names)))
+    hosts = tuple((name, slots) for name in names)
+    return Launch("srun", hosts, ranks, {**env, **exported}, "tag" in fields, tuple(rest))
+
+
+def _count(fields: Mapping[str, str], field: str) -> int | None:
+    return number(fields[field], least=1) if field in fields else None
+
+
+def placed(launch: Launch) -> tuple[str, ...] | None:
+    """A host name a rank, filling host after host; None when there are not enough slots."""
+    slots = [name for name, count in launch.hosts for _ in range(count)]
+    wanted = len(slots) if launch.ranks is None else launch.ranks
+    return tuple(slots[:wanted]) if wanted <= len(slots) else None
+
+
+def refused(launch: Launch, setting: Surroundings) -> Program:
+    """What a launcher says when the hosts have too few slots."""
+    program = launch.words[0] if launch.words else ""
+    return Say(setting, stderr=_NO_SLOTS % (launch.ranks or 0, program), status=1, after_s=LAUNCH_S)
+
+
+class Launched:
+    """A program that a launcher starts on other hosts."""
+
+    def __init__(self, launch: Launch, names: tuple[str, ...], inner: Program, *, many: bool) -> None:
+        self._launcher = launch.launcher
+        self._names = tuple(dict.fromkeys(names))
+        self._inner = inner
+        self._move = not many  # a program that knows nothing of ranks runs where its one rank is
+
+    def begin(self, rack: Rack, process: Process, at_s: float) -> None:
+        """Reach every host, then start the program."""
+        kinds = set()
+        for name in self._names:
+            reason = rack.hosts.unreachable(name)
+            if reason is not None:
+                said = _NO_DAEMON % (name, reason)
+                if self._launcher == "srun":
+                    said = f"srun: error: Unable to create step for job: node {name} is not responding\n"
+                rack.timeline.exit_later(process, at_s + CONNECT_S, status=1, stderr=said)
+                return
+            kinds.add(rack.hosts.kind(name))
+        if "hanging" in kinds:
+            return
+        if "garbage" in kinds:
+            rack.timeline.exit_later(process, at_s + LAUNCH_S, status=0, stdout=garbage(text_hash(self._names[0])))
+            return
+        if self._move:
+            process.site = rack.hosts.site(self._names[0])
+        self._inner.begin(rack, process, at_s + LAUNCH_S)

@@ -1,0 +1,277 @@
+"""``mlxlink`` and ``mstlink``: the state of one port, in the layout of MFT 4.35."""
+
+from __future__ import annotations
+
+import json
+
+from fabric.sim.hashing import mix64, noise_factor, text_hash, word
+from fabric.sim.hosts.temperature import MODULE, temperature_c
+from fabric.sim.phy.lines import UNWORN
+from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
+from fabric.sim.phy.quality import ber_text
+from fabric.sim.tools.call import Said, ToolCall, whole_number
+from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
+from fabric.sim.tools.options import BadOption, options, taken_apart
+
+_OPTIONS = options("""
+    device=   -d --device
+    port=     -p --port
+    counters  -c --show_counters
+    clear     --pc
+    fec       --show_fec
+    module    -m --show_module
+    state=    -a --port_state
+    json      --json
+    yes       -y --yes
+    version   -v --version
+""")
+_CLOSED = (1, "The port is closed by command. Please check that the interface is enabled")
+_ALONE = (2, "Auto-negotiation - No partner detected")
+_MASKS = {"FDR": 0x1F, "EDR": 0x3F, "HDR": 0x7F, "NDR": 0xF1, "XDR": 0x1F1}
+_SLOWER = {"FDR": "FDR10,QDR,DDR,SDR", "EDR": "FDR,FDR10,QDR,DDR,SDR", "HDR": "EDR,FDR,FDR10,QDR,DDR,SDR"}
+_SLOWER |= {"NDR": "HDR,EDR,FDR,SDR", "XDR": "NDR,HDR,EDR,FDR,SDR"}
+
+Sections = dict[str, dict[str, str]]
+
+
+def mlxlink(asked: ToolCall) -> Said:
+    """One call of the tool."""
+    try:
+        fields, _ = taken_apart(asked.words, _OPTIONS)
+    except BadOption as bad:
+        return Said(stderr=f"\n-E- Invalid option: {bad}\n", status=1)
+    if "version" in fields:
+        return Said("mlxlink, mft 4.35.0-159, Git SHA Hash: N/A\n")
+    in_json = "json" in fields
+    try:
+        if "device" not in fields:
+            raise ToolRefused("Device argument is required, please specify a device using -d flag.")
+        port = _port(asked, fields)
+        state = fields.get("state", "").upper()
+        if state not in ("", "DN", "UP", "TG"):
+            raise ToolRefused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
+    except ToolRefused as refused:
+        if in_json:
+            return Said(_json({}, [], code=1, message=str(refused)), status=1)
+        return Said(stderr=f"\n-E- {refused}\n", status=1)
+    done = _changed(asked, port, state, clear="clear" in fields)
+    sections = _sections(asked, port, fields) if not done or "counters" in fields else {}
+    if in_json:
+        return Said(_json(sections, done, code=0, message="success"))
+    return Said("".join(f"\n{line}\n" for line in done) + _text(sections))
+
+
+def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
+    device = opened(asked, fields["device"])
+    number = whole_number(fields.get("port", "1"))
+    if number is None:
+        raise ToolRefused(f'Invalid port number: "{fields["port"]}"')
+    try:
+        if device.port is not None:
+            return device.port(number)
+    except AccessRefused:
+        raise ToolRefused(f"Invalid port number! Port number {number} does not exist") from None
+    raise ToolRefused("Failed to send access register: Failed to send MAD")
+
+
+def _changed(asked: ToolCall, port: Port, state: str, *, clear: bool) -> list[str]:
+    """Do what was asked for; one line about each step."""
+    act = {"DN": asked.ports.disable, "UP": asked.ports.enable, "TG": asked.ports.bounce}.get(state)
+    steps = {"DN": ("Down",), "UP": ("Up",), "TG": ("Down", "Up")}.get(state, ())
+    done = [f"Configuring Port State ({step})..." for step in steps]
+    if act is not None:
+        act(port, asked.at_s)
+    if clear:
+        asked.ports.clear(port, asked.at_s, view="phy")
+        done.append("Clearing Counters...")
+    return done
+
+
+def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
+    ethernet, kind, up = port.node.ethernet, port.line.generation, port.physical == LINK_UP
+    opcode, advice = (0, "No issue was observed") if up else _ALONE if port.admin_up else _CLOSED
+    speeds = f"({port.line.speed}_4X)" if ethernet else f"({kind},{_SLOWER[kind]})"
+    mask = f"0x{0x200 if ethernet else _MASKS[kind]:08x} {speeds}"
+    extended = " (Ext.)" if ethernet else ""
+    sections = {
+        "Operational Info": {
+            "State": "Active" if up else "Disable" if port.physical == DISABLED else "Polling",
+            "Physical state": "LinkUp" if up else "Disabled" if port.physical == DISABLED else "Polling",
+            "Speed": port.line.speed if up else "N/A",
+            "Width": "4x" if up else "N/A",
+            "FEC": port.line.fec_text if up else "N/A",
+            "Loopback Mode": "No Loopback",
+            "Auto Negotiation": "ON",
+        },
+        "Supported Info": {
+            f"Enabled Link Speed{extended}": mask,
+            f"Supported Cable Speed{extended}": mask if up else "N/A",
+        },
+        "Troubleshooting Info": {
+            "Status Opcode": str(opcode),
+            "Group Opcode": "N/A" if opcode == 0 else "PHY FW",
+            "Recommendation": advice,
+        },
+        "Tool Information": {
+            "Firmware Version": "28.46.3048",
+            "amBER Version": "6.4",
+            "MFT Version": "4.35.0-159",
+        },
+    }
+    if "module" in fields:
+        sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
+    if "fec" in fields:
+        sections["FEC Capability Info"] = {
+            f"FEC Capability {port.line.speed.removeprefix('IB-')}": f"0x4 ({port.line.fec_text})" if up else "N/A"
+        }
+    if "counters" in fields:
+        sections["Physical Counters and BER Info"] = _counters(asked, port)
+    return sections
+
+
+def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
+    """Counters and error ratios since they were cleared; nothing is known of a port that is down."""
+    counts = asked.ports.counts(port, asked.at_s, view="phy")
+    shown = {
+        "Time Since Last Clear [Min]": f"{counts.age_s / 60:.1f}",
+        "Symbol Errors": str(int(counts.symbol)),
+        "Symbol BER": ber_text(counts.symbol_ber),
+        "Effective Physical Errors": str(counts.effective_errors),
+        "Effective Physical BER": ber_text(counts.effective_ber),
+        "Raw Physical Errors Per Lane": ",".join(str(errors) for errors in lanes(counts)),
+        "Link Down Counter": str(capped(counts.downed, 32 if port.node.ethernet else 8)),
+        "Link Error Recovery Counter": str(capped(counts.recovered, 8)),
+        "Raw Physical BER": ber_text(counts.raw_ber),
+    }
+    if port.node.ethernet:
+        del shown["Symbol Errors"], shown["Symbol BER"]
+    return shown if port.physical == LINK_UP else dict.fromkeys(shown, "N/A")
+
+
+def _text(sections: Sections) -> str:
+    """Sections one below the other; values end with a blank in this version."""
+    said = ""
+    for title, rows in sections.items():
+        said += f"\n{title}\n{'-' * len(title)}\n"
+        said += "".join(f"{name:<35}: {value} \n" for name, value in rows.items())
+    return said
+
+
+def _json(sections: Sections, done: list[str], *, code: int, message: str) -> str:
+    """The same as one document; masks come apart into number and values."""
+    output = {title: {name: _apart(value) for name, value in rows.items()} for title, rows in sections.items()}
+    result: dict[str, object] = {"output": output}
+    if done:
+        result["configurations"] = done
+    document = {"result": result, "status": {"code": code, "message": message}}
+    return json.dumps(document, indent="\t", separators=(",", " : ")) + "\n"
+
+
+def _apart(value: str) -> object:
+    mask, _, rest = value.partition(" (")
+    if not mask.startswith("0x") or not rest:
+        return value
+    return {"mask": mask, "values": rest.removesuffix(")").split(",")}
+
+
+_FORMS = {"FDR": "QSFP+", "EDR": "QSFP28", "HDR": "QSFP56", "NDR": "OSFP", "XDR": "OSFP"}
+# Recorded of a healthy 400G module: the values around which others lie, and the ranges in brackets.
+_VOLTAGE_MV, _VOLTAGE_RANGE = 3261.2, "[2970..3630]"
+_BIAS_MA, _BIAS_RANGE = 8.38, "[2..15]"
+_RX_DBM, _RX_RANGE = 2.0, "[-10.41..6]"
+_TX_DBM, _TX_RANGE = 1.6, "[-8.508..5]"
+_WARM_RANGE = "[-5..75]"
+_DARK = "-40"
+_WORN_DB = 6.0  # less light through a worn cable; choice
+_SWITCH_C = 44.0  # a module in a switch, whose air and load are not modelled; choice
+
+
+def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict[str, str]:
+    """Row name to value. Light arrives only while the other end sends."""
+    bits = mix64(text_hash(f"module {port.end}{' as replaced' if _replaced(port) else ''}"))
+    lit = peer is None or (peer.admin_up and not peer.broken)
+    received = [_RX_DBM - (_WORN_DB if _worn(port) else 0.0)] * 4
+    rx = _lanes(bits, 0, received) if lit else ",".join([_DARK] * 4)
+    tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([_DARK] * 4)
+    bias = ",".join([f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"] * 4)
+    lost, locked = ("0", "0") if lit else ("1", "1")
+    generation, ethernet = port.line.generation, port.node.ethernet
+    compliance = f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}"
+    return {
+        "Temperature [C]": f"{_celsius(port, at_s):.0f} {_WARM_RANGE}",
+        "Voltage [mV]": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f} {_VOLTAGE_RANGE}",
+        "Bias Current [mA]": f"{bias} {_BIAS_RANGE}",
+        "Rx Power Current [dBm]": f"{rx} {_RX_RANGE}",
+        "Tx Power Current [dBm]": f"{tx} {_TX_RANGE}",
+        "Identifier": _FORMS[generation],
+        "Compliance": compliance,
+        "Cable Technology": "850 nm VCSEL",
+        "Cable Type": "Optical Module (separated)",
+        "OUI": "Nvidia",
+        "Vendor Name": "NVIDIA",
+        "Vendor Part Number": "MMA4Z00-NS400",
+        "Vendor Serial Number": f"MT{bits % 10**10:010d}",
+        "Rev": "A2",
+        "Wavelength [nm]": "850",
+        "Transfer Distance [m]": "50",
+        "Attenuation (5g,7g,12g,25g)[dB]": "N/A",
+        "FW Version": "46.120.4000",
+        "Digital Diagnostic Monitoring": "Yes",
+        "Power Class": "9.0 W max",
+        "MAX Power": "9.0",
+        "CDR RX": "ON,ON,ON,ON",
+        "CDR TX": "ON,ON,ON,ON",
+        **dict.fromkeys(("LOS Alarm", "SNR Media Lanes [dB]", "SNR Host Lanes [dB]"), "N/A"),
+        "IB Cable Width": "1x,2x,4x",
+        "Memory Map Revision": "80",
+        "Linear Direct Drive": "0",
+        **dict.fromkeys(
+            (
+                "Cable Breakout",
+                "SMF Length",
+                "Cable Rx AMP",
+                "Cable Rx Emphasis (Pre)",
+                "Cable Rx Post Emphasis",
+                "Cable Tx Equalization",
+                "Wavelength Tolerance",
+            ),
+            "N/A",
+        ),
+        "Module State": "Ready state",
+        "DataPath state [per lane]": ",".join(["DPActivated" if up else "DPInitialized"] * 4),
+        "Rx Output Valid [per lane]": ",".join(["1" if lit else "0"] * 4),
+        "Nominal bit rate": "N/A",
+        "Rx Power Type": "Average power",
+        "Manufacturing Date": "12_03_24",
+        "Active Set Host Compliance Code": compliance,
+        "Active Set Media Compliance Code": compliance,
+        "Error Code Response": "ConfigSuccess",
+        "Module FW Fault": "0",
+        "DataPath FW Fault": "0",
+        **dict.fromkeys(("Tx Fault [per lane]", "Tx LOS [per lane]", "Tx CDR LOL [per lane]"), "0,0,0,0"),
+        "Rx LOS [per lane]": ",".join([lost] * 4),
+        "Rx CDR LOL [per lane]": ",".join([locked] * 4),
+        "Tx Adaptive EQ Fault [per lane]": "0,0,0,0",
+    }
+
+
+def _replaced(port: Port) -> bool:
+    """Whether somebody put another module into an RNIC."""
+    faults = None if port.site is None else port.site.faults
+    return faults is not None and f"{port.node.device}:leaf" in faults.felt["replaced"]
+
+
+def _worn(port: Port) -> bool:
+    return port.wear is not UNWORN
+
+
+def _celsius(port: Port, at_s: float) -> float:
+    if port.site is None:
+        return _SWITCH_C
+    return temperature_c(port.site, port.node.device, MODULE, at_s)
+
+
+def _lanes(bits: int, first: int, levels_dbm: list[float]) -> str:
+    """Four lanes, each a little brighter or darker than its like; the same every time."""
+    noise = (noise_factor(word(bits, first + lane), 0.1) - 1.0 for lane in range(4))
+    return ",".join(f"{level + 3.0 * off:.3f}" for level, off in zip(levels_dbm, noise, strict=True))

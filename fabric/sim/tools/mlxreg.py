@@ -1,0 +1,385 @@
+"""``mlxreg`` and ``mstreg``: registers of ports, read and written, in the words of version 4.36."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
+from fabric.sim.phy.port import ERRORS, LINK_UP, Port
+from fabric.sim.phy.ports import Ports
+from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.options import BadOption, options, taken_apart
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a register; *access* is INDEX, RO, RW, WO or OP."""
+
+    name: str
+    bits: int
+    access: str
+
+
+def _fields(text: str) -> tuple[Field, ...]:
+    """``name:bits:access``, in the order the tool prints them (recorded)."""
+    parts = (word.split(":") for word in text.split())
+    return tuple(Field(name, int(bits), access) for name, bits, access in parts)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_PTER_HEAD = "status:4:RO plane_ind:4:INDEX lp_msb:2:INDEX pnat:2:INDEX local_port:8:INDEX error_page:4:INDEX "
+PTER = _fields(
+    f"{_PTER_HEAD} error_type_admin:8:RW error_type_cap:8:RO error_type_oper:4:RO "
+    "ber_exp:8:RW ber_mantissa:4:RW error_injection_time:16:RW"
+)
+"""Port Transmit Errors Register, page 0 (physical errors)."""
+PTER_PORT_PAGE = _fields(f"{_PTER_HEAD} error_type_admin:8:RW error_type_cap:8:RO error_count:5:RW")
+"""Page 1: single packets with a wrong checksum."""
+PAOS = _fields(
+    "oper_status:4:RO plane_ind:4:INDEX admin_status:4:RW lp_msb:2:INDEX local_port:8:INDEX swid:8:INDEX e:2:RW "
+    "physical_state_status:4:RO fd:1:RW sleep_cap:1:RO ps_e:4:RW logical_state_status:3:RO ls_e:4:RW ee_nmxas:1:WO "
+    "ee_ps:1:WO ee_ls:1:WO ee:1:WO ase:1:WO nmx_adminstate_status:3:RO nmxas_e:4:RW ps_e_ext:2:RW "
+    "last_oper_status:3:RO phy_force_linkup_mode:1:RO"
+)
+"""Ports Administrative and Operational Status."""
+
+ACCL_SELECTS = _names(
+    "roce_adp_retrans roce_tx_window roce_slow_restart roce_slow_restart_idle min_ack_timeout_limit_disabled "
+    "adaptive_routing_forced_en selective_repeat_forced_en dc_half_handshake_en cc_per_plane_en"
+)
+"""What this firmware lets be chosen: its ``_field_select`` bit reads 1."""
+_ACCL_BITS = _names(
+    "ack_dscp_force_field_select cc_burst_size_select cc_probe_mp_mode_field_select ifa2_turn_around_select "
+    "adp_retx_profile_select roce_adp_retrans_en roce_tx_window_en roce_slow_restart_en roce_slow_restart_idle_en "
+    "min_ack_timeout_limit_disabled adaptive_routing_forced_en selective_repeat_forced_en dc_half_handshake_en "
+    "cc_per_plane_en ack_dscp_force"
+)
+_ACCL_BYTES = _names(
+    "ack_dscp cc_burst_size ifa2_turn_around_en adp_retx_profile_id adp_retx_base_timeout_min cc_probe_mp_mode "
+    "adp_retx_profile_max_id adp_retx_profile_max_range_num time_base time_unit start_range_index range_num "
+    "qp_total_timeout timeout_init_range_size timeout_init_low_bound retx_total_timeout"
+)
+_ACCL_RANGES = _names("range_size range_low_bound timeout_retry_num dec_mode prev_range_index")
+ROCE_ACCL = (
+    *(Field(f"{name}_field_select", 1, "RW") for name in ACCL_SELECTS),
+    *(Field(name, 1, "RW") for name in _ACCL_BITS),
+    *(Field(name, 8, "RW") for name in _ACCL_BYTES),
+    *(Field(f"{name}_{number}", 8, "RW") for number in range(4) for name in _ACCL_RANGES),
+)
+"""RoCE accelerations; host adapters only."""
+
+ENDLESS = 0xFFFF
+"""The injection time that has no end; others are written in units of 10 ms and read in ms left."""
+CAPABLE = RAW | EFFECTIVE
+BAD_PARAMETER = "Register access bad parameter"
+NOT_UP, OUT_OF_RANGE = 3, 4  # PTER's status
+
+# Registers whose layout is longer than a subnet management packet carries (44 bytes): in-band they are GET only.
+TOO_LONG = frozenset({"ROCE_ACCL"})
+
+Values = dict[str, int]
+
+
+class AccessRefused(Exception):
+    """The firmware refuses; the message is what the tool prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register of one port, as a tool reaches it at one moment."""
+
+    name: str
+    port: Port
+    ports: Ports
+    at_s: float
+
+
+def layout(name: str, indexes: Values) -> tuple[Field, ...] | None:
+    """The fields of a register, the page or group of these indexes; None when there is no such register."""
+    if name == "PTER":
+        return PTER_PORT_PAGE if indexes.get("error_page") == 1 else PTER
+    return {"PAOS": PAOS, "ROCE_ACCL": ROCE_ACCL}.get(name)
+
+
+def read(register: Register, indexes: Values) -> Values:
+    """GET: every field that is not 0. Raises AccessRefused."""
+    if register.name == "PTER":
+        return _read_pter(register, indexes)
+    if register.name == "PAOS":
+        return _read_paos(register.port)
+    return {"roce_adp_retrans_en": 1} | {f"{name}_field_select": 1 for name in ACCL_SELECTS} | register.port.registers
+
+
+def write(register: Register, values: Values) -> None:
+    """SET of a whole register. Raises AccessRefused."""
+    port, ports, at_s = register.port, register.ports, register.at_s
+    if register.name == "PTER":
+        _write_pter(register, values)
+    elif register.name == "PAOS":
+        if not values.get("ase"):  # firmware ignores the state without its enable bit, without a word
+            return
+        if values.get("admin_status") in (1, 3):
+            ports.enable(port, at_s)
+        elif values.get("admin_status") == 2:
+            ports.disable(port, at_s)
+        else:
+            raise AccessRefused(BAD_PARAMETER)
+    elif register.name == "ROCE_ACCL":
+        for name in ACCL_SELECTS:
+            value = name if name.endswith(("_en", "_disabled")) else f"{name}_en"
+            if values.get(f"{name}_field_select"):
+                port.registers[value] = values.get(value, 0)
+    else:
+        raise AccessRefused("Bad Reg Access method")
+
+
+def _read_pter(register: Register, indexes: Values) -> Values:
+    port, now = register.port, register.port.injection
+    up = port.physical == LINK_UP
+    values = {"status": port.registers.get("PTER status", 0) if up else NOT_UP}
+    if indexes.get("error_page") == 1:
+        return values
+    values["error_type_cap"] = CAPABLE
+    if now is not None:
+        left = ENDLESS if now.until_s == inf else min(round((now.until_s - register.at_s) * 1e3), ENDLESS - 1)
+        values |= {"error_type_admin": now.kind, "error_type_oper": int(up), "error_injection_time": left}
+        values |= {"ber_mantissa": now.mantissa, "ber_exp": now.exponent}
+    return values
+
+
+def _write_pter(register: Register, values: Values) -> None:
+    port, ports, at_s = register.port, register.ports, register.at_s
+    kind, time = values.get("error_type_admin", 0), values.get("error_injection_time", 0)
+    if values.get("error_page") == 1 or kind not in (0, RAW, EFFECTIVE):
+        raise AccessRefused(BAD_PARAMETER)
+    port.registers["PTER status"] = 0
+    if kind == 0 or time == 0:
+        ports.inject(port, None, at_s)
+        return
+    until_s = inf if time == ENDLESS else at_s + time * 0.01
+    wanted = Injection(kind, values.get("ber_mantissa", 0), values.get("ber_exp", 0), until_s)
+    if not 0.0 < wanted.ber <= 0.5:
+        port.registers["PTER status"] = OUT_OF_RANGE
+    elif port.physical == LINK_UP or ERRORS in port.held:  # its own errors took the link down: they can be renewed
+        ports.inject(port, wanted, at_s)
+
+
+def _read_paos(port: Port) -> Values:
+    return {
+        "oper_status": 1 if port.physical == LINK_UP else 2,
+        "admin_status": 1 if port.admin_up else 2,
+        "physical_state_status": port.physical,
+        "logical_state_status": port.logical,
+    }
+
+
+_OPTIONS = options("""
+    device=    -d --device
+    name=      --reg_name
+    indexes=   -i --indexes
+    op=        -o --op
+    get        -g --get
+    set=       -s --set
+    yes        -y --yes
+    overwrite  -w --overwrite
+    plain      --full_path --no_dynamic
+    version    -v --version
+""")
+# ``iblid-`` and the files that ``mst ib add`` makes are reached by subnet management packets, like ``lid-`` for GET.
+_INBAND = re.compile(
+    r"(?:(?:ib)?lid-(?P<lid>[0-9]{1,5})(?:,(?P<through>[^,]+(?:,[0-9]+)?))?|/dev/mst/SW_\w+_lid-0x(?P<hex>[0-9A-Fa-f]{1,4}))"
+)
+_NO_SET = (
+    "Sending GMP MAD supports only Get() method, and you are trying to send Set() method\n"
+    "to a register which is not small enough to send with SMP MAD."
+)
+
+
+class ToolRefused(Exception):
+    """The tool ends with ``-E-`` and this; *said* was printed before."""
+
+    def __init__(self, reason: str, said: str = "") -> None:
+        super().__init__(reason)
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An open device: *port* by its local number, None when management packets do not get there."""
+
+    port: Callable[[int], Port] | None
+    switch: bool
+    inband: bool
+
+
+def mlxreg(asked: ToolCall) -> Said:
+    """One call of the tool."""
+    try:
+        fields, _ = taken_apart(asked.words, _OPTIONS)
+    except BadOption as bad:
+        return Said(stderr=f"mlxreg: {bad}\n", status=1)
+    if "version" in fields:
+        return Said("mlxreg, mft 4.36.0, Git SHA Hash: N/A\n")
+    try:
+        return Said(_run(asked, fields))
+    except ToolRefused as refused:
+        return Said(refused.said, f"-E- {refused}\n", 1)
+
+
+def _run(asked: ToolCall, fields: dict[str, str]) -> str:
+    if "device" not in fields:
+        raise ToolRefused("you must provide a device name")
+    device = opened(asked, fields["device"])
+    name = fields.get("name", "")
+    if layout(name, {}) is None or (name == "ROCE_ACCL" and device.switch):
+        raise ToolRefused(f"Can't find access register name: {name}")
+    indexes, given = _told(name, fields)
+    if "set" not in fields:
+        return _get(asked, device, name, indexes)
+    return _set(asked, device, name, indexes | given, given, fields)
+
+
+def opened(asked: ToolCall, name: str) -> Device:
+    """The device of a name: an RNIC of this host; through the fabric ``lid-N``, ``iblid-N`` or a switch's file."""
+    inband = _INBAND.fullmatch(name)
+    if not inband:
+        local = asked.local_port(name)
+        if local is None:
+            raise ToolRefused(f'Failed to open device: "{name}", No such file or directory')
+        return Device(lambda number: _only(local, number), switch=False, inband=False)
+    adapters = [rnic.device for rnic in asked.rnics if not asked.port_of(rnic.device).node.ethernet]
+    via = (inband["through"] or "").partition(",")[0] or next(iter(adapters), "")
+    number = int(inband["hex"], 16) if inband["hex"] else int(inband["lid"])
+    if via not in adapters:
+        raise ToolRefused(f'Failed to open device: "{name}", No such device')
+    node = asked.by_lid(asked.port_of(via), number)
+    if node is None:
+        return Device(None, switch=True, inband=True)
+    if node.host is not None:
+        far = asked.ports.at(asked.ports.cabling.ends(node)[0])
+        return Device(lambda number: _only(far, number), switch=False, inband=True)
+    ends = dict(asked.ports.cabling.ends(node))
+
+    def port(number: int) -> Port:
+        if (node.name, number) not in asked.ports.cabling.rates_gbps:
+            raise AccessRefused(BAD_PARAMETER)
+        return asked.ports.at((node.name, number))
+
+    return Device(port if ends else None, switch=True, inband=True)
+
+
+def _only(port: Port, number: int) -> Port:
+    """An adapter's function knows one port, by the number 1."""
+    if number != 1:
+        raise AccessRefused(BAD_PARAMETER)
+    return port
+
+
+def _told(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
+    """Indexes (operations among them) and values to set; what is not given stays 0."""
+    texts = [("index", text) for key in ("indexes", "op") for text in _parts(fields.get(key))]
+    texts += [("set", text) for text in _parts(fields.get("set"))]
+    seen: set[str] = set()
+    for _, text in texts:
+        key = text.partition("=")[0]
+        if key in seen:
+            raise ToolRefused(f"Field: {key} appears twice.")
+        seen.add(key)
+    indexes: Values = {}
+    given: Values = {}
+    for kind, text in texts:
+        key, value = _pair(text)
+        (indexes if kind == "index" else given)[key] = value
+    _check(name, indexes, given)
+    return indexes, given
+
+
+def _check(name: str, indexes: Values, given: Values) -> None:
+    """Every name is one of the register's, may be used so, and its value fits."""
+    known = {field.name: field for field in layout(name, indexes) or ()}
+    for key, value in indexes.items():
+        if key not in known:
+            raise ToolRefused(f'Can\'t find INDEX name: "{key}"')
+        if known[key].access not in ("INDEX", "OP"):
+            raise ToolRefused(f"Field: {key} is not an INDEX.")
+        _fits(known[key], value)
+    for key, value in given.items():
+        if key not in known:
+            raise ToolRefused(f'Can\'t find field name: "{key}"')
+        if known[key].access == "RO":
+            raise ToolRefused(f"Field: {key} is ReadOnly")
+        _fits(known[key], value)
+
+
+def _parts(text: str | None) -> list[str]:
+    return [] if text is None else text.split(",")
+
+
+def _pair(text: str) -> tuple[str, int]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ToolRefused(f"Argument: {text} is invalid")
+    try:
+        return key, int(value, 0)
+    except ValueError:
+        raise ToolRefused(f"Argument: {value} is invalid.") from None
+
+
+def _fits(field: Field, value: int) -> None:
+    most = (1 << field.bits) - 1
+    if not 0 <= value <= most:
+        raise ToolRefused(
+            f"Value: 0x{value:x} exceeds maximum value for field '{field.name}' ({field.bits} bits, max: 0x{most:x})"
+        )
+
+
+def _reach(asked: ToolCall, device: Device, name: str, indexes: Values) -> Register:
+    if device.port is None:
+        raise AccessRefused("Failed to send MAD")
+    number = 1 if name == "ROCE_ACCL" else indexes.get("local_port", 0)
+    return Register(name, device.port(number), asked.ports, asked.at_s)
+
+
+def _get(asked: ToolCall, device: Device, name: str, indexes: Values) -> str:
+    said = "Sending access register...\n\n"
+    try:
+        values = read(_reach(asked, device, name, indexes), indexes)
+    except AccessRefused as refused:
+        raise ToolRefused(f"Failed to send access register: {refused}", said) from None
+    return said + table(layout(name, indexes) or (), values | indexes | {"clr": 0})
+
+
+def _set(asked: ToolCall, device: Device, name: str, values: Values, given: Values, fields: dict[str, str]) -> str:
+    """Read, overlay, show, ask, write; without ``--yes`` nobody answers, and nothing is sent."""
+    said = ""
+    try:
+        register = _reach(asked, device, name, values)
+        old: Values = {} if "overwrite" in fields else read(register, values)
+        values = old | values
+        del given
+        said = f"You are about to send access register: {name} with the following data:\n"
+        said += table(layout(name, values) or (), values)
+        said += "\n Do you want to continue ? (y/n) [n] : "
+        if "yes" not in fields:
+            return said
+        said += "y\n Sending access register...\n"
+        if device.inband and name in TOO_LONG:
+            raise AccessRefused(_NO_SET)
+        write(register, values)
+    except AccessRefused as refused:
+        raise ToolRefused(f"Failed to send access register: {refused}", said) from None
+    return said
+
+
+def table(fields: tuple[Field, ...], values: Values) -> str:
+    """All fields with their values, in the tool's two columns."""
+    width = max((len(field.name) for field in fields), default=10) + 2
+    rule = "=" * (width + 13) + "\n"
+    rows = "".join(f"{field.name:<{width}}| 0x{values.get(field.name, 0):08x}\n" for field in fields)
+    return f"{'Field Name':<{width}}| Data    \n{rule}{rows}{rule}"

@@ -1,0 +1,144 @@
+"""``nvidia-smi``: the GPUs of a host, and the processes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from fabric.model.topology import Gpu
+from fabric.sim.hashing import mix64, word
+from fabric.sim.hosts.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
+from fabric.sim.hosts.temperature import GPU, GPU_MEMORY, Warmth
+from fabric.sim.life.passing import THROTTLED
+from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.nccl_tests.program import RunningCollective
+
+
+def nvidia_smi(asked: ToolCall) -> Said:
+    """One call: ``nvidia-smi --query-gpu=...`` or ``--query-compute-apps=...``."""
+    site = asked.site
+    gpus = list(site.present_gpus())
+    if not gpus:
+        return Said("No devices were found\n", status=6)
+    apps = compute_apps(asked)
+    if apps is not None:
+        return apps
+    queried = gpu_query(asked, gpus)
+    if queried is not None:
+        return queried
+    stderr = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    return Said(stderr=stderr, status=2)
+
+
+def _uuid(asked: ToolCall, gpu: Gpu) -> str:
+    bits = mix64(asked.site.name_hash ^ gpu.index ^ (1 << 32 if is_replaced(asked.site, gpu.name) else 0))
+    text = f"{word(bits, 0):016x}{word(bits, 1):016x}"
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+_POWER_W = {"a100": (60.0, 400.0), "h100": (75.0, 700.0), "b200": (140.0, 1000.0)}  # idle: choice; most: data sheets
+_MEMORY_MIB = {"a100": 81920, "h100": 81559, "b200": 183359}
+_CLOCKS_MHZ = {"a100": (210, 1410), "h100": (345, 1980), "b200": (120, 1965)}  # idle: choice; most: data sheets
+_BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
+_THERMAL_SLOWDOWN = 0x20  # SW thermal slowdown, by NVML's bits
+_IDLE = 0x1
+
+
+_HEADERS = {
+    "power.draw": "power.draw [W]",
+    "clocks.sm": "clocks.current.sm [MHz]",
+    "clocks.current.sm": "clocks.current.sm [MHz]",
+    "utilization.gpu": "utilization.gpu [%]",
+    "memory.total": "memory.total [MiB]",
+    "clocks_throttle_reasons.active": "clocks_event_reasons.active",
+}
+"""Of the fields that have another header than their name; the unit of the value stands in brackets."""
+
+
+def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[str, Callable[[], str]]:
+    """How each field of one GPU is found."""
+    site, generation, name = asked.site, asked.site.layout.generation, gpu.name
+    heat = site.heat.get(name)
+    hot = heat is not None and heat.target > 0.0
+
+    def load() -> float:
+        return warmth.loaded(name, GPU.constant_s)
+
+    def megahertz() -> str:
+        """Lowest when idle, highest under load, and so much less when it runs hot."""
+        idle, most = _CLOCKS_MHZ[generation]
+        return f"{most * (THROTTLED if hot else 1.0) if load() > _BUSY else idle:.0f}"
+
+    def watts() -> str:
+        least, most = _POWER_W[generation]
+        return f"{least + (most - least) * load():.2f}"
+
+    def throttled() -> str:
+        return f"0x{_THERMAL_SLOWDOWN if hot else 0 if load() > 0.0 else _IDLE:016x}"
+
+    def busy() -> str:
+        ways = [site.layout.index[f"{name}:{way}"] for way in ("nvlink", "rd", "wr")]
+        return "100" if any(site.users[way] for way in ways) else "0"
+
+    return {
+        "index": lambda: str(number),
+        "name": lambda: gpu_model(generation),
+        "uuid": lambda: _uuid(asked, gpu),
+        "serial": lambda: serial_of_gpu(site, name),
+        "vbios_version": lambda: VBIOS,
+        "pci.bus_id": lambda: "0000" + gpu_pci_address(gpu.index).upper(),
+        "temperature.gpu": lambda: f"{warmth.of(name, GPU):.0f}",
+        "temperature.memory": lambda: f"{warmth.of(name, GPU_MEMORY):.0f}",
+        "power.draw": watts,
+        "clocks.sm": megahertz,
+        "clocks.current.sm": megahertz,
+        "utilization.gpu": busy,
+        "memory.total": lambda: str(_MEMORY_MIB[generation]),
+        "clocks_throttle_reasons.active": throttled,
+        "clocks_event_reasons.active": throttled,
+    }
+
+
+_FORMATS = ("csv", "noheader", "nounits")
+
+
+def gpu_query(asked: ToolCall, gpus: Sequence[Gpu]) -> Said | None:
+    """The table for ``--query-gpu=... --format=...  [-i N]``; None when the words ask for something else."""
+    given = dict(word.removeprefix("--").split("=", 1) for word in asked.words if "=" in word)
+    given |= {flag.lstrip("-"): text for flag, text in pairwise(asked.words) if flag in ("-i", "--id")}
+    if "query-gpu" not in given:
+        return None
+    formats = given.get("format", "").split(",")
+    if "csv" not in formats or not set(formats) <= set(_FORMATS):
+        return Said('"--format=" switch is missing. A query requires "--format=csv".\n', status=2)
+    names = [name.strip() for name in given["query-gpu"].split(",")]
+    wanted = given.get("id", given.get("i", given.get("-i")))
+    warmth = Warmth(asked.site, asked.at_s)
+    found = [
+        _fields(asked, warmth, number, gpu)
+        for number, gpu in enumerate(gpus)
+        if wanted is None or str(number) in wanted.split(",")
+    ]
+    unknown = next((name for name in names if name not in _fields(asked, warmth, 0, gpus[0])), None)
+    if unknown is not None:
+        return Said(f'Field "{unknown}" is not a valid field to query.\n\n', status=2)
+    if not found:
+        return Said("No devices were found\n", status=6)
+    headers = {name: _HEADERS.get(name, name) for name in names}
+    units = {name: "" if "nounits" in formats else text.partition("[")[2].rstrip("]") for name, text in headers.items()}
+    rows = [] if "noheader" in formats else [", ".join(headers[name] for name in names)]
+    rows += [", ".join(f"{one[name]()} {units[name]}".rstrip() for name in names) for one in found]
+    return Said("".join(f"{row}\n" for row in rows))
+
+
+FORMAT = "--format=csv,noheader"
+WORDS, NAMES = (frozenset({f"--query-compute-apps={what}", FORMAT}) for what in ("pid", "pid,process_name"))
+
+
+def compute_apps(asked: ToolCall) -> Said | None:
+    """One pid a line, and its program's path, of every collective that runs here; None when something else is asked."""
+    if frozenset(asked.words) not in (WORDS, NAMES):
+        return None
+    busy = {flow.process.pid: flow.job.operation for flow in asked.site.flows if isinstance(flow, RunningCollective)}
+    named = frozenset(asked.words) == NAMES
+    return Said("".join(f"{pid}{f', /usr/bin/{busy[pid]}_perf' if named else ''}\n" for pid in sorted(busy)))

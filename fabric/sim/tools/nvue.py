@@ -1,0 +1,145 @@
+"""``nv`` on a simulated switch, and the shell text that looks around between its commands."""
+
+from __future__ import annotations
+
+import json
+
+from fabric.sim.subnet.nvue_switches import AR, NvueSwitch
+from fabric.sim.tools.call import Said, ToolCall
+
+SHELL_NAME = "fabric-nvue"
+"""The name ($0) under which that text is started."""
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_CONFIRM_S = 600.0
+_WHAT = "simulated switch: only adaptive routing, system and commits are simulated"
+
+
+def nv(asked: ToolCall) -> Said:
+    """``nv show|set|unset|config ...``; on a host there is no such program."""
+    switch = asked.rack.nvue.of(asked.site.host.name)
+    if switch is None:
+        return Said(stderr="bash: line 1: nv: command not found\n", status=127)
+    words = asked.words
+    if words[:1] == ("show",):
+        return _show(switch, words[1:])
+    if words[:1] in (("set",), ("unset",)):
+        return _stage(switch, words)
+    if words[:1] == ("config",):
+        return _config(asked, switch, words[1:])
+    return Said(stderr=f"Invalid Command: nv {' '.join(words)} ({_WHAT})\n", status=1)
+
+
+def _show(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+    path = " ".join(words).removesuffix("-o json").strip()
+    if path == AR:
+        return _json({"enable": switch.applied.get(f"{AR} enable", "off")})
+    interface = path.removeprefix("interface ").removesuffix(AR).strip()
+    if path == f"interface {interface} {AR}" and interface in _ports(switch):
+        value = switch.applied.get(f"interface {interface} {AR} enable")
+        value = value or switch.applied.get(f"interface swp1-{switch.uplinks} {AR} enable", "off")
+        return _json({"enable": value})
+    return Said(stderr="Error: The requested item does not exist.\n", status=1)
+
+
+def _ports(switch: NvueSwitch) -> set[str]:
+    return {f"swp{number}" for number in range(1, switch.uplinks + 1)}
+
+
+def _json(document: dict[str, str]) -> Said:
+    return Said(json.dumps(document, indent=2) + "\n")
+
+
+def _stage(switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+    if words[0] == "unset":
+        switch.staged[" ".join(words[1:])] = None
+        return Said()
+    if len(words) < 4 or (words[-2] == "enable" and words[-1] not in ("on", "off")):
+        return Said(stderr=f"Error: {words[-1]!r} is not one of ['on', 'off']\n", status=1)
+    switch.staged[" ".join(words[1:-1])] = words[-1]
+    return Said()
+
+
+def _config(asked: ToolCall, switch: NvueSwitch, words: tuple[str, ...]) -> Said:
+    if words == ("show", "-o", "commands"):
+        return Said("".join(f"nv set {path} {value}\n" for path, value in sorted(switch.applied.items())))
+    if words == ("diff",):
+        return Said("".join(_tree(path, value) for path, value in switch.changes().items()))
+    if words == ("detach",):
+        switch.staged.clear()
+        return Said()
+    if words[:1] == ("apply",):
+        return _apply(asked, switch, list(words[1:]))
+    return Said(stderr=f"Invalid Command: nv config {' '.join(words)} ({_WHAT})\n", status=1)
+
+
+def _tree(path: str, value: str | None) -> str:
+    """One difference, as YAML."""
+    *keys, last = path.split(" ")
+    lines = ["- unset:" if value is None else "- set:"]
+    lines += [f"{'  ' * (depth + 2)}{key}:" for depth, key in enumerate(keys)]
+    lines.append(f"{'  ' * (len(keys) + 2)}{last}:" + ("" if value is None else f" {value}"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _apply(asked: ToolCall, switch: NvueSwitch, words: list[str]) -> Said:
+    switches = asked.rack.nvue
+    message, confirm_s = "Config update by root", None
+    while words:
+        word = words.pop(0)
+        if word == "-m" and words:
+            message = words.pop(0)
+        elif word == "--confirm":
+            seconds = _seconds(words[0]) if words else None
+            confirm_s = _CONFIRM_S if seconds is None else seconds
+            del words[: int(seconds is not None)]
+        elif word == "--confirm-yes":
+            kept = switches.confirm(switch)
+            return Said("confirmed\n") if kept else Said(stderr="Error: no apply waits to be confirmed\n", status=1)
+        elif word not in ("-y", "--y", "--assume-yes"):
+            return Said(stderr=f"Invalid Command: nv config apply {word} ({_WHAT})\n", status=1)
+    if switch.failing:
+        return Said(stderr="Failure during apply. Aborted apply after failure.\n", status=1)
+    number = switches.apply(switch, asked.at_s, message=message, confirm_s=confirm_s)
+    return Said("no config diff\n" if number is None else f"applied [rev_id: {number}]\n")
+
+
+def _seconds(text: str) -> float | None:
+    """``2m``, ``120s``, ``1h``; a bare number is minutes."""
+    unit = _UNITS.get(text[-1:], 0.0)
+    digits = text[:-1] if unit else text
+    return float(digits) * (unit or 60.0) if digits.isascii() and digits.isdigit() else None
+
+
+def nvue_shell(asked: ToolCall, words: tuple[str, ...]) -> Said:
+    """``sh -c TEXT fabric-nvue clean|seen|stage|commit ...``, as that text does it."""
+    switch = asked.rack.nvue.of(asked.site.host.name)
+    if switch is None or not words:
+        return _refused("nv config diff failed" if words else "no such verb:")
+    verb, args = words[0], words[1:]
+    waiting = switch.changes()
+    is_so = switch.applied.get(f"{AR} enable", "off")
+    if verb == "seen" and len(args) == 2:
+        return Said() if is_so == args[1] else _refused(f"adaptive routing is not {args[0]} {args[1]} after the commit")
+    ours = any(path.startswith(f"{AR} ") for path in waiting)
+    if verb == "stage" and len(args) == 3 and not ours and is_so == args[1]:
+        return Said("nothing to undo\n")
+    if verb == "commit" and len(args) == 1 and not ours:
+        return Said("committed\n")
+    foreign = [path for path in waiting if not path.startswith(f"{AR} ")]
+    if foreign:
+        what = " ".join("".join(_tree(path, waiting[path]) for path in foreign).split())
+        return _refused(f"this account has edits that were not applied, and they would be applied with ours: {what}")
+    if verb == "clean" and not args:
+        return _refused("this account has edits that were not applied") if waiting else Said("nothing waits\n")
+    if verb == "stage" and len(args) == 3:
+        switch.staged[f"{AR} {args[0]}"] = None if args[2] == "unset" else args[1]
+        asked.rack.nvue.confirm(switch)
+        return Said(f"staged {args[0]} {args[1]}\n")
+    if verb == "commit" and len(args) == 1:
+        return _apply(asked, switch, ["-m", args[0], "-y"])
+    return _refused(f"no such verb: {verb}")
+
+
+def _refused(reason: str) -> Said:
+    return Said(stderr=f"{SHELL_NAME}: {reason}\n", status=1)

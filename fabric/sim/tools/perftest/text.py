@@ -1,0 +1,230 @@
+"""What ``ib_write_bw`` is told and what it prints: perftest 6.x on mlx5, GPU lines as a build with CUDA prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabric.sim.hashing import mix64, text_hash, word
+from fabric.sim.hosts.hosts import gpu_model, pci_bus
+from fabric.sim.hosts.site import Site
+from fabric.sim.tools.options import Option, number, options, taken_apart
+
+
+class NotSimulated(Exception):
+    """The real tool knows this option and it would change the answer, but the simulated rack does not know how."""
+
+
+_KNOWN = options("""
+    device=    -d --ib-dev
+    port=      -p --port
+    size=      -s --size
+    duration=  -D --duration
+    iters=     -n --iters
+    qps=       -q --qp
+    cuda?      --use_cuda
+    version    -V --version
+    gbits      --report_gbits
+    ib_port=   -i --ib-port
+    flag       -F --CPU-freq --use_cuda_dmabuf --use_hugepages --noPeak -N --ipv6 --odp --disable_pcie_relaxed
+    plain=     -x --gid-index -S --sl -t --tx-depth -u --qp-timeout -m --mtu -I --inline_size
+    plain=     -Q --cq-mod -l --post_list -T --tos -f --margin -L --hop_limit --tclass --source_ip
+""")
+_NOT_SIMULATED = {
+    name: Option(f"-{name}", value)
+    for value, names in (
+        ("no", "-a --all -b --bidirectional -R --rdma_cm -z --com_rdma_cm --out_json --reversed"),
+        ("no", "--run_infinitely --cpu_util -O --dualport --report-both --report-per-port"),
+        ("yes", "-w --limit_bw -y --limit_msgrate -c --connection --output --rate_limit --out_json_file"),
+    )
+    for name in names.split()
+}
+_OPTIONS = {**_KNOWN, **_NOT_SIMULATED}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBwOptions:
+    """What one ``ib_write_bw`` was asked to do; *peer* is None for a server, *duration_s* for a run by iterations."""
+
+    device: str | None
+    peer: str | None
+    port: int
+    size_bytes: int
+    duration_s: int | None
+    iterations: int
+    queue_pairs: int
+    gbits: bool
+    cuda: int | None
+    ib_port: int
+    version: bool
+
+
+def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
+    """Read the words after the program's name; raises BadOption (its texts are ours) and NotSimulated."""
+    fields, peers = taken_apart(words, _OPTIONS)
+    for field in fields:
+        if field.startswith("-"):
+            raise NotSimulated(f"option {field[1:]} is not simulated")
+
+    def asked(field: str, default: int, least: int, most: int) -> int:
+        return number(fields.get(field, str(default)), least=least, most=most, units="km")
+
+    return WriteBwOptions(
+        device=fields.get("device"),
+        peer=peers[0] if peers else None,
+        port=asked("port", 18515, 1, 65535),
+        size_bytes=asked("size", 65536, 1, 1 << 31),
+        duration_s=asked("duration", 0, 1, 1 << 31) if "duration" in fields else None,
+        iterations=asked("iters", 5000, 5, 1 << 31),
+        queue_pairs=asked("qps", 1, 1, 16384),
+        gbits="gbits" in fields,
+        cuda=number(fields["cuda"] or "0", most=1023, units="km") if "cuda" in fields else None,
+        ib_port=asked("ib_port", 1, 1, 255),
+        version="version" in fields,
+    )
+
+
+RULE = "-" * 87 + "\n"
+_STARS = "*" * 36 + "\n"
+WAITING = f"\n{_STARS}* Waiting for client to connect... *\n{_STARS}"
+NO_PEAK = " WARNING: BW peak won't be measured in this run.\n"
+NO_INLINE = "Perftest doesn't supports CUDA tests with inline messages: inline size set to 0\n"
+
+NO_DEVICE = "IB device %s not found\n Unable to find the Infiniband/RoCE device\n"
+PORT_DOWN = " Port number %d state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"
+PORT_TAKEN = "Couldn't listen to port %d\n"
+NO_SOCKET = "Unable to open file descriptor for socket connection Unable to init the socket connection\n"
+NO_SERVER = "Couldn't connect to %s:%d\n" + NO_SOCKET
+PEER_GONE = (
+    "ethernet_read_keys: Couldn't read remote address\n Unable to read to socket/rdma_cm\n"
+    " Failed to exchange data between server and clients\n"
+)
+RETRY_EXCEEDED = (
+    "Completion with error at client\n  Failed status 12: wr_id 0 syndrom 0x81\nscnt=128, ccnt=0\n"
+    "  Failed to complete run_iter_bw function successfully\n"
+)
+NO_GPU = "No such device ID (%d) exists in system\n"
+NO_RESOURCES = "Failed to init memory\n Couldn't create IB resources\n"
+REFUSED = (
+    "ib_write_bw: %s\n Invalid Command or flag.\n Please check command line and run again.\n\n"
+    "Usage:\n  ib_write_bw            start a server and wait for connection\n"
+    "  ib_write_bw <host>     connect to server at <host>\n\n"
+)
+
+_HEAD = """\
+                    RDMA_Write BW Test
+ Dual-port       : OFF\t\tDevice         : %s
+ Number of qps   : %d\t\tTransport type : IB
+ Connection type : RC\t\tUsing SRQ      : OFF
+ PCIe relax order: ON
+ ibv_wr* API     : ON
+%s CQ Moderation   : 1
+ Mtu             : 4096[B]
+ Link type       : %s
+%s Max inline data : 0[B]
+ rdma_cm QPs\t : OFF
+ Data ex. method : Ethernet
+"""
+_COLUMNS = " #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]\n"
+
+
+def lead(options: WriteBwOptions) -> str:
+    """What the option parser says before anything else happens."""
+    return (NO_PEAK if options.duration_s is not None else "") + (NO_INLINE if options.cuda is not None else "")
+
+
+def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
+    """The complaint about an RNIC that is not there or whose port is down; "" when all is well."""
+    trouble = site.trouble_of(device)
+    if trouble == "absent":
+        return NO_DEVICE % device
+    return PORT_DOWN % options.ib_port if trouble == "broken" else ""
+
+
+def head(options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
+    """From the first rule to the one before the addresses."""
+    depth = " TX depth        : 128\n" if options.peer is not None else ""
+    link, gid = ("Ethernet", " GID index       : 3\n") if ethernet else ("IB", "")
+    return f"{RULE}{_HEAD % (device, options.queue_pairs, depth, link, gid)}{RULE}"
+
+
+def columns(options: WriteBwOptions) -> str:
+    """The rule and the column names above the one row."""
+    unit = "Gb/sec" if options.gbits else "MiB/sec"
+    return RULE + _COLUMNS % (unit, unit)
+
+
+def address_end(site: Site, device: str) -> tuple[str, str]:
+    """The LID of an RNIC, and the GID line under its address (Ethernet only)."""
+    text = site.addresses.get(device)
+    if text is None:
+        bits = mix64(site.name_hash ^ text_hash(device))
+        if site.layout.platform.link_layer == "ethernet":
+            numbers = ":".join(f"{bits >> shift & 0xFF:02d}" for shift in (0, 8, 16))
+            text = f"0000| GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:{numbers}\n"
+        else:
+            text = f"0x{bits % 0xBFFF + 1:02x}|"
+        site.addresses[device] = text
+    lid, _, gid = text.partition("|")
+    return lid, gid
+
+
+def address(site: Site, device: str, bits: int) -> str:
+    """One queue pair's address, without the word before it; the same *bits* give the same address."""
+    lid, gid = address_end(site, device)
+    return (
+        f" address: LID {lid} QPN 0x{bits & 0x3FFF:04x} PSN 0x{bits >> 14 & 0xFFFFFF:06x}"
+        f" RKey 0x{bits >> 38 & 0x1FFFFF:06x} VAddr 0x{0x7F0000000000 + (bits >> 36 << 12):016x}\n{gid}"
+    )
+
+
+def addresses(site: Site, device: str, bits: int, *, queue_pairs: int) -> list[str]:
+    """The addresses of all queue pairs of one side."""
+    if queue_pairs == 1:
+        return [address(site, device, bits)]
+    return [address(site, device, word(bits, number)) for number in range(queue_pairs)]
+
+
+def row(options: WriteBwOptions, average_gbps: float) -> str:
+    """The row under the column names: six decimals below 0.1, as the tool does it."""
+    messages_mpps = average_gbps * 125.0 / options.size_bytes
+    if options.duration_s is None:
+        count = options.iterations * options.queue_pairs
+    else:
+        count = int(messages_mpps * 1e6 * options.duration_s)
+    value = average_gbps if options.gbits else average_gbps * 1e9 / 8 / (1 << 20)
+    # A peak is measured up to 20,000 iterations only (perftest's manual); 0.05 % above the mean is a choice.
+    peak = value * 1.0005 if options.duration_s is None and options.iterations <= 20000 else 0.0
+    size = options.size_bytes
+    if value < 0.1:
+        return (
+            f" {size:<7d}    {count:<10d}     {peak:<7.6f}            {value:<7.6f}            {messages_mpps:<7.6f}\n"
+        )
+    return f" {size:<7d}    {count:<10d}       {peak:<7.2f}            {value:<7.2f}\t\t     {messages_mpps:<7.6f}\n"
+
+
+def cuda_listing(gpus: tuple[int, ...]) -> str:
+    """What a side prints first when it uses a GPU; *gpus* are the ones it may use."""
+    lines = (f"CUDA device {at}: PCIe address is {pci_bus(gpu).upper()}:00\n" for at, gpu in enumerate(gpus))
+    return "initializing CUDA\nListing all CUDA devices in system:\n" + "".join(lines)
+
+
+def cuda_picked(site: Site, options: WriteBwOptions, bits: int) -> str:
+    """Up to the creation of the CUDA context."""
+    return (
+        f"\nPicking device No. {options.cuda}\n"
+        f"[pid = {4096 + bits % 4190000}, dev = {options.cuda}] device name = [{gpu_model(site.layout.generation)}]\n"
+        "creating CUDA Ctx\n"
+    )
+
+
+def cuda_buffer(options: WriteBwOptions, bits: int) -> tuple[str, str]:
+    """The lines about the GPU buffer: when it is made, and when it is let go."""
+    place = 0x7F0000000000 + ((bits >> 20 & 0xFFFFF) << 21)
+    size_bytes = max(2 * options.size_bytes * options.queue_pairs, 1 << 21)
+    made = (
+        "making it the current CUDA Ctx\nCUDA device integrated: 0\n"
+        f"cuMemAlloc() of a {size_bytes} bytes GPU buffer\n"
+        f"allocated GPU buffer address at {place:016x} pointer=0x{place:x}\n"
+    )
+    return made, f"deallocating GPU buffer {place:016x}\ndestroying current CUDA Ctx\n"

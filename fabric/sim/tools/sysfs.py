@@ -1,0 +1,199 @@
+"""``cat`` of the kernel's files about RNICs, below /sys/class/infiniband."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from fabric.model.topology import Rnic
+from fabric.sim.hosts.hosts import firmware_of, pci_address
+from fabric.sim.hosts.temperature import ASIC, MODULE, Warmth
+from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Port, capped, packets, words
+from fabric.sim.phy.quality import MESSAGE_BYTES
+from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.ib import subnet_manager
+
+ROOT = "/sys/class/infiniband/"
+_STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
+_QUIET = (
+    "VL15_dropped excessive_buffer_overrun_errors local_link_integrity_errors multicast_rcv_packets "
+    "multicast_xmit_packets port_rcv_constraint_errors port_rcv_remote_physical_errors port_rcv_switch_relay_errors "
+    "port_xmit_constraint_errors port_xmit_discards"
+)
+_QUIET_HARDWARE = (
+    "duplicate_request implied_nak_seq_err local_ack_timeout_err out_of_buffer out_of_sequence packet_seq_err "
+    "req_cqe_error req_cqe_flush_error resp_cqe_error resp_cqe_flush_error rnr_nak_retry_err roce_adp_retrans "
+    "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
+)
+
+_NAMES = "gid_attrs/ndevs"
+_BELOW_PORT = ("counters", "hw_counters", _NAMES)
+
+PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
+"""Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
+
+
+def cat(asked: ToolCall) -> Said:
+    """Print files one after the other; ``*`` stands for what it does in a shell."""
+    stdout, stderr = "", ""
+    folders = _Folders(asked)
+    for path in asked.words:
+        if path.startswith("-"):
+            continue
+        found = _found(asked, path, folders)
+        stdout += "".join(f"{text}\n" for text in found)
+        stderr += "" if found else f"cat: {path}: No such file or directory\n"
+    return Said(stdout, stderr, int(bool(stderr)))
+
+
+def _found(asked: ToolCall, path: str, folders: _Folders) -> list[str]:
+    text = asked.rack.managers.read(asked.site.host.name, path)
+    if text is not None:
+        return [text.removesuffix("\n")]
+    if not path.startswith(ROOT):
+        return []
+    device, _, below = path.removeprefix(ROOT).partition("/")
+    texts: list[str] = []
+    for rnic in asked.rnics:
+        if fnmatchcase(rnic.device, device):
+            texts += folders.matching(rnic, below)
+    return texts
+
+
+def port_states(port: Port) -> dict[str, str]:
+    """The files of a port that need no look at the rest of the fabric."""
+    return {
+        "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
+        "phys_state": f"{port.kernel_physical}: {PHYSICAL_TEXT[port.kernel_physical]}",
+        "rate": _rate_text(port),
+        "link_layer": "Ethernet" if port.node.ethernet else "InfiniBand",
+    }
+
+
+def _rate_text(port: Port) -> str:
+    """What the kernel says about the rate: a port that is down stands at the slowest."""
+    if port.kernel_up:
+        return port.line.rate
+    return "40 Gb/sec (4X QDR)" if port.node.ethernet else "10 Gb/sec (4X SDR)"
+
+
+def identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
+    """What an RNIC is, and where it sits; a GUID is that of its slot: one that was replaced keeps it here."""
+    number = asked.site.layout.platform.rnics.index(rnic)
+    guid = f"{asked.port_of(rnic.device).node.guid:016x}"
+    return {
+        "board_id": "MT_0000000838",
+        "fw_ver": firmware_of(asked.site, rnic.device),
+        "hca_type": "MT4129",
+        "node_guid": ":".join(guid[at : at + 4] for at in range(0, 16, 4)),
+        "device/uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={pci_address(number)}",
+    }
+
+
+class _Folders:
+    """The folders of a host's RNICs at one moment: each is filled when somebody looks into it, and once."""
+
+    def __init__(self, asked: ToolCall) -> None:
+        self._asked, self._warmth = asked, Warmth(asked.site, asked.at_s)
+        self._known: dict[tuple[str, str, bool], dict[str, str]] = {}
+
+    def matching(self, rnic: Rnic, pattern: str) -> list[str]:
+        """The files of one RNIC that a pattern below its folder names, in the order of a shell."""
+        folder, _, name = pattern.rpartition("/")
+        found = {}
+        for path in self._paths(rnic):
+            # A shell's star does not reach across a slash.
+            if path.count("/") == folder.count("/") and bool(path) == bool(folder) and fnmatchcase(path, folder):
+                managed = path.startswith("ports/") and fnmatchcase("sm_lid", name)  # that takes a walk of the fabric
+                for file, text in self._filled(rnic, path, managed=managed).items():
+                    if fnmatchcase(file, name):
+                        found[f"{path}/{file}"] = text
+        return [found[file] for file in sorted(found)]
+
+    def _paths(self, rnic: Rnic) -> tuple[str, ...]:
+        port = f"ports/{rnic.port}"
+        return ("", "device", self._sensors(rnic), port, *(f"{port}/{one}" for one in _BELOW_PORT))
+
+    def _sensors(self, rnic: Rnic) -> str:
+        return f"device/hwmon/hwmon{self._number(rnic)}"
+
+    def _number(self, rnic: Rnic) -> int:
+        return self._asked.site.layout.platform.rnics.index(rnic)
+
+    def _filled(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
+        key = (rnic.device, path, managed)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._files(rnic, path, managed=managed)
+        return known
+
+    def _files(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
+        asked, port = self._asked, self._asked.port_of(rnic.device)
+        if path == self._sensors(rnic):
+            return hwmon_files(self._warmth, rnic.device)
+        if path in ("", "device"):
+            files = identity_files(asked, rnic) | {"node_desc": port.node.description}
+            return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == path}
+        if path.endswith("/counters"):
+            return {name: str(value) for name, value in _counters(asked, port).items()}
+        if path.endswith("/hw_counters"):
+            return {name: str(value) for name, value in _hardware(asked, port).items()}
+        if path.endswith(_NAMES):
+            return {"0": f"eth{self._number(rnic) + 1}"} if port.node.ethernet else {}  # as ip_link names them
+        return _port_files(asked, port, managed=managed)
+
+
+def _port_files(asked: ToolCall, port: Port, *, managed: bool) -> dict[str, str]:
+    ethernet = port.node.ethernet
+    manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
+    return port_states(port) | {
+        "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
+        "sm_lid": f"0x{manager.lid if manager else 0:x}",
+    }
+
+
+def _counters(asked: ToolCall, port: Port) -> dict[str, int]:
+    """The same counters that perfquery reads, and clears."""
+    counts = asked.ports.counts(port, asked.at_s, view="ib")
+    return dict.fromkeys(_QUIET.split(), 0) | {
+        "link_downed": capped(counts.downed, 8),
+        "link_error_recovery": capped(counts.recovered, 8),
+        "symbol_error": capped(counts.symbol, 16),
+        "port_rcv_errors": capped(counts.symbol, 16),
+        "port_xmit_wait": int(counts.wait_ticks),
+        "port_rcv_data": words(counts.received_gb),
+        "port_xmit_data": words(counts.sent_gb),
+        "port_rcv_packets": packets(counts.received_gb),
+        "port_xmit_packets": packets(counts.sent_gb),
+        "unicast_rcv_packets": packets(counts.received_gb),
+        "unicast_xmit_packets": packets(counts.sent_gb),
+    }
+
+
+def _hardware(asked: ToolCall, port: Port) -> dict[str, int]:
+    """What the transport counts: packets that came out of order here, and those that the other end missed of ours."""
+    peer = asked.ports.peer(port)
+    here = asked.ports.counts(port, asked.at_s, view="transport").lost_packets
+    there = 0.0 if peer is None else asked.ports.counts(peer, asked.at_s, view="transport").lost_packets
+    found = dict.fromkeys(_QUIET_HARDWARE.split(), 0) | {"lifespan": 12}
+    timeouts = int(there / PACKETS_PER_TAIL)
+    return found | {
+        "out_of_sequence": int(here),
+        "packet_seq_err": int(there) - timeouts,
+        "local_ack_timeout_err": timeouts,
+        "roce_adp_retrans": timeouts if port.node.ethernet else 0,
+    }
+
+
+_STEP = 125  # the register counts eighths of a degree
+
+
+def hwmon_files(warmth: Warmth, device: str) -> dict[str, str]:
+    """File name below ``mlx5_0/device/hwmon/hwmon0/`` to content; temperatures in thousandths of a degree Celsius."""
+    asic, module = (warmth.of(device, nature) for nature in (ASIC, MODULE))
+    return {
+        "name": "mlx5",
+        "temp1_label": "asic",
+        "temp1_input": str(round(asic * 1000 / _STEP) * _STEP),
+        "temp2_label": "Module0",
+        "temp2_input": str(round(module * 1000 / _STEP) * _STEP),
+    }

@@ -1,0 +1,30 @@
+"""Cables by name in tests of the network, ``leaf12-spine3``, and patterns that only they ask for."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+
+def cable(clos, ends):
+    """Both directions, up and down; spines and cores count through the whole network."""
+    lower, m, upper, n = re.fullmatch(r"(leaf|spine)(\d+)-(spine|core)(\d+)", ends).groups()
+    pod, spine = divmod(int(n) if upper == "spine" else int(m), clos.spec.up)
+    if lower == "leaf":
+        return int(clos.leaf_up(int(m), spine)), int(clos.leaf_dn(int(m), spine))
+    core = int(n) % clos.cores_up
+    return int(clos.spine_up(pod, spine, core)), int(clos.spine_dn(pod, spine, core))
+
+
+def shift(clos, by):
+    """Every RNIC sends to the one *by* places on; each flow is a job."""
+    src = np.arange(clos.nics, dtype=np.int64)
+    return src, (src + by) % clos.nics, src.copy()
+
+
+def bisection(clos, seed):
+    """RNICs split into two random halves, each of one half sends to one of the other; each flow is a job."""
+    order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
+    half = clos.nics // 2
+    return order[:half], order[half : 2 * half], np.arange(half, dtype=np.int64)
