@@ -2,100 +2,94 @@
 
 from __future__ import annotations
 
-import struct
+import base64
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import paramiko
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    SSHCertificate,
+    SSHCertificateType,
+    SSHCertPublicKeyTypes,
+    load_ssh_public_identity,
+)
 
-from fabric.executors.known_hosts import Authority, HostKey, KnownHosts, Standing, pattern
+from fabric.executors.known_hosts import Entry, HostKey, KnownHosts, Standing, pattern
 from fabric.executors.ssh_connection import Refused
 
 SUFFIX = "-cert-v01@openssh.com"
 """How the type of a certificate ends (OpenSSH's PROTOCOL.certkeys)."""
 
 _STEP = "checking the host key"
-_HOST = 2  # SSH2_CERT_TYPE_HOST
-_KEY_FIELDS = {"ssh-ed25519": 1, "ssh-rsa": 2}  # how many fields a public key has; the ECDSA types have curve and point
 _MOST_PRINCIPALS = 256  # as OpenSSH (SSHKEY_CERT_MAX_PRINCIPALS)
-_FOR_EVER = 2**64 - 1
-_KINDS = {"ssh-ed25519": paramiko.Ed25519Key, "ssh-rsa": paramiko.RSAKey}
+_SHA_1 = b"\0\0\0\7ssh-rsa"  # how a signature begins that no OpenSSH of today takes
 
 
 @dataclass(frozen=True, slots=True)
 class HostCertificate:
-    """
-    What a certificate says. *key* is what it certifies, *authority* the key that signed it; times are seconds since
-    the epoch. *signed* is what *signature* is over.
-    """
+    """What a certificate says: *key* is what it certifies, *authority* the key that signed it, *blob* all of it."""
 
     key: HostKey
     authority: HostKey
-    kind: int
-    key_id: str
-    principals: tuple[str, ...]
-    valid_from: int
-    valid_until: int
-    critical: bytes
-    signed: bytes
-    signature: bytes
+    blob: bytes
+    said: SSHCertificate
+
+    @property
+    def key_id(self) -> str:
+        """What the authority calls it."""
+        return self.said.key_id.decode("utf-8", "replace")
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The hosts that it is for; every host where there is none."""
+        return tuple(name.decode("utf-8", "replace").lower() for name in self.said.valid_principals)
 
 
 def read_certificate(shown: HostKey) -> HostCertificate:
     """Read a certificate's blob; raises ValueError with what is wrong with it."""
-    message = paramiko.Message(shown.blob)
-    cert_type = message.get_text()
-    if not cert_type.endswith(SUFFIX):
-        raise ValueError(f"{cert_type!r} is not the type of a certificate")
-    plain_type = cert_type.removesuffix(SUFFIX)
-    message.get_string()  # the nonce
-    plain = paramiko.Message()
-    plain.add_string(plain_type)
-    for _ in range(_KEY_FIELDS.get(plain_type, 2)):
-        plain.add_string(message.get_string())
-    message.get_int64()  # the serial number
-    kind, key_id = message.get_int(), message.get_string().decode("utf-8", "replace")
-    principals = _strings(message.get_string())
-    valid_from, valid_until = message.get_int64(), message.get_int64()
-    critical, _extensions, _reserved = message.get_string(), message.get_string(), message.get_string()
-    signer = message.get_string()
-    signed = message.get_so_far()
-    signature = message.get_string()
-    if message.get_remainder() or not signature:
-        raise ValueError("it is cut short, or goes on after its signature")
-    authority = HostKey(paramiko.Message(signer).get_text(), signer)
-    return HostCertificate(
-        HostKey(plain_type, plain.asbytes()),
-        authority,
-        kind,
-        key_id,
-        principals,
-        valid_from,
-        valid_until,
-        critical,
-        signed,
-        signature,
-    )
+    line = shown.key_type.encode("ascii", "replace") + b" " + base64.b64encode(shown.blob)
+    try:
+        said = load_ssh_public_identity(line)
+        if not isinstance(said, SSHCertificate):
+            raise ValueError(f"{shown.key_type!r} is not the type of a certificate")
+        certificate = HostCertificate(_plain_key(said.public_key()), _plain_key(said.signature_key()), shown.blob, said)
+    except (
+        UnsupportedAlgorithm,
+        NotImplementedError,
+        AssertionError,
+        TypeError,
+    ) as exc:  # as it comes, of foreign bytes
+        raise ValueError(str(exc)) from exc
+    if len(said.valid_principals) > _MOST_PRINCIPALS:
+        raise ValueError(f"it has more than {_MOST_PRINCIPALS} principals")
+    return certificate
 
 
 def problem_of(certificate: HostCertificate, address: str, now_s: float) -> str | None:
     """Why a certificate is not valid for the host at *address* now (seconds since the epoch); None when it is."""
-    if certificate.kind != _HOST:
+    said = certificate.said
+    if said.type is not SSHCertificateType.HOST:
         return "it is not a host's but a user's"
-    if certificate.critical:
+    if said.critical_options:
         return "it holds a critical option, of which OpenSSH knows none for hosts"
-    if now_s < certificate.valid_from:
-        return f"it is valid from {_date(certificate.valid_from)} on, and not yet"
-    if now_s >= certificate.valid_until:
-        return f"it was valid until {_date(certificate.valid_until)}"
+    if now_s < said.valid_after:
+        return f"it is valid from {_date(said.valid_after)} on, and not yet"
+    if now_s >= said.valid_before:
+        return f"it was valid until {_date(said.valid_before)}"
     # As with OpenSSH, principals may hold wildcards, and a certificate without any is good for every host.
-    if certificate.principals and not any(pattern(name).fullmatch(address.lower()) for name in certificate.principals):
-        return f"it is for {', '.join(certificate.principals)}, not for {address}"
-    if not _is_signed(certificate):
+    names = certificate.principals
+    if names and not any(pattern(name).fullmatch(address.lower()) for name in names):
+        return f"it is for {', '.join(names)}, not for {address}"
+    _, authority, signature = certificate.blob.rpartition(certificate.authority.blob)
+    try:
+        said.verify_cert_signature()
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, AssertionError):
         return "its signature is wrong"
-    return None
+    return None if authority and not signature[4:].startswith(_SHA_1) else "its signature is by SHA-1"
 
 
 def certified_key(known: KnownHosts, shown: HostKey, *, host: str, address: str, port: int) -> HostKey | None:
@@ -110,7 +104,7 @@ def certified_key(known: KnownHosts, shown: HostKey, *, host: str, address: str,
         return _plain(known, shown, trusted, host=host, address=address, port=port)
     try:
         certificate = read_certificate(shown)
-    except (ValueError, paramiko.SSHException, struct.error) as exc:
+    except ValueError as exc:
         raise Refused(host, _STEP, f"{address} shows a host certificate that cannot be read: {exc}") from exc
     signers = [one for one in trusted if one.key.blob == certificate.authority.blob]
     said = f"{address} shows a host certificate {certificate.key_id!r} of {_named(certificate.authority)}"
@@ -129,7 +123,7 @@ def certified_key(known: KnownHosts, shown: HostKey, *, host: str, address: str,
 
 
 def _plain(
-    known: KnownHosts, shown: HostKey, trusted: Sequence[Authority], *, host: str, address: str, port: int
+    known: KnownHosts, shown: HostKey, trusted: Sequence[Entry], *, host: str, address: str, port: int
 ) -> HostKey:
     """A plain key is looked up; where only an authority is on record, say that the host showed no certificate."""
     if trusted and not known.keys(address, port) and not known.revoked(address, port, shown):
@@ -144,33 +138,16 @@ def _named(key: HostKey) -> str:
     return f"{key.key_type} {key.fingerprint}"
 
 
-def _places(authorities: Sequence[Authority]) -> str:
+def _places(authorities: Sequence[Entry]) -> str:
     return ", ".join(authority.place for authority in authorities)
 
 
-def _is_signed(certificate: HostCertificate) -> bool:
-    authority = certificate.authority
-    kind = paramiko.ECDSAKey if authority.key_type.startswith("ecdsa-") else _KINDS.get(authority.key_type)
-    if kind is None:
-        return False
-    try:
-        key = kind(data=authority.blob)
-        return bool(key.verify_ssh_sig(certificate.signed, paramiko.Message(certificate.signature)))
-    except (paramiko.SSHException, ValueError):
-        return False
-
-
-def _strings(packed: bytes) -> tuple[str, ...]:
-    message = paramiko.Message(packed)
-    found: list[str] = []
-    while message.get_remainder():
-        if len(found) == _MOST_PRINCIPALS:
-            raise ValueError(f"it has more than {_MOST_PRINCIPALS} principals")
-        found.append(message.get_string().decode("utf-8", "replace").lower())
-    return tuple(found)
+def _plain_key(key: SSHCertPublicKeyTypes) -> HostKey:
+    key_type, blob = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii").split()
+    return HostKey(key_type, base64.b64decode(blob))
 
 
 def _date(epoch_s: int) -> str:
-    if epoch_s >= _FOR_EVER or epoch_s > 253_402_300_799:  # the end of the year 9999
+    if epoch_s > 253_402_300_799:  # the end of the year 9999
         return "for ever"
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

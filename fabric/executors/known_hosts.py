@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -39,35 +38,12 @@ class HostKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
-    """A key that a @cert-authority line trusts to sign host certificates, and where that line is."""
+class Entry:
+    """A line: whether it is about a name, its key, and where it is; of a @cert-authority line the key signs."""
 
+    covers: Callable[[str], bool]
     key: HostKey
     place: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Hashed:
-    salt: bytes
-    digest: bytes
-    key: HostKey
-
-    def cover(self, name: str) -> bool:
-        """True when the line is about *name*."""
-        return hmac.compare_digest(hmac.digest(self.salt, name.encode("utf-8"), "sha1"), self.digest)
-
-
-@dataclass(frozen=True, slots=True)
-class _Patterns:
-    """Comma-separated names of which some hold wildcards or are negated; a negated match excludes the line."""
-
-    wanted: tuple[re.Pattern[str], ...]
-    unwanted: tuple[re.Pattern[str], ...]
-    key: HostKey
-
-    def cover(self, name: str) -> bool:
-        """True when the line is about *name*."""
-        return any(p.fullmatch(name) for p in self.wanted) and not any(p.fullmatch(name) for p in self.unwanted)
 
 
 class KnownHosts:
@@ -75,12 +51,8 @@ class KnownHosts:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._plain: dict[str, list[HostKey]] = {}
-        self._hashed: list[_Hashed] = []
-        self._patterns: list[_Patterns] = []
-        self._revoked: list[_Patterns | _Hashed] = []
-        self._authorities: list[tuple[_Patterns | _Hashed, Authority]] = []
-        for number, line in enumerate(lines, start=1):
-            self._add(line.split(), f"line {number}")
+        self._marked: dict[str, list[Entry]] = {"": [], "@revoked": [], "@cert-authority": []}
+        self._add(lines, "line")
 
     @classmethod
     def load(cls, files: Iterable[str]) -> KnownHosts:
@@ -91,34 +63,29 @@ class KnownHosts:
         """
         known = cls(())
         for name in files:
-            path = Path(name).expanduser()
             try:
-                lines = path.read_text("utf-8", "replace").splitlines()
+                known._add(Path(name).expanduser().read_text("utf-8", "replace").splitlines(), f"{name} line")
             except FileNotFoundError:
                 continue
             except OSError as exc:
                 raise HostUnreachable("every host", "reading known_hosts", str(exc)) from exc
-            for number, line in enumerate(lines, start=1):
-                known._add(line.split(), f"{name} line {number}")
         return known
 
     def keys(self, address: str, port: int) -> tuple[HostKey, ...]:
         """The keys on record for an address and port, revoked ones not counted."""
         name = _name(address, port)
-        found = list(self._plain.get(name, ()))
-        found += [entry.key for entry in self._hashed if entry.cover(name)]
-        found += [entry.key for entry in self._patterns if entry.cover(name)]
-        return tuple(dict.fromkeys(found))
+        found = [entry.key for entry in self._marked[""] if entry.covers(name)]
+        return tuple(dict.fromkeys([*self._plain.get(name, ()), *found]))
 
-    def authorities(self, address: str, port: int) -> tuple[Authority, ...]:
+    def authorities(self, address: str, port: int) -> tuple[Entry, ...]:
         """Whose signature under a certificate is trusted there; as with OpenSSH a line without port is for any."""
-        both = {_name(address, port), _name(address, 22)}
-        return tuple(found for entry, found in self._authorities if any(entry.cover(name) for name in both))
+        names = {_name(address, port), _name(address, 22)}
+        return tuple(one for one in self._marked["@cert-authority"] if any(map(one.covers, names)))
 
     def revoked(self, address: str, port: int, key: HostKey) -> bool:
         """Whether a @revoked line takes all trust from *key* there, also as an authority."""
         name = _name(address, port)
-        return any(entry.key.blob == key.blob and entry.cover(name) for entry in self._revoked)
+        return any(one.key.blob == key.blob and one.covers(name) for one in self._marked["@revoked"])
 
     def standing(self, address: str, port: int, key: HostKey) -> Standing:
         """What is to be thought of *key*, shown by the server at *address* and *port*."""
@@ -131,46 +98,38 @@ class KnownHosts:
             return Standing.CHANGED
         return Standing.UNKNOWN
 
-    def _add(self, words: list[str], place: str) -> None:
-        """Index one line; what cannot be read is passed over, and so vouches for nobody."""
-        marker = words.pop(0) if words and words[0].startswith("@") else ""
-        if len(words) < 3 or words[0].startswith("#") or marker not in ("", "@revoked", "@cert-authority"):
-            return
-        names, key_type, encoded = words[:3]
-        try:
-            key = HostKey(key_type, base64.b64decode(encoded, validate=True))
-            if marker == "@revoked":
-                self._revoked.append(_entry(names, key))
-            elif marker:
-                self._authorities.append((_entry(names, key), Authority(key, place)))
-            elif names.startswith("|1|"):
-                self._hashed.append(_hashed(names, key))
-            elif re.search(r"[*?!]", names):
-                self._patterns.append(_patterns(names, key))
-            else:
-                for name in names.lower().split(","):
-                    self._plain.setdefault(name, []).append(key)
-        except (binascii.Error, ValueError):
-            return
+    def _add(self, lines: Iterable[str], place: str) -> None:
+        """Index lines; what cannot be read is passed over, and so vouches for nobody."""
+        for number, line in enumerate(lines, start=1):
+            words = line.split()
+            marker = words.pop(0) if words and words[0].startswith("@") else ""
+            if len(words) < 3 or words[0].startswith("#") or marker not in self._marked:
+                continue
+            names, key_type, encoded = words[:3]
+            try:
+                key = HostKey(key_type, base64.b64decode(encoded, validate=True))
+                if marker or re.search(r"^\|1\||[*?!]", names):
+                    self._marked[marker].append(Entry(_covering(names), key, f"{place} {number}"))
+                else:
+                    for name in names.lower().split(","):
+                        self._plain.setdefault(name, []).append(key)
+            except ValueError:
+                continue
 
 
 def _name(address: str, port: int) -> str:
     return address.lower() if port == 22 else f"[{address.lower()}]:{port}"
 
 
-def _entry(names: str, key: HostKey) -> _Patterns | _Hashed:
-    return _hashed(names, key) if names.startswith("|1|") else _patterns(names, key)
-
-
-def _hashed(names: str, key: HostKey) -> _Hashed:
-    salt, digest = names[3:].split("|")
-    return _Hashed(base64.b64decode(salt), base64.b64decode(digest), key)
-
-
-def _patterns(names: str, key: HostKey) -> _Patterns:
+def _covering(names: str) -> Callable[[str], bool]:
+    """Whether a name is meant by the hashed one, or by patterns of which none that is negated may match."""
+    if names.startswith("|1|"):
+        salt, digest = map(base64.b64decode, names[3:].split("|"))
+        return lambda name: hmac.compare_digest(hmac.digest(salt, name.encode("utf-8"), "sha1"), digest)
     words = names.lower().split(",")
-    wanted = tuple(pattern(word) for word in words if not word.startswith("!"))
-    return _Patterns(wanted, tuple(pattern(word[1:]) for word in words if word.startswith("!")), key)
+    wanted = [pattern(word) for word in words if not word.startswith("!")]
+    unwanted = [pattern(word[1:]) for word in words if word.startswith("!")]
+    return lambda name: any(one.fullmatch(name) for one in wanted) and not any(one.fullmatch(name) for one in unwanted)
 
 
 def pattern(text: str) -> re.Pattern[str]:

@@ -10,7 +10,7 @@ from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors.mock_sampling import MockSamplings
-from fabric.executors.start_time import begins_s, check_start
+from fabric.executors.once import begins_s, check_start
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.happenings import Exited, Listening

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import select
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
-from fabric.executors.ssh_packets import Packets
-from fabric.executors.ssh_transport import Transport, strong
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0
+# How often a session's thread looks whether it was closed. paramiko's 0.1 s wakes each connection ten times a second:
+# 2,048 of them then use up a core (measured).
+_LOOK_S = 2.0
+_WEAK = re.compile(
+    r"none|arcfour.*|.+-cbc(@.+)?"
+    r"|hmac-(md5|sha1-96|ripemd160).*"
+    r"|(diffie-hellman|gss)-.*-sha1(-.*)?"
+    r"|ssh-(rsa|dss)(-cert-.+)?",
+    re.ASCII,
+)
+"""Ciphers, MACs, key exchanges and host keys that OpenSSH 9's client refuses unless it is told otherwise."""
 
 # What goes wrong comes to us as exceptions; without this paramiko also writes tracebacks to stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
+logging.getLogger("paramiko").setLevel(logging.WARNING)  # about 36 messages a connection, which nobody reads
 
 
 class Refused(HostUnreachable):
@@ -32,7 +43,7 @@ class NoBanner(HostUnreachable):
     """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
 
 
-class _Transport(Transport):
+class _Transport(paramiko.Transport):
     certificates_first = False
 
     @property
@@ -54,6 +65,7 @@ class Connection:
         self._loss: str | None = None  # why it ended by itself
         self._opening = threading.Lock()  # paramiko hands one saved exception to whichever thread asks first
         self._transport = _Transport(sock)
+        sock.settimeout(_LOOK_S)
         self._hangup: select.poll | None = None
 
     @property
@@ -82,23 +94,6 @@ class Connection:
         return bool(self._hangup.poll(0))
 
     @property
-    def packets(self) -> Packets:
-        """What reads and writes the socket."""
-        return self._transport.packetizer
-
-    def send(self, payload: bytes) -> bool:
-        """Send one message under AES-GCM; False while ``rekeying``."""
-        return self._transport.send_unless_rekeying(payload)
-
-    def widen(self, channel: int, room_bytes: int) -> None:
-        """Let the host send so much more on one of its channels; waits while ``rekeying``."""
-        self._transport.widen(channel, room_bytes)
-
-    def fileno(self) -> int:
-        """The socket's descriptor, for polling."""
-        return self._sock.fileno()
-
-    @property
     def server_name(self) -> str:
         """What the server calls itself: ``SSH-2.0-OpenSSH_9.6``."""
         return self._transport.remote_version
@@ -115,12 +110,13 @@ class Connection:
         transport.banner_timeout = (
             timeout_s + 5
         )  # start_client's own limit comes first, and can be told from hanging up
-        _tune(transport.get_security_options(), {key.key_type for key in known})
+        options = transport.get_security_options()
+        _tune(options, {key.key_type for key in known})
         try:
-            transport.begin_client(timeout_s=timeout_s)
+            transport.start_client(timeout=timeout_s)
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
-            raise Refused(self.host, step, str(exc)) from exc
+            raise Refused(self.host, step, _lacking(str(exc), options)) from exc
         except (paramiko.SSHException, OSError, EOFError) as exc:
             if transport.is_active():
                 lacking = "key exchange" if self.server_name else "SSH banner"
@@ -137,7 +133,7 @@ class Connection:
         step = "authenticating"
         for _, key in keys:
             try:
-                further = self._transport.log_in(user, key)
+                further = self._transport.auth_publickey(user, key)
             except paramiko.AuthenticationException as exc:
                 if "timeout" in str(exc):
                     raise HostUnreachable(self.host, step, "the server did not answer in time") from exc
@@ -225,6 +221,26 @@ def check_host_key(known: KnownHosts, key: HostKey, *, host: str, address: str, 
 def _scan_type(key_type: str) -> str:
     """ssh-keyscan's word for a key type."""
     return key_type.removeprefix("ssh-").partition("-")[0]
+
+
+def strong(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the algorithms that OpenSSH 9's client would take."""
+    return tuple(name for name in names if not _WEAK.fullmatch(name))
+
+
+def _lacking(said: str, options: paramiko.transport.SecurityOptions) -> str:
+    """Which kind of algorithm a server has none of that we take; *said* is paramiko's own word for it."""
+    kinds = {
+        "kex": ("key exchange", options.kex),
+        "host": ("host key", options.key_types),
+        "ciphers": ("cipher", options.ciphers),
+        "macs": ("MAC", options.digests),
+    }
+    kind, ours = kinds.get(said.partition("no acceptable ")[2].partition(" ")[0].rstrip(")"), ("", ()))
+    if not kind:
+        return said
+    needed = f"let its sshd_config allow one of {', '.join(ours)}"
+    return f"the server offers no {kind} that we take; as ssh, we refuse weak ones: {needed}"
 
 
 def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) -> None:

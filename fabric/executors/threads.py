@@ -1,23 +1,34 @@
-"""One thread for the conversations with all hosts: it does what it is posted, reads what is readable, and ticks."""
+"""
+The threads of an executor: one for the conversations with all hosts, and some for calls that may block.
+
+What has happened is put into a mailbox, where the engine takes it out.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import selectors
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from fabric.ports import Happening, Sampled
 
 _WAKE_BYTES = 4096
 _AGAIN_S = 1.0
+_WORKER_IDLE_S = 0.5
+_SAMPLES = 10_000  # batches nobody has asked for; then the oldest are dropped
 
 
 class Dispatcher:
     """
-    Its thread starts with the first ``post``. After each pass over what there was to do, *settle* is called.
+    One thread: it does what it is posted, reads what is readable, and ticks.
+
+    The thread starts with the first ``post``. After each pass over what there was to do, *settle* is called.
 
     *tick* is called when its time has come, and says when it wants to be called next.
     """
@@ -115,3 +126,85 @@ def _do(action: Callable[[], None]) -> None:
         action()
     except Exception:  # noqa: BLE001
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+class Workers:
+    """Up to *most* daemon threads that do what they are given; they come when needed and go when idle."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._changed = threading.Condition()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._closing = False
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Do *job* in some thread; it must not raise."""
+        with self._changed:
+            self._jobs.append(job)
+            if self._idle >= len(self._jobs):
+                self._changed.notify()
+            elif len(self._threads) < self._most:
+                thread = threading.Thread(target=self._work, name="fabric worker", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until all jobs are done and all threads have gone; from now on none stays idle."""
+        until_s = time.monotonic() + timeout_s
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(timeout=max(0.0, until_s - time.monotonic()))
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                if not self._jobs and not self._closing:
+                    self._changed.wait(_WORKER_IDLE_S)
+                self._idle -= 1
+                if not self._jobs:
+                    self._threads.discard(threading.current_thread())
+                    return
+                job = self._jobs.popleft()
+            job()
+
+
+class Mailbox:
+    """Any thread may put; a signal handler may ``wake``, because a SimpleQueue may be put to at any time."""
+
+    def __init__(self) -> None:
+        self._happenings: queue.SimpleQueue[Sequence[Happening]] = queue.SimpleQueue()
+        self._samples: deque[Sampled] = deque(maxlen=_SAMPLES)
+
+    def put(self, happened: Sequence[Happening]) -> None:
+        """Something happened."""
+        self._happenings.put(happened)
+
+    def put_samples(self, sampled: Sampled) -> None:
+        """Rows have arrived."""
+        self._samples.append(sampled)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let ``wait`` return."""
+        self._happenings.put(())
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """Block until there is something, or time.monotonic() reads *until_s*; returns all there is, oldest first."""
+        remaining_s = min(max(0.0, until_s - time.monotonic()), threading.TIMEOUT_MAX)
+        happened: list[Happening] = []
+        try:
+            happened.extend(self._happenings.get(timeout=remaining_s))
+            while True:
+                happened.extend(self._happenings.get_nowait())
+        except queue.Empty:
+            return happened
+
+    def samples(self) -> Sequence[Sampled]:
+        """All rows since the last call."""
+        return [self._samples.popleft() for _ in range(len(self._samples))]
