@@ -70,6 +70,18 @@ def _start_s(order: Order) -> float:
     return 0.0 if order.command is None else order.command.start_at_s or 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What is to be started on a host, and who converses with it; *order* is the command that it is, if it is one."""
+
+    argv: tuple[str, ...]
+    converse: Callable[[Stream], AgentSession | WrappedCommand]
+    order: Order | None = None
+    stdin: bytes = b""
+    limit_s: float | None = None
+    again: bool = False
+
+
 class AgentExecutor(ABC):
     """
     An Executor and Sampler over streams; subclasses say how one is opened.
@@ -192,64 +204,53 @@ class AgentExecutor(ABC):
         if host.opening or host.agent is not None or not host.waiting:
             return
         if not host.no_agent:
-            job = partial(self._open_agent, host, again=host.connected_before)
+            opening = self._agent(host)
         else:
             order = host.first()
             if _start_s(order) > self.now():
                 return  # the tick looks again
             host.plain[order.ticket] = host.waiting.pop(order.ticket)
-            job = partial(self._open_plain, host, order)
+            opening = self._wrapped(host, order)
         host.opening = True
-        self._workers.submit(job)
+        self._workers.submit(partial(self._open_stream, host, opening))
 
-    def _open_agent(self, host: _Host, *, again: bool) -> None:
-        """In a worker: start an agent, once more if the last one had worked; whatever comes of it is posted."""
+    def _agent(self, host: _Host) -> _Opening:
+        """A stream to an agent; tried once more if the last one had worked."""
         nonce = secrets.token_hex(16)
-        argv = receiving_argv(nonce, SILENCE_S)
-
-        def opened() -> Stream | None:
-            try:
-                return self._stream(host.name, argv, program(), None)
-            except HostUnreachable as exc:
-                if not again or isinstance(exc, self._final) or self._closing.wait(random.uniform(0.2, 1.0)):
-                    raise
-                return self._stream(host.name, argv, program(), None)
 
         def greet(stream: Stream) -> AgentSession:
             return AgentSession(host.name, stream, nonce, tell=self._tell, now=self.now)
 
-        self._open_stream(host, None, opened, greet)
+        return _Opening(receiving_argv(nonce, SILENCE_S), greet, stdin=program(), again=host.connected_before)
 
-    def _open_plain(self, host: _Host, order: Order) -> None:
-        """In a worker: start a wrapped command."""
+    def _wrapped(self, host: _Host, order: Order) -> _Opening:
+        """A stream to one command."""
         assert order.command is not None
         command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
-
-        def opened() -> Stream | None:
-            return self._stream(host.name, shell_argv(command, nonce), b"", command.timeout_s + GRACE_S)
 
         def listen(stream: Stream) -> WrappedCommand:
             return WrappedCommand(order, stream, nonce, tell=partial(self._tell_plain, host), now=self.now)
 
-        self._open_stream(host, order, opened, listen)
+        return _Opening(shell_argv(command, nonce), listen, order=order, limit_s=command.timeout_s + GRACE_S)
 
-    def _open_stream(
-        self,
-        host: _Host,
-        order: Order | None,
-        opened: Callable[[], Stream | None],
-        talk: Callable[[Stream], AgentSession | WrappedCommand],
-    ) -> None:
+    def _open_stream(self, host: _Host, opening: _Opening) -> None:
+        """In a worker: whatever comes of it is posted."""
+        start = partial(self._stream, host.name, opening.argv, opening.stdin, opening.limit_s)
         try:
-            stream = opened()
+            try:
+                stream = start()
+            except HostUnreachable as exc:
+                if not opening.again or isinstance(exc, self._final) or self._closing.wait(random.uniform(0.2, 1.0)):
+                    raise
+                stream = start()
         except HostUnreachable as exc:
-            self._dispatcher.post(partial(self._failed, host, order, exc))
+            self._dispatcher.post(partial(self._failed, host, opening.order, exc))
         except BaseException:  # a defect of ours; it is told, and its traceback goes to threading.excepthook
             defect = HostUnreachable(host.name, "starting a program", "the testbench itself failed")
-            self._dispatcher.post(partial(self._failed, host, order, defect))
+            self._dispatcher.post(partial(self._failed, host, opening.order, defect))
             raise
         else:
-            self._dispatcher.post(partial(self._opened, host, order, stream, talk))
+            self._dispatcher.post(partial(self._opened, host, opening, stream))
 
     def _failed(self, host: _Host, order: Order | None, error: HostUnreachable) -> None:
         """No stream could be opened: so much for all that wait for one."""
@@ -262,23 +263,17 @@ class AgentExecutor(ABC):
             host.plain.pop(one.ticket, None)
             self._tell(lost)
 
-    def _opened(
-        self,
-        host: _Host,
-        order: Order | None,
-        stream: Stream | None,
-        talk: Callable[[Stream], AgentSession | WrappedCommand],
-    ) -> None:
+    def _opened(self, host: _Host, opening: _Opening, stream: Stream | None) -> None:
         host.opening = False
         self._dispatcher.tick_by(self.now() + TICK_S)
         if stream is None:  # no room for one more; it is tried again with the next tick
-            if order is not None:
+            if (order := opening.order) is not None:
                 del host.plain[order.ticket]
                 host.waiting = {order.ticket: order, **host.waiting}
                 if order.cancelled:
                     self._cancel(order.ticket)
             return
-        conversation = talk(stream)
+        conversation = opening.converse(stream)
         if isinstance(conversation, AgentSession):
             host.agent = conversation
         else:

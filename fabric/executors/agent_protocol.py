@@ -184,7 +184,6 @@ class Decoder:
 
 def decoded(line: bytes) -> Message:
     """One line as a message; raises Garbled."""
-    shown = repr(line[:_QUOTED_BYTES].decode("utf-8", "replace")) + ("..." if len(line) > _QUOTED_BYTES else "")
     try:
         fields = orjson.loads(line)
         if isinstance(fields, dict) and fields.get("e") == "hello" and fields.get("protocol") != PROTOCOL:
@@ -194,28 +193,21 @@ def decoded(line: bytes) -> Message:
     except Invalid as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"][1:]))
-        raise Garbled(f"a message with a bad field ({where}: {first['msg']}): {shown}") from exc
+        raise Garbled(f"a message with a bad field ({where}: {first['msg']}): {_quoted(line)}") from exc
     except (ValueError, UnicodeEncodeError) as exc:
-        raise Garbled(f"not a message: {shown}") from exc
+        raise Garbled(f"not a message: {_quoted(line)}") from exc
+
+
+def _quoted(line: bytes) -> str:
+    return repr(line[:_QUOTED_BYTES].decode("utf-8", "replace")) + ("..." if len(line) > _QUOTED_BYTES else "")
 
 
 def start_request(key: int, command: Command, *, at_s: float | None = None) -> bytes:
     """Ask for a command; *at_s* is when to begin by the host's clock, None: now. What is usual is left out."""
-    asked: dict[str, object] = {
-        "v": "start",
-        "id": key,
-        "argv": command.argv,
-        "timeout": command.timeout_s,
-        "cap": command.output_cap_bytes,
-    }
-    if command.env:
-        asked["env"] = command.env
-    if command.inactivity_s is not None:
-        asked["inactivity"] = command.inactivity_s
-    if command.ready_port is not None:
-        asked["port"] = f"{command.ready_port:04X}"
-    if at_s is not None:
-        asked["at"] = at_s
+    asked: dict[str, object] = {"v": "start", "id": key, "argv": command.argv, "timeout": command.timeout_s}
+    port = None if command.ready_port is None else f"{command.ready_port:04X}"
+    more = {"env": command.env or None, "inactivity": command.inactivity_s, "port": port, "at": at_s}
+    asked |= {"cap": command.output_cap_bytes, **{name: value for name, value in more.items() if value is not None}}
     return _line(asked)
 
 

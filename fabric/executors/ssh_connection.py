@@ -63,10 +63,8 @@ class Connection:
         self._sock = sock
         self._given_up: str | None = None  # why we ended it
         self._loss: str | None = None  # why it ended by itself
-        self._opening = threading.Lock()  # paramiko hands one saved exception to whichever thread asks first
         self._transport = _Transport(sock)
         sock.settimeout(_LOOK_S)
-        self._hangup: select.poll | None = None
 
     @property
     def alive(self) -> bool:
@@ -88,15 +86,9 @@ class Connection:
         """True when the other side has closed the TCP connection, even if nobody has read so far."""
         if not isinstance(self._sock, socket.socket):
             return False
-        if self._hangup is None:
-            self._hangup = select.poll()
-            self._hangup.register(self._sock, select.POLLRDHUP)
-        return bool(self._hangup.poll(0))
-
-    @property
-    def server_name(self) -> str:
-        """What the server calls itself: ``SSH-2.0-OpenSSH_9.6``."""
-        return self._transport.remote_version
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float, certificates: bool = False) -> HostKey:
         """
@@ -119,9 +111,9 @@ class Connection:
             raise Refused(self.host, step, _lacking(str(exc), options)) from exc
         except (paramiko.SSHException, OSError, EOFError) as exc:
             if transport.is_active():
-                lacking = "key exchange" if self.server_name else "SSH banner"
+                lacking = "key exchange" if transport.remote_version else "SSH banner"
                 raise HostUnreachable(self.host, step, f"TCP connects but no {lacking} within {timeout_s:g} s") from exc
-            if self.server_name or "Indecipherable" in str(exc):
+            if transport.remote_version or "Indecipherable" in str(exc):
                 raise HostUnreachable(self.host, step, _said(exc)) from exc
             raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
         if shown.public_blob is not None:
@@ -147,18 +139,17 @@ class Connection:
         raise Refused(self.host, step, f"authentication failed for user {user} with key {names}")
 
     def session(self, *, timeout_s: float) -> paramiko.Channel | None:
-        """A channel for one command; None when the server refuses another one on this connection."""
-        with self._opening:
-            try:
-                channel = self._transport.open_session(timeout=timeout_s)
-            except (paramiko.SSHException, OSError, EOFError) as exc:
-                if self.alive and "Timeout" not in str(exc):
-                    return None
-                if self.alive:
-                    self._given_up = f"the host did not open a session within {timeout_s:g} s"
-                raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
-            self.served = True
-            return channel
+        """A channel; None when the server refuses another one on this connection. Only one may be asked for at a time."""
+        try:
+            channel = self._transport.open_session(timeout=timeout_s)
+        except (paramiko.SSHException, OSError, EOFError) as exc:
+            if self.alive and "Timeout" not in str(exc):
+                return None
+            if self.alive:
+                self._given_up = f"the host did not open a session within {timeout_s:g} s"
+            raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
+        self.served = True
+        return channel
 
     def forward(self, address: str, port: int, *, timeout_s: float) -> paramiko.Channel:
         """
