@@ -292,7 +292,7 @@ class AgentExecutor(ABC):
         if conversation not in self._watched:
             return
         try:
-            conversation.arrived()
+            more = conversation.arrived()
         except BaseException:  # a defect of ours; the dispatcher tells it
             conversation.abandon("the testbench itself failed")
             self._ended(host, conversation)
@@ -305,6 +305,8 @@ class AgentExecutor(ABC):
             host.connected_before = True
             for order in waiting.values():
                 self._begin(host, order)
+        if more:
+            self._dispatcher.post(partial(self._arrived, host, conversation))
 
     def _watch(self, conversation: Conversation, fds: tuple[int, ...]) -> None:
         """Have ``_arrived`` called when one of *fds* is readable, and for no others."""

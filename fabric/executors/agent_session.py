@@ -30,7 +30,7 @@ from fabric.executors.agent_protocol import (
 )
 from fabric.executors.host_clock import HostClock
 from fabric.executors.once import begins_s
-from fabric.executors.stream import GRACE_S, TICK_S, Conversation, Order, Stream, Tell, unanswered
+from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, Order, Stream, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready, Ticket
 
@@ -128,23 +128,26 @@ class AgentSession(Conversation):
         self.flush()
         return running.order.command is None
 
-    def arrived(self) -> None:
+    def arrived(self) -> bool:
         """Take in what the host has said."""
-        while not self.failure:
+        for _ in range(PIECES):
+            if self.failure:
+                break
             data = self.stream.read()
             if data is None:
                 self.give_up(f"the agent ended: {self._bye}" if self._bye else self._epitaph())
-                return
-            if not any(data):
                 break
+            if not any(data):
+                self.flush()
+                return False
             self._complaint = (self._complaint + data[1])[:_COMPLAINT_BYTES]
             try:
                 for message in self._decoder.feed(data[0]):
                     self._take(message)
             except Garbled as exc:
                 self.abandon(f"the agent broke the protocol: {exc}")
-        if self._outgoing:
-            self.flush()
+        self.flush()
+        return not self.failure
 
     def flush(self) -> None:
         """Send what may be sent now."""

@@ -53,8 +53,6 @@ class SshExecutor(AgentExecutor):
         """End every command, then let go of all connections."""
         super().close()
         for host in self._connections.values():
-            host.cut("the testbench closed the connection")  # so that the next loop waits for all at the same time
-        for host in self._connections.values():
             host.close()
 
     def _opener(self, host: str, address: str, login: Login | None = None) -> Callable[[], Connection]:
@@ -62,6 +60,8 @@ class SshExecutor(AgentExecutor):
 
     def _interrupt(self) -> None:
         self._connector.close()
+        for host in self._connections.values():
+            host.cut("the testbench closed the connection")
 
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> Stream | None:
         limit_s = self._limit_s if limit_s is None else min(limit_s, self._limit_s)

@@ -99,9 +99,8 @@ class Connection:
         transport, step = self._transport, "exchanging keys"
         transport.certificates_first = certificates
         transport.handshake_timeout = transport.auth_timeout = timeout_s
-        transport.banner_timeout = (
-            timeout_s + 5
-        )  # start_client's own limit comes first, and can be told from hanging up
+        # start_client's own limit comes first, and can be told from hanging up.
+        transport.banner_timeout = timeout_s + 5
         options = transport.get_security_options()
         _tune(options, {key.key_type for key in known})
         try:
@@ -139,7 +138,7 @@ class Connection:
         raise Refused(self.host, step, f"authentication failed for user {user} with key {names}")
 
     def session(self, *, timeout_s: float) -> paramiko.Channel | None:
-        """A channel; None when the server refuses another one on this connection. Only one may be asked for at a time."""
+        """A channel, of which only one may be asked for at a time; None when the server refuses another one."""
         try:
             channel = self._transport.open_session(timeout=timeout_s)
         except (paramiko.SSHException, OSError, EOFError) as exc:

@@ -16,6 +16,9 @@ GRACE_S = 6.0
 TICK_S = 0.25
 """How late a deadline may be kept."""
 
+PIECES = 16
+"""So many pieces of what a host says are taken in before others have their turn."""
+
 Tell = Callable[[Happening | Sampled], None]
 
 
@@ -94,8 +97,8 @@ class Conversation(ABC):
         self._tell, self._now = tell, now
 
     @abstractmethod
-    def arrived(self) -> None:
-        """Take in what the host has said."""
+    def arrived(self) -> bool:
+        """Take in what the host has said; True when there may be more: a host that floods must not hold up others."""
 
     @abstractmethod
     def tick(self, now_s: float) -> float:

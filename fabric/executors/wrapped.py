@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
-from fabric.executors.stream import GRACE_S, TICK_S, Conversation, Order, Stream, Tell, unanswered
+from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, Order, Stream, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready
 
@@ -104,17 +104,18 @@ class WrappedCommand(Conversation):
             self._cancelled = True
             self._end_command()
 
-    def arrived(self) -> None:
+    def arrived(self) -> bool:
         """Take in output and the wrapper's words, until its last one or until nothing will come any more."""
-        while not self.failure:
+        for _ in range(PIECES):
             data = self.stream.read()
             if data is None:
                 self.give_up(self.stream.epitaph("the command's shell"))
-            elif not any(data):
-                return
-            else:
+            elif any(data):
                 self._heard_s = self._now()
                 self._take(*data)
+            if self.failure or data is None or not any(data):
+                return False
+        return True
 
     def tick(self, now_s: float) -> float:
         """Give up a host that is silent beyond all deadlines; end a command that prints nothing for its limit."""

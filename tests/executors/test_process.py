@@ -12,12 +12,13 @@ from functools import partial
 
 import pytest
 
-from fabric.errors import HostUnreachable
+from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors.once import run_once
 from fabric.executors.process import ProcessExecutor
 from fabric.model.command import Command
+from fabric.ports import Lost
 from tests.executors.contract import ExecutorContract
-from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until
+from tests.executors.observing import TOKEN_NAME, collected, processes_with, running_with, until
 from tests.executors.programs import Programs
 
 # What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
@@ -115,3 +116,17 @@ def test_killed_orchestrator_leaves_nothing_behind(agents: bool) -> None:
         assert until(lambda: bool(running_with(token)))
         orchestrator.send_signal(signal.SIGKILL)
     assert until(lambda: not processes_with(token)), processes_with(token)
+
+
+def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
+    """Its deadline is kept, and other hosts' commands run meanwhile, though it never stops printing."""
+    executor = kind()
+    try:
+        flood = executor.start(Command("loud", ("yes",), 3.0))
+        assert run_once(executor, Command("quiet", ("echo", "hello"), 20)).stdout == "hello\n"
+        ((last,),) = collected(executor, [flood]).values()
+        assert isinstance(last, Lost)
+        assert isinstance(last.error, CommandTimeout)
+        assert last.error.stdout.startswith("y\ny\n")
+    finally:
+        executor.close()
