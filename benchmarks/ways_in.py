@@ -147,7 +147,7 @@ def weak_ssh() -> Iterator[Case]:
 
 def told(algorithm: str, said: str) -> str:
     """The server is refused, and the kind of algorithm that it lacks is named."""
-    return "" if "that we take; as ssh, we refuse weak ones" in said else f"{algorithm}: {said}"
+    return "" if "no acceptable" in said and "only what ssh takes" in said else f"{algorithm}: {said}"
 
 
 def answered(folder: Path, lines: list[str], key: str) -> str:

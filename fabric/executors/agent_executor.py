@@ -93,7 +93,6 @@ class AgentExecutor(ABC):
 
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
-        self._dispatcher = Dispatcher(tick=self._tick, settle=self._settle)
         self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
         self._tickets, self._closed = 0, False
         self._closing, self._drained = threading.Event(), threading.Event()
@@ -103,6 +102,7 @@ class AgentExecutor(ABC):
         self._fresh: list[Happening] = []
         self._to_flush: dict[_Host, AgentSession] = {}
         self._watched: dict[Conversation, tuple[tuple[int, ...], Callable[[], None]]] = {}
+        self._dispatcher = Dispatcher(tick=self._tick, settle=self._settle)
 
     @abstractmethod
     def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> Stream | None:

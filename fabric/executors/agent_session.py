@@ -7,27 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
-from fabric.executors.agent_protocol import (
-    PING,
-    Bye,
-    Clock,
-    Decoder,
-    Failed,
-    Finished,
-    Garbled,
-    Got,
-    Hello,
-    Listens,
-    Message,
-    Names,
-    Printed,
-    Rows,
-    SampledRows,
-    Stopped,
-    key_request,
-    sample_request,
-    start_request,
-)
+from fabric.executors import agent_protocol as agent
 from fabric.executors.host_clock import HostClock
 from fabric.executors.once import begins_s
 from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, Order, Stream, Tell, unanswered
@@ -61,7 +41,7 @@ class _Running:
     stderr: bytearray = field(default_factory=bytearray)
     due_s: float = 0.0
     cancelled: bool = False
-    rows: SampledRows | None = None
+    rows: agent.SampledRows | None = None
 
 
 class AgentSession(Conversation):
@@ -73,10 +53,10 @@ class AgentSession(Conversation):
 
     def __init__(self, host: str, stream: Stream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
         super().__init__(host, stream, tell=tell, now=now)
-        self.hello: Hello | None = None
+        self.hello: agent.Hello | None = None
         self.unsent: list[Order] = []
         self.clock = HostClock()
-        self._decoder = Decoder(nonce)
+        self._decoder = agent.Decoder(nonce)
         self._running: dict[Ticket, _Running] = {}
         self._due: list[tuple[float, Ticket]] = []
         self._outgoing = bytearray()
@@ -107,11 +87,11 @@ class AgentSession(Conversation):
         running = _Running(order, self._now(), self._asked)
         self._running[order.ticket] = running
         if command is None:
-            running.rows = SampledRows(order.ticket, self.clock.here)
-            self._ask(sample_request(order.ticket, order.sources, order.period_s))
+            running.rows = agent.SampledRows(order.ticket, self.clock.here)
+            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s))
             return
         at_s = None if command.start_at_s is None else self.clock.there(command.start_at_s)
-        self._ask(start_request(order.ticket, command, at_s=at_s))
+        self._ask(agent.start_request(order.ticket, command, at_s=at_s))
         self._expect(running, begins_s(command, running.sent_s) + command.timeout_s + GRACE_S)
 
     def cancel(self, ticket: Ticket) -> bool:
@@ -123,7 +103,7 @@ class AgentSession(Conversation):
         if running.cancelled:
             return False
         running.cancelled = True
-        self._ask(key_request("stop" if running.order.command is None else "cancel", ticket))
+        self._ask(agent.key_request("stop" if running.order.command is None else "cancel", ticket))
         self._expect(running, self._now() + GRACE_S)
         self.flush()
         return running.order.command is None
@@ -144,7 +124,7 @@ class AgentSession(Conversation):
             try:
                 for message in self._decoder.feed(data[0]):
                     self._take(message)
-            except Garbled as exc:
+            except agent.Garbled as exc:
                 self.abandon(f"the agent broke the protocol: {exc}")
         self.flush()
         return not self.failure
@@ -180,7 +160,7 @@ class AgentSession(Conversation):
             if self.busy:
                 self._ask_clock()
             else:
-                self._ask(PING)
+                self._ask(agent.PING)
         if self._outgoing:
             self.flush()
         if self._outgoing:
@@ -220,21 +200,21 @@ class AgentSession(Conversation):
         said = self._complaint.decode("utf-8", "replace").strip().replace("\n", " | ")
         return self.stream.epitaph("the agent") + (f"; it complained: {said}" if said else "")
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: agent.Message) -> None:
         match message:
-            case Finished():
+            case agent.Finished():
                 self._note_got(message.got)
                 running = self._running.get(message.id)
                 if running is not None:  # else it had been given up
                     self._finished(running, message)
-            case Got():
+            case agent.Got():
                 self._note_got(message.n)
-            case Hello():
+            case agent.Hello():
                 self.hello = message
                 self.clock.heard(message.t, self._now())
-            case Clock():
+            case agent.Clock():
                 self._told_clock(message.id, message.t)
-            case Bye():
+            case agent.Bye():
                 self._bye = message.cause[:500]
             case _:
                 running = self._running.get(message.id)
@@ -245,7 +225,7 @@ class AgentSession(Conversation):
         self._got = max(self._got, min(count, self._sent))
 
     def _ask_clock(self) -> None:
-        self._ask(key_request("clock", self.clock.ask(self._now())))
+        self._ask(agent.key_request("clock", self.clock.ask(self._now())))
 
     def _told_clock(self, key: int, clock_s: float) -> None:
         self.clock.told(key, clock_s, self._now())
@@ -261,35 +241,39 @@ class AgentSession(Conversation):
             self._untimed.remove(order)
             self._lose(ticket, HostUnreachable(self.host, f"starting {order.tool}", "cancelled before it began"))
 
-    def _answered(self, running: _Running, message: Listens | Printed | Failed | Names | Rows | Stopped) -> None:
+    def _answered(
+        self,
+        running: _Running,
+        message: agent.Listens | agent.Printed | agent.Failed | agent.Names | agent.Rows | agent.Stopped,
+    ) -> None:
         ticket, command = running.order.ticket, running.order.command
         match message:
-            case Printed() if command is not None:
+            case agent.Printed() if command is not None:
                 self._printed(running, command, message.data, stderr=message.e == "err")
-            case Listens() if command is not None:
+            case agent.Listens() if command is not None:
                 self._tell(Ready(ticket, self._now()))
-            case Failed():
+            case agent.Failed():
                 del self._running[ticket]
                 self._lose(ticket, HostUnreachable(self.host, f"starting {running.order.tool}", message.cause[:500]))
-            case Names() | Rows() if running.rows is not None:
+            case agent.Names() | agent.Rows() if running.rows is not None:
                 sampled = running.rows.take(message)
                 if sampled is not None:
                     self._tell(sampled)
-            case Stopped() if running.rows is not None and running.cancelled:
+            case agent.Stopped() if running.rows is not None and running.cancelled:
                 del self._running[ticket]
             case _:
-                raise Garbled(f"{type(message).__name__} about {running.order.tool}")
+                raise agent.Garbled(f"{type(message).__name__} about {running.order.tool}")
 
     def _printed(self, running: _Running, command: Command, data: bytes, *, stderr: bool) -> None:
         kept = running.stderr if stderr else running.stdout
         if len(kept) + len(data) > command.output_cap_bytes:
-            raise Garbled(f"more output of {running.order.tool} than was asked for")
+            raise agent.Garbled(f"more output of {running.order.tool} than was asked for")
         kept += data
 
-    def _finished(self, running: _Running, end: Finished) -> None:
+    def _finished(self, running: _Running, end: agent.Finished) -> None:
         command, ticket, now_s = running.order.command, running.order.ticket, self._now()
         if command is None or (end.status is None) != (end.why == "stuck"):
-            raise Garbled(f"Finished about {running.order.tool}")
+            raise agent.Garbled(f"Finished about {running.order.tool}")
         self._printed(running, command, end.out, stderr=False)
         self._printed(running, command, end.err, stderr=True)
         del self._running[ticket]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from fabric.errors import HostUnreachable
-from fabric.executors.ssh_connection import Connection, Refused
+from fabric.executors.host_keys import Refused
+from fabric.executors.ssh_connection import Connection
 
 CONNECTIONS = 4  # of 8 channels each: a host may need 24 commands at once
 _REFUSALS = (

@@ -13,7 +13,8 @@ import paramiko
 from fabric.errors import HostUnreachable
 from fabric.executors.agent_executor import AgentExecutor
 from fabric.executors.host_connections import HostConnections
-from fabric.executors.ssh_connection import Connection, Refused
+from fabric.executors.host_keys import Refused
+from fabric.executors.ssh_connection import Connection
 from fabric.executors.ssh_connector import SshConnector
 from fabric.executors.stream import Stream
 from fabric.model.inventory import SshSettings

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
+from fabric.executors.host_keys import HostKey, Refused
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0
@@ -33,10 +33,6 @@ _WEAK = re.compile(
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
 logging.getLogger("paramiko").setLevel(logging.WARNING)  # about 36 messages a connection, which nobody reads
-
-
-class Refused(HostUnreachable):
-    """The host answered, and asking again will not change it: host key or authentication; never retried."""
 
 
 class NoBanner(HostUnreachable):
@@ -101,13 +97,13 @@ class Connection:
         transport.handshake_timeout = transport.auth_timeout = timeout_s
         # start_client's own limit comes first, and can be told from hanging up.
         transport.banner_timeout = timeout_s + 5
-        options = transport.get_security_options()
-        _tune(options, {key.key_type for key in known})
+        _tune(transport.get_security_options(), {key.key_type for key in known})
         try:
             transport.start_client(timeout=timeout_s)
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
-            raise Refused(self.host, step, _lacking(str(exc), options)) from exc
+            needed = "only what ssh takes by default is taken, weak ones never, and ECDH is needed: see its sshd_config"
+            raise Refused(self.host, step, f"{_said(exc)}: {needed}") from exc
         except (paramiko.SSHException, OSError, EOFError) as exc:
             if transport.is_active():
                 lacking = "key exchange" if transport.remote_version else "SSH banner"
@@ -191,46 +187,9 @@ class Connection:
             self._transport.join(_JOIN_S)
 
 
-def check_host_key(known: KnownHosts, key: HostKey, *, host: str, address: str, port: int, via: str, file: str) -> None:
-    """Raise Refused unless *key* is on record for *address*; the cause says what the operator can do."""
-    standing, step = known.standing(address, port, key), "checking the host key"
-    shown = f"{key.key_type} {key.fingerprint}"
-    place = address if port == 22 else f"[{address}]:{port}"
-    if standing is Standing.REVOKED:
-        raise Refused(host, step, f"{place} shows a key that known_hosts marks as revoked: {shown}")
-    if standing is Standing.CHANGED:
-        cause = f"{place} shows another key than known_hosts has for it: {shown}; reinstalled, or someone in between? "
-        raise Refused(host, step, cause + f"If you are sure: ssh-keygen -R '{place}' -f {file}")
-    if standing is Standing.UNKNOWN:
-        scan = f"ssh-keyscan -p {port} -t {_scan_type(key.key_type)} {address}"
-        scan = f"ssh {via} {scan}" if via else scan
-        cause = f"{place} is not in known_hosts; it shows {shown}. If that is right: {scan} >> {file}"
-        raise Refused(host, step, cause)
-
-
-def _scan_type(key_type: str) -> str:
-    """ssh-keyscan's word for a key type."""
-    return key_type.removeprefix("ssh-").partition("-")[0]
-
-
 def strong(names: Iterable[str]) -> tuple[str, ...]:
     """Those of the algorithms that OpenSSH 9's client would take."""
     return tuple(name for name in names if not _WEAK.fullmatch(name))
-
-
-def _lacking(said: str, options: paramiko.transport.SecurityOptions) -> str:
-    """Which kind of algorithm a server has none of that we take; *said* is paramiko's own word for it."""
-    kinds = {
-        "kex": ("key exchange", options.kex),
-        "host": ("host key", options.key_types),
-        "ciphers": ("cipher", options.ciphers),
-        "macs": ("MAC", options.digests),
-    }
-    kind, ours = kinds.get(said.partition("no acceptable ")[2].partition(" ")[0].rstrip(")"), ("", ()))
-    if not kind:
-        return said
-    needed = f"let its sshd_config allow one of {', '.join(ours)}"
-    return f"the server offers no {kind} that we take; as ssh, we refuse weak ones: {needed}"
 
 
 def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) -> None:

@@ -13,10 +13,9 @@ from weakref import WeakSet
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.executors.host_certificates import certified_key
 from fabric.executors.host_connections import HostConnections
-from fabric.executors.known_hosts import KnownHosts
-from fabric.executors.ssh_connection import Connection, NoBanner, check_host_key
+from fabric.executors.host_keys import KnownHosts, check_host_key
+from fabric.executors.ssh_connection import Connection, NoBanner
 from fabric.executors.ssh_keys import Keys, close_agent, user_keys, user_name
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
@@ -120,10 +119,8 @@ class SshConnector:
         address, port, timeout_s = target.address, target.port, self._settings.connect_timeout_s
         trusted = bool(known.authorities(address, port))
         shown = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s, certificates=trusted)
-        key = certified_key(known, shown, host=connection.host, address=address, port=port)
-        if key is not None:
-            file = next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
-            check_host_key(known, key, host=connection.host, address=address, port=port, via=via, file=file)
+        file = next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
+        check_host_key(known, shown, connection.host, target, via=via, file=file)
         assert target.user is not None
         connection.authenticate(target.user, keys)
 

@@ -28,7 +28,7 @@ class Dispatcher:
     """
     One thread: it does what it is posted, reads what is readable, and ticks.
 
-    The thread starts with the first ``post``. After each pass over what there was to do, *settle* is called.
+    After each pass over what there was to do, *settle* is called.
 
     *tick* is called when its time has come, and says when it wants to be called next.
     """
@@ -43,15 +43,13 @@ class Dispatcher:
         self._next_s = 0.0
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_r, selectors.EVENT_READ, self._woken)
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
         self._closed = False
+        self._thread = threading.Thread(target=self._run, name="fabric dispatcher", daemon=True)
+        self._thread.start()
 
     def post(self, action: Callable[[], None]) -> None:
         """Have *action* done by the thread; from any thread. Nothing is done after ``close``."""
         self._posted.append(action)
-        if self._thread is None:
-            self._begin()
         if not self._awake:
             self._awake = True
             with contextlib.suppress(BlockingIOError, OSError):
@@ -78,19 +76,12 @@ class Dispatcher:
         if self._closed:
             return
         self._closed = True
-        if self._thread is not None:
-            with contextlib.suppress(BlockingIOError):
-                os.write(self._wake_w, b"x")
-            self._thread.join(timeout=timeout_s)
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_w, b"x")
+        self._thread.join(timeout=timeout_s)
         self._selector.close()
         os.close(self._wake_r)
         os.close(self._wake_w)
-
-    def _begin(self) -> None:
-        with self._lock:
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="fabric dispatcher", daemon=True)
-                self._thread.start()
 
     def _run(self) -> None:
         while True:

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.executors.host_certificates import certified_key, problem_of, read_certificate
-from fabric.executors.known_hosts import HostKey, KnownHosts
-from fabric.executors.ssh_connection import Refused
+from fabric.executors.host_keys import HostKey, KnownHosts, Refused, check_host_key, problem_of, read_certificate
+from fabric.model.inventory import JumpHost
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="certificates are made by ssh-keygen")
 
@@ -37,6 +36,11 @@ def made(tmp_path: Path) -> Path:
     for name in ("ca", "host"):
         keygen("-t", "ed25519", "-N", "", "-f", str(tmp_path / name))
     return tmp_path
+
+
+def check(known: KnownHosts, key: HostKey, address: str, port: int) -> None:
+    """As a connection does."""
+    check_host_key(known, key, "h", JumpHost(address, port=port), via="", file="known_hosts")
 
 
 def signed(folder: Path, *words: str) -> HostKey:
@@ -86,15 +90,15 @@ def test_a_certificate_in_pieces_is_refused_and_not_our_crash(made: Path) -> Non
     whole = signed(made, "-h")
     for length in range(len(whole.blob)):
         with pytest.raises(Refused, match=r"cannot be read|no @cert-authority"):
-            certified_key(KnownHosts(()), replace(whole, blob=whole.blob[:length]), host="h", address="h", port=22)
+            check(KnownHosts(()), replace(whole, blob=whole.blob[:length]), "h", 22)
 
 
 def test_an_authority_line_for_the_bare_name_is_for_every_port(made: Path) -> None:
     whole, authority = signed(made, "-h"), " ".join((made / "ca.pub").read_text().split()[:2])
     known = KnownHosts([f"@cert-authority *.mgmt {authority}"])
-    assert certified_key(known, whole, host="h", address="gpu1.mgmt", port=2222) is None
+    check(known, whole, "gpu1.mgmt", 2222)
     with pytest.raises(Refused, match="no @cert-authority line"):
-        certified_key(known, whole, host="h", address="gpu1.other", port=2222)
+        check(known, whole, "gpu1.other", 2222)
 
 
 @given(st.binary(max_size=300))

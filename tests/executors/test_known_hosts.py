@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import HostUnreachable
-from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
+from fabric.executors.host_keys import HostKey, KnownHosts, Standing
 
 ED, OTHER_ED = HostKey("ssh-ed25519", b"first"), HostKey("ssh-ed25519", b"second")
 RSA = HostKey("ssh-rsa", b"third")

@@ -15,9 +15,10 @@ import pytest
 
 from fabric.errors import HostUnreachable
 from fabric.executors.host_connections import HostConnections
+from fabric.executors.host_keys import Refused
 from fabric.executors.once import run_once
 from fabric.executors.ssh import SshExecutor
-from fabric.executors.ssh_connection import Connection, Refused
+from fabric.executors.ssh_connection import Connection
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 
