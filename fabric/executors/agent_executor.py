@@ -19,7 +19,7 @@ from fabric.agent.bundle import program, receiving_argv
 from fabric.errors import HostUnreachable
 from fabric.executors.agent_session import BLOCKED_S, SILENCE_S, AgentSession
 from fabric.executors.once import check_start
-from fabric.executors.stream import GRACE_S, TICK_S, Conversation, Order, Stream
+from fabric.executors.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
 from fabric.executors.threads import Dispatcher, Mailbox, Workers
 from fabric.executors.wrapped import WrappedCommand, environed, shell_argv
 from fabric.model.command import Command
@@ -75,7 +75,7 @@ class _Opening:
     """What is to be started on a host, and who converses with it; *order* is the command that it is, if it is one."""
 
     argv: tuple[str, ...]
-    converse: Callable[[Stream], AgentSession | WrappedCommand]
+    converse: Callable[[HostStream], AgentSession | WrappedCommand]
     order: Order | None = None
     stdin: bytes = b""
     limit_s: float | None = None
@@ -105,7 +105,7 @@ class AgentExecutor(ABC):
         self._dispatcher = Dispatcher(tick=self._tick, settle=self._settle)
 
     @abstractmethod
-    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> Stream | None:
+    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream | None:
         """
         Start *argv* on a host, feed it *stdin*, and return the stream; None while the host takes no more of them.
 
@@ -218,7 +218,7 @@ class AgentExecutor(ABC):
         """A stream to an agent; tried once more if the last one had worked."""
         nonce = secrets.token_hex(16)
 
-        def greet(stream: Stream) -> AgentSession:
+        def greet(stream: HostStream) -> AgentSession:
             return AgentSession(host.name, stream, nonce, tell=self._tell, now=self.now)
 
         return _Opening(receiving_argv(nonce, SILENCE_S), greet, stdin=program(), again=host.connected_before)
@@ -228,7 +228,7 @@ class AgentExecutor(ABC):
         assert order.command is not None
         command, nonce = order.command, f"fabric-{secrets.token_hex(16)}"
 
-        def listen(stream: Stream) -> WrappedCommand:
+        def listen(stream: HostStream) -> WrappedCommand:
             return WrappedCommand(order, stream, nonce, tell=partial(self._tell_plain, host), now=self.now)
 
         return _Opening(shell_argv(command, nonce), listen, order=order, limit_s=command.timeout_s + GRACE_S)
@@ -263,7 +263,7 @@ class AgentExecutor(ABC):
             host.plain.pop(one.ticket, None)
             self._tell(lost)
 
-    def _opened(self, host: _Host, opening: _Opening, stream: Stream | None) -> None:
+    def _opened(self, host: _Host, opening: _Opening, stream: HostStream | None) -> None:
         host.opening = False
         self._dispatcher.tick_by(self.now() + TICK_S)
         if stream is None:  # no room for one more; it is tried again with the next tick
@@ -343,7 +343,7 @@ class AgentExecutor(ABC):
             else:
                 self._begin(host, order)
 
-    def _let_go_of(self, host: _Host, stream: Stream) -> None:
+    def _let_go_of(self, host: _Host, stream: HostStream) -> None:
         """In a worker."""
         stream.close()
         self._dispatcher.post(partial(self._connect, host))

@@ -83,7 +83,7 @@ class Finished(_Message):
     got: NonNegativeInt = 0
 
 
-class Failed(_Message):
+class CannotDo(_Message):
     """The agent cannot do what was asked."""
 
     e: Literal["error"]
@@ -99,7 +99,7 @@ class Clock(_Message):
     t: FiniteFloat
 
 
-class Names(_Message):
+class SampledNames(_Message):
     """The columns of the rows that follow."""
 
     e: Literal["names"]
@@ -119,7 +119,7 @@ class Rows(_Message):
     lost: NonNegativeInt
 
 
-class Stopped(_Message):
+class SamplingStopped(_Message):
     """Sampling has ended as asked."""
 
     e: Literal["stopped"]
@@ -140,11 +140,11 @@ class Bye(_Message):
     cause: str
 
 
-Message = Hello | Listens | Printed | Finished | Failed | Clock | Names | Rows | Stopped | Got | Bye
+Message = Hello | Listens | Printed | Finished | CannotDo | Clock | SampledNames | Rows | SamplingStopped | Got | Bye
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="e")])
 
 
-class Decoder:
+class LineDecoder:
     """Makes messages of an agent's bytes; what comes before its first word, led by the nonce, is set aside."""
 
     def __init__(self, nonce: str) -> None:
@@ -243,9 +243,9 @@ class SampledRows:
         self._ticket, self._here = ticket, here
         self._series: dict[int, tuple[tuple[str, ...], list[Value]]] = {}
 
-    def take(self, message: Names | Rows) -> Sampled | None:
+    def take(self, message: SampledNames | Rows) -> Sampled | None:
         """New names for a series, or rows of it."""
-        if isinstance(message, Names):
+        if isinstance(message, SampledNames):
             if len(self._series) > _MOST_NAMES:
                 raise Garbled(f"more than {_MOST_NAMES} series of samples")
             self._series[message.part] = tuple(message.names), [None] * len(message.names)

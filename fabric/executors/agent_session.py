@@ -10,7 +10,7 @@ from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
 from fabric.executors import agent_protocol as agent
 from fabric.executors.host_clock import HostClock
 from fabric.executors.once import begins_s
-from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, Order, Stream, Tell, unanswered
+from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready, Ticket
 
@@ -51,12 +51,12 @@ class AgentSession(Conversation):
     When it is over, commands that had not been sent at all are in ``unsent``; all others have been told Lost.
     """
 
-    def __init__(self, host: str, stream: Stream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
+    def __init__(self, host: str, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
         super().__init__(host, stream, tell=tell, now=now)
         self.hello: agent.Hello | None = None
         self.unsent: list[Order] = []
         self.clock = HostClock()
-        self._decoder = agent.Decoder(nonce)
+        self._decoder = agent.LineDecoder(nonce)
         self._running: dict[Ticket, _Running] = {}
         self._due: list[tuple[float, Ticket]] = []
         self._outgoing = bytearray()
@@ -244,7 +244,12 @@ class AgentSession(Conversation):
     def _answered(
         self,
         running: _Running,
-        message: agent.Listens | agent.Printed | agent.Failed | agent.Names | agent.Rows | agent.Stopped,
+        message: agent.Listens
+        | agent.Printed
+        | agent.CannotDo
+        | agent.SampledNames
+        | agent.Rows
+        | agent.SamplingStopped,
     ) -> None:
         ticket, command = running.order.ticket, running.order.command
         match message:
@@ -252,14 +257,14 @@ class AgentSession(Conversation):
                 self._printed(running, command, message.data, stderr=message.e == "err")
             case agent.Listens() if command is not None:
                 self._tell(Ready(ticket, self._now()))
-            case agent.Failed():
+            case agent.CannotDo():
                 del self._running[ticket]
                 self._lose(ticket, HostUnreachable(self.host, f"starting {running.order.tool}", message.cause[:500]))
-            case agent.Names() | agent.Rows() if running.rows is not None:
+            case agent.SampledNames() | agent.Rows() if running.rows is not None:
                 sampled = running.rows.take(message)
                 if sampled is not None:
                     self._tell(sampled)
-            case agent.Stopped() if running.rows is not None and running.cancelled:
+            case agent.SamplingStopped() if running.rows is not None and running.cancelled:
                 del self._running[ticket]
             case _:
                 raise agent.Garbled(f"{type(message).__name__} about {running.order.tool}")

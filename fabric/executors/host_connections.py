@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from fabric.errors import HostUnreachable
-from fabric.executors.host_keys import Refused
+from fabric.executors.host_keys import HostRefused
 from fabric.executors.ssh_connection import Connection
 
 CONNECTIONS = 4  # of 8 channels each: a host may need 24 commands at once
@@ -22,7 +22,7 @@ class HostConnections:
     Hands out room on connections to one host.
 
     Only one connection is being opened at a time, and who waited for one that failed shares its failure: a dead host
-    is not tried once for each command. A Refused is remembered: asking again would get us blocked.
+    is not tried once for each command. A HostRefused is remembered: asking again would get us blocked.
     """
 
     def __init__(self, host: str, opener: Callable[[], Connection], *, most: int = CONNECTIONS) -> None:
@@ -110,7 +110,7 @@ class HostConnections:
                     self._connections.append(connection)
                 elif self._live():
                     self._most, failure = len(self._connections), None  # no more of them while some work
-                elif isinstance(failure, Refused):
+                elif isinstance(failure, HostRefused):
                     self._refused = failure
             if connection is not None and closed:
                 connection.close("the testbench is closing")

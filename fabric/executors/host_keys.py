@@ -37,11 +37,11 @@ _MOST_PRINCIPALS = 256  # as OpenSSH (SSHKEY_CERT_MAX_PRINCIPALS)
 _SHA_1 = b"\0\0\0\7ssh-rsa"  # how a signature begins that no OpenSSH of today takes
 
 
-class Refused(HostUnreachable):
+class HostRefused(HostUnreachable):
     """The host answered, and asking again will not change it: host key or authentication; never retried."""
 
 
-class Standing(Enum):
+class KeyStanding(Enum):
     """What the files say about a key that a host showed."""
 
     KNOWN = "known"
@@ -65,7 +65,7 @@ class HostKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KnownHostsLine:
     """A line: whether it is about a name, its key, and where it is; of a @cert-authority line the key signs."""
 
     covers: Callable[[str], bool]
@@ -78,7 +78,7 @@ class KnownHosts:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._plain: dict[str, list[HostKey]] = {}
-        self._marked: dict[str, list[Entry]] = {"": [], "@revoked": [], "@cert-authority": []}
+        self._marked: dict[str, list[KnownHostsLine]] = {"": [], "@revoked": [], "@cert-authority": []}
         self._add(lines, "line")
 
     @classmethod
@@ -104,7 +104,7 @@ class KnownHosts:
         found = [entry.key for entry in self._marked[""] if entry.covers(name)]
         return tuple(dict.fromkeys([*self._plain.get(name, ()), *found]))
 
-    def authorities(self, address: str, port: int) -> tuple[Entry, ...]:
+    def authorities(self, address: str, port: int) -> tuple[KnownHostsLine, ...]:
         """Whose signature under a certificate is trusted there; as with OpenSSH a line without port is for any."""
         names = {_name(address, port), _name(address, 22)}
         return tuple(one for one in self._marked["@cert-authority"] if any(map(one.covers, names)))
@@ -114,16 +114,16 @@ class KnownHosts:
         name = _name(address, port)
         return any(one.key.blob == key.blob and one.covers(name) for one in self._marked["@revoked"])
 
-    def standing(self, address: str, port: int, key: HostKey) -> Standing:
+    def standing(self, address: str, port: int, key: HostKey) -> KeyStanding:
         """What is to be thought of *key*, shown by the server at *address* and *port*."""
         if self.revoked(address, port, key):
-            return Standing.REVOKED
+            return KeyStanding.REVOKED
         on_record = self.keys(address, port)
         if key in on_record:
-            return Standing.KNOWN
+            return KeyStanding.KNOWN
         if any(known.key_type == key.key_type for known in on_record):
-            return Standing.CHANGED
-        return Standing.UNKNOWN
+            return KeyStanding.CHANGED
+        return KeyStanding.UNKNOWN
 
     def _add(self, lines: Iterable[str], place: str) -> None:
         """Index lines; what cannot be read is passed over, and so vouches for nobody."""
@@ -136,7 +136,7 @@ class KnownHosts:
             try:
                 key = HostKey(key_type, base64.b64decode(encoded, validate=True))
                 if marker or re.search(r"^\|1\||[*?!]", names):
-                    self._marked[marker].append(Entry(_covering(names), key, f"{place} {number}"))
+                    self._marked[marker].append(KnownHostsLine(_covering(names), key, f"{place} {number}"))
                 else:
                     for name in names.lower().split(","):
                         self._plain.setdefault(name, []).append(key)
@@ -229,7 +229,7 @@ def problem_of(certificate: HostCertificate, address: str, now_s: float) -> str 
 
 def check_host_key(known: KnownHosts, shown: HostKey, host: str, target: JumpHost, *, via: str, file: str) -> None:
     """
-    Raise Refused unless the files vouch for the key that *host* shows at *target*, or for who has certified it.
+    Raise HostRefused unless the files vouch for the key that *host* shows at *target*, or for who has certified it.
 
     The cause says what is wrong, on which line, and what the operator can do: ssh-keyscan, *via* a jump host if that
     is not empty, for *file*.
@@ -246,11 +246,11 @@ def check_host_key(known: KnownHosts, shown: HostKey, host: str, target: JumpHos
     else:
         problem = _key_problem(known, shown, address, port, via=via, file=file)
     if problem:
-        raise Refused(host, "checking the host key", problem)
+        raise HostRefused(host, "checking the host key", problem)
 
 
 def _certificate_problem(
-    known: KnownHosts, shown: HostKey, trusted: Sequence[Entry], address: str, port: int
+    known: KnownHosts, shown: HostKey, trusted: Sequence[KnownHostsLine], address: str, port: int
 ) -> str | None:
     try:
         certificate = read_certificate(shown)
@@ -264,7 +264,7 @@ def _certificate_problem(
     if signers:
         problem = problem_of(certificate, address, time.time())
         return problem and f"{said}, trusted by {_places(signers)}, but {problem}"
-    if known.standing(address, port, certificate.key) is Standing.KNOWN:
+    if known.standing(address, port, certificate.key) is KeyStanding.KNOWN:
         return None
     lines = f"; trusted there: {_places(trusted)}" if trusted else ""
     return f"{said}, which no @cert-authority line of known_hosts trusts for it{lines}"
@@ -273,12 +273,12 @@ def _certificate_problem(
 def _key_problem(known: KnownHosts, key: HostKey, address: str, port: int, *, via: str, file: str) -> str | None:
     place = address if port == 22 else f"[{address}]:{port}"
     match known.standing(address, port, key):
-        case Standing.REVOKED:
+        case KeyStanding.REVOKED:
             return f"{place} shows a key that known_hosts marks as revoked: {_named(key)}"
-        case Standing.CHANGED:
+        case KeyStanding.CHANGED:
             shows = f"{place} shows another key than known_hosts has for it: {_named(key)}"
             return f"{shows}; reinstalled, or someone in between? If you are sure: ssh-keygen -R '{place}' -f {file}"
-        case Standing.UNKNOWN:
+        case KeyStanding.UNKNOWN:
             scan = f"ssh-keyscan -p {port} -t {key.key_type.removeprefix('ssh-').partition('-')[0]} {address}"
             scan = f"ssh {via} {scan}" if via else scan
             return f"{place} is not in known_hosts; it shows {_named(key)}. If that is right: {scan} >> {file}"
@@ -290,7 +290,7 @@ def _named(key: HostKey) -> str:
     return f"{key.key_type} {key.fingerprint}"
 
 
-def _places(authorities: Sequence[Entry]) -> str:
+def _places(authorities: Sequence[KnownHostsLine]) -> str:
     return ", ".join(authority.place for authority in authorities)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -19,18 +20,16 @@ from fabric.sim.world import World
 CANCELLED = 137  # 128 + SIGKILL
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
-    """One started command until its Ended or Lost."""
+    """One started command until its Ended or Lost; *reason* is why its host is unreachable."""
 
-    __slots__ = ("at_s", "command", "pid", "reason", "ticket", "timed_out")
-
-    def __init__(self, ticket: Ticket, command: Command, at_s: float, reason: str | None) -> None:
-        self.ticket = ticket
-        self.command = command
-        self.at_s = at_s
-        self.reason = reason  # why its host is unreachable
-        self.pid: int | None = None
-        self.timed_out = False
+    ticket: Ticket
+    command: Command
+    at_s: float
+    reason: str | None
+    pid: int | None = None
+    timed_out: bool = False
 
 
 class MockExecutor:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from fabric.errors import HostUnreachable
 from fabric.executors.agent_executor import AgentExecutor
-from fabric.executors.stream import GRACE_S, Stream
+from fabric.executors.stream import GRACE_S, HostStream
 
 _CHUNK_BYTES = 256 << 10
 _STATUS_S = 0.5
@@ -23,7 +23,7 @@ class ProcessExecutor(AgentExecutor):
         super().__init__(agents=agents)
         self._prefix = prefix
 
-    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> Stream:
+    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream:
         del limit_s  # nothing here blocks
         return _ProcessStream(host, tuple(word.replace("{host}", host) for word in self._prefix) + argv, stdin)
 

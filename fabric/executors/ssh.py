@@ -13,10 +13,10 @@ import paramiko
 from fabric.errors import HostUnreachable
 from fabric.executors.agent_executor import AgentExecutor
 from fabric.executors.host_connections import HostConnections
-from fabric.executors.host_keys import Refused
+from fabric.executors.host_keys import HostRefused
 from fabric.executors.ssh_connection import Connection
 from fabric.executors.ssh_connector import SshConnector
-from fabric.executors.stream import Stream
+from fabric.executors.stream import HostStream
 from fabric.model.inventory import SshSettings
 from fabric.model.topology import Login
 
@@ -32,7 +32,7 @@ class SshExecutor(AgentExecutor):
     Host keys are checked, always. Authentication is never retried.
     """
 
-    _final = Refused
+    _final = HostRefused
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SshExecutor(AgentExecutor):
         for host in self._connections.values():
             host.cut("the testbench closed the connection")
 
-    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> Stream | None:
+    def _stream(self, host: str, argv: tuple[str, ...], stdin: bytes, limit_s: float | None) -> HostStream | None:
         limit_s = self._limit_s if limit_s is None else min(limit_s, self._limit_s)
         stream = self._session(host, limit_s)
         if stream is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.executors.host_keys import HostKey, Refused
+from fabric.executors.host_keys import HostKey, HostRefused
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0
@@ -103,7 +103,7 @@ class Connection:
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
             needed = "only what ssh takes by default is taken, weak ones never, and ECDH is needed: see its sshd_config"
-            raise Refused(self.host, step, f"{_said(exc)}: {needed}") from exc
+            raise HostRefused(self.host, step, f"{_said(exc)}: {needed}") from exc
         except (paramiko.SSHException, OSError, EOFError) as exc:
             if transport.is_active():
                 lacking = "key exchange" if transport.remote_version else "SSH banner"
@@ -128,10 +128,12 @@ class Connection:
             except (paramiko.SSHException, OSError, EOFError) as exc:
                 raise HostUnreachable(self.host, step, f"the session ended ({_said(exc)})") from exc
             if further:
-                raise Refused(self.host, step, f"the key is accepted, but the server also wants {', '.join(further)}")
+                raise HostRefused(
+                    self.host, step, f"the key is accepted, but the server also wants {', '.join(further)}"
+                )
             return
         names = ", ".join(name for name, _ in keys)
-        raise Refused(self.host, step, f"authentication failed for user {user} with key {names}")
+        raise HostRefused(self.host, step, f"authentication failed for user {user} with key {names}")
 
     def session(self, *, timeout_s: float) -> paramiko.Channel | None:
         """A channel, of which only one may be asked for at a time; None when the server refuses another one."""

@@ -22,7 +22,7 @@ PIECES = 16
 Tell = Callable[[Happening | Sampled], None]
 
 
-class Stream(Protocol):
+class HostStream(Protocol):
     """
     Stdin, stdout and stderr of a program on a host, whatever carries them.
 
@@ -91,7 +91,7 @@ class Conversation(ABC):
     What happens goes to *tell*. Once ``failure`` is set the conversation is over.
     """
 
-    def __init__(self, host: str, stream: Stream, *, tell: Tell, now: Callable[[], float]) -> None:
+    def __init__(self, host: str, stream: HostStream, *, tell: Tell, now: Callable[[], float]) -> None:
         self.host, self.stream = host, stream
         self.failure = ""
         self._tell, self._now = tell, now

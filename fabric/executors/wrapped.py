@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
-from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, Order, Stream, Tell, unanswered
+from fabric.executors.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready
 
@@ -88,7 +88,7 @@ def shell_argv(command: Command, nonce: str) -> tuple[str, ...]:
 class WrappedCommand(Conversation):
     """One command under the wrapper; exactly one Ended or Lost is told of it."""
 
-    def __init__(self, order: Order, stream: Stream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
+    def __init__(self, order: Order, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
         assert order.command is not None
         super().__init__(order.host, stream, tell=tell, now=now)
         self.order, self._command = order, order.command

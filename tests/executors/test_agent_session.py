@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.executors.agent_protocol import LINE_BYTES, Decoder, Garbled
+from fabric.executors.agent_protocol import LINE_BYTES, Garbled, LineDecoder
 from fabric.executors.agent_session import PING_S
 from fabric.executors.stream import GRACE_S, Order
 from fabric.model.command import Command
@@ -79,7 +79,7 @@ def test_more_output_than_asked_for_is_not_kept():
     talk.begin(1, output_cap_bytes=10)
     talk.hear({"e": "out", "id": 1, "data": "x" * 11})
     assert "more output of true than was asked for" in talk.session.failure
-    decoder = Decoder(NONCE)
+    decoder = LineDecoder(NONCE)
     with pytest.raises(Garbled, match="a line of more than"):
         decoder.feed(f"fabric-agent-{NONCE} ".encode() + b"x" * (LINE_BYTES + 1))
 

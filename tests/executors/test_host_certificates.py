@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.executors.host_keys import HostKey, KnownHosts, Refused, check_host_key, problem_of, read_certificate
+from fabric.executors.host_keys import HostKey, HostRefused, KnownHosts, check_host_key, problem_of, read_certificate
 from fabric.model.inventory import JumpHost
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="certificates are made by ssh-keygen")
@@ -89,7 +89,7 @@ def test_a_signature_by_sha_1_is_refused(made: Path) -> None:
 def test_a_certificate_in_pieces_is_refused_and_not_our_crash(made: Path) -> None:
     whole = signed(made, "-h")
     for length in range(len(whole.blob)):
-        with pytest.raises(Refused, match=r"cannot be read|no @cert-authority"):
+        with pytest.raises(HostRefused, match=r"cannot be read|no @cert-authority"):
             check(KnownHosts(()), replace(whole, blob=whole.blob[:length]), "h", 22)
 
 
@@ -97,7 +97,7 @@ def test_an_authority_line_for_the_bare_name_is_for_every_port(made: Path) -> No
     whole, authority = signed(made, "-h"), " ".join((made / "ca.pub").read_text().split()[:2])
     known = KnownHosts([f"@cert-authority *.mgmt {authority}"])
     check(known, whole, "gpu1.mgmt", 2222)
-    with pytest.raises(Refused, match="no @cert-authority line"):
+    with pytest.raises(HostRefused, match="no @cert-authority line"):
         check(known, whole, "gpu1.other", 2222)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fabric.errors import HostUnreachable
 from fabric.executors.host_connections import HostConnections
-from fabric.executors.host_keys import Refused
+from fabric.executors.host_keys import HostRefused
 from fabric.executors.once import run_once
 from fabric.executors.ssh import SshExecutor
 from fabric.executors.ssh_connection import Connection
@@ -141,11 +141,11 @@ def test_refusal_is_remembered():
 
     def opener() -> Connection:
         tried.append(1)
-        raise Refused("h", "authenticating", "authentication failed")
+        raise HostRefused("h", "authenticating", "authentication failed")
 
     host = HostConnections("h", opener)
     for _ in range(5):
-        with pytest.raises(Refused, match="authentication failed"):
+        with pytest.raises(HostRefused, match="authentication failed"):
             host.acquire()
     assert len(tried) == 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.executors.host_keys import Refused
+from fabric.executors.host_keys import HostRefused
 from fabric.executors.ssh_connection import Connection, strong
 
 SSHD = Path("/usr/sbin/sshd")
@@ -87,13 +87,13 @@ def test_a_server_with_weak_algorithms_only_is_refused(
 ) -> None:
     """By a message that says what is lacking, and where to look."""
     servers.append(Server(keys, line))
-    with pytest.raises(Refused, match=f"no acceptable {lacking}.*: only what ssh takes by default is taken"):
+    with pytest.raises(HostRefused, match=f"no acceptable {lacking}.*: only what ssh takes by default is taken"):
         exchanged(servers[0])
 
 
 def test_a_host_key_that_signs_by_sha_1_is_refused(keys: Path, servers: list[Server]) -> None:
     servers.append(Server(keys, "HostKeyAlgorithms ssh-rsa", key="rsa"))
-    with pytest.raises(Refused, match=r"no acceptable host key.*: only what ssh takes by default is taken"):
+    with pytest.raises(HostRefused, match=r"no acceptable host key.*: only what ssh takes by default is taken"):
         exchanged(servers[0])
 
 
