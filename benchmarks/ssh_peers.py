@@ -33,13 +33,12 @@ class Fabric:
 
     def __init__(self, folder: Path, count: int, *, plain: bool) -> None:
         from fabric.executors.ssh import SshExecutor
-        from fabric.executors.ssh_plain import SshPlainExecutor
         from fabric.model.inventory import SshSettings
 
         known = (str(folder / "known_hosts"),)
         settings = SshSettings("root", 22, str(folder / "key"), agent=False, known_hosts=known, connect_timeout_s=60)
         self.hosts = tuple(addresses(count))
-        self.executor = (SshPlainExecutor if plain else SshExecutor)(settings, addresses(count))
+        self.executor = SshExecutor(settings, addresses(count), agents=not plain)
 
     def each(
         self, argv: tuple[str, ...], times: int = 1, *, at_once: int = 1, timeout_s: float = 300, cap: int = 1 << 20

@@ -146,8 +146,8 @@ def weak_ssh() -> Iterator[Case]:
 
 
 def told(algorithm: str, said: str) -> str:
-    """The server is refused, and by what it offers."""
-    return "" if "only weak" in said and algorithm in said else f"{algorithm}: {said}"
+    """The server is refused, and the kind of algorithm that it lacks is named."""
+    return "" if "no acceptable" in said and "only what ssh takes" in said else f"{algorithm}: {said}"
 
 
 def answered(folder: Path, lines: list[str], key: str) -> str:

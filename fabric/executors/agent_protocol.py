@@ -1,5 +1,5 @@
 """
-The lines that go between us and the agent of a host, encoded, decoded, and checked.
+The lines that go between us and the agent of a host: what may be said, encoded, decoded, and checked.
 
 What a host says is not trusted: every line is bounded, every field has its type, and what does not fit is Garbled.
 """
@@ -7,45 +7,144 @@ What a host says is not trusted: every line is bounded, every field has its type
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
 import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, NonNegativeInt, TypeAdapter
+from pydantic import ValidationError as Invalid
 
 from fabric.errors import FabricError
-from fabric.executors.agent_messages import (
-    Bye,
-    Clock,
-    Failed,
-    Finished,
-    Got,
-    Hello,
-    Listens,
-    Message,
-    Names,
-    Printed,
-    Rows,
-    Stopped,
-)
 from fabric.model.command import Command
-from fabric.ports import Source
+from fabric.ports import Sampled, Source, Ticket
 
 PROTOCOL = 1
 LINE_BYTES = 8 << 20
 """No message of an agent is longer; the longest ones carry rows of samples."""
 PREAMBLE_BYTES = 1 << 20
 """A login shell may print so much before the agent's first word."""
+PING = b'{"v":"ping"}\n'
 _QUOTED_BYTES = 80
-_WHYS = ("ended", "deadline", "inactive", "cancelled", "stuck")
-
-Fields = Mapping[str, object]
+_MOST_NAMES = 100_000
 
 
 class Garbled(FabricError):
     """The other side does not speak the protocol; the message says what came instead."""
 
 
-class Decoder:
+Data = Annotated[bytes, BeforeValidator(lambda text: text.encode("latin-1") if isinstance(text, str) else text)]
+"""Bytes, each as the character of that number."""
+Value = int | float | None
+"""What was sampled; None could not be read."""
+
+
+class _Message(BaseModel):
+    """Something that an agent says; ``id`` is the ticket of what it is about."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Hello(_Message):
+    """The agent is there. *t* is what its host's monotonic clock reads."""
+
+    e: Literal["hello"]
+    python: str
+    pid: NonNegativeInt
+    t: FiniteFloat
+
+
+class Listens(_Message):
+    """A server is ready."""
+
+    e: Literal["ready"]
+    id: NonNegativeInt
+
+
+class Printed(_Message):
+    """A piece of a command's output."""
+
+    e: Literal["out", "err"]
+    id: NonNegativeInt
+    data: Data
+
+
+class Finished(_Message):
+    """A command has ended (*stuck*: it survives SIGKILL). *got* is how many bytes the agent had read by then."""
+
+    e: Literal["ended"]
+    id: NonNegativeInt
+    why: Literal["ended", "deadline", "inactive", "cancelled", "stuck"]
+    status: NonNegativeInt | None = None
+    t0: FiniteFloat
+    t1: FiniteFloat
+    out: Data = b""
+    err: Data = b""
+    cut: bool = False
+    got: NonNegativeInt = 0
+
+
+class CannotDo(_Message):
+    """The agent cannot do what was asked."""
+
+    e: Literal["error"]
+    id: NonNegativeInt
+    cause: str
+
+
+class Clock(_Message):
+    """What the host's monotonic clock reads."""
+
+    e: Literal["clock"]
+    id: NonNegativeInt
+    t: FiniteFloat
+
+
+class SampledNames(_Message):
+    """The columns of the rows that follow."""
+
+    e: Literal["names"]
+    id: NonNegativeInt
+    part: NonNegativeInt
+    names: list[str] = Field(max_length=_MOST_NAMES)
+
+
+class Rows(_Message):
+    """Rows as differences: 0 for a row without any, an integer to add, or a value in a list."""
+
+    e: Literal["rows"]
+    id: NonNegativeInt
+    part: NonNegativeInt
+    at: list[FiniteFloat]
+    rows: list[Literal[0] | list[int | list[Value]]]
+    lost: NonNegativeInt
+
+
+class SamplingStopped(_Message):
+    """Sampling has ended as asked."""
+
+    e: Literal["stopped"]
+    id: NonNegativeInt
+
+
+class Got(_Message):
+    """How many bytes the agent has read so far."""
+
+    e: Literal["got"]
+    n: NonNegativeInt
+
+
+class Bye(_Message):
+    """The agent ends, and why."""
+
+    e: Literal["bye"]
+    cause: str
+
+
+Message = Hello | Listens | Printed | Finished | CannotDo | Clock | SampledNames | Rows | SamplingStopped | Got | Bye
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="e")])
+
+
+class LineDecoder:
     """Makes messages of an agent's bytes; what comes before its first word, led by the nonce, is set aside."""
 
     def __init__(self, nonce: str) -> None:
@@ -87,37 +186,28 @@ def decoded(line: bytes) -> Message:
     """One line as a message; raises Garbled."""
     try:
         fields = orjson.loads(line)
-    except orjson.JSONDecodeError as exc:
+        if isinstance(fields, dict) and fields.get("e") == "hello" and fields.get("protocol") != PROTOCOL:
+            version = str(fields.get("protocol"))[:20]
+            raise Garbled(f"its agent speaks version {version} of the protocol, we speak {PROTOCOL}")
+        return _MESSAGE.validate_python(fields)
+    except Invalid as exc:
+        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"][1:]))
+        raise Garbled(f"a message with a bad field ({where}: {first['msg']}): {_quoted(line)}") from exc
+    except (ValueError, UnicodeEncodeError) as exc:
         raise Garbled(f"not a message: {_quoted(line)}") from exc
-    if not isinstance(fields, dict):
-        raise Garbled(f"not a message: {_quoted(line)}")
-    kind = fields.get("e")
-    reader = _READERS.get(kind) if isinstance(kind, str) else None
-    if reader is None:
-        raise Garbled(f"a message of no known kind: {_quoted(line)}")
-    try:
-        return reader(fields)
-    except (KeyError, TypeError, ValueError, UnicodeEncodeError) as exc:
-        raise Garbled(f"a message with a bad field ({exc}): {_quoted(line)}") from exc
+
+
+def _quoted(line: bytes) -> str:
+    return repr(line[:_QUOTED_BYTES].decode("utf-8", "replace")) + ("..." if len(line) > _QUOTED_BYTES else "")
 
 
 def start_request(key: int, command: Command, *, at_s: float | None = None) -> bytes:
     """Ask for a command; *at_s* is when to begin by the host's clock, None: now. What is usual is left out."""
-    asked: dict[str, object] = {
-        "v": "start",
-        "id": key,
-        "argv": command.argv,
-        "timeout": command.timeout_s,
-        "cap": command.output_cap_bytes,
-    }
-    if command.env:
-        asked["env"] = command.env
-    if command.inactivity_s is not None:
-        asked["inactivity"] = command.inactivity_s
-    if command.ready_port is not None:
-        asked["port"] = f"{command.ready_port:04X}"
-    if at_s is not None:
-        asked["at"] = at_s
+    asked: dict[str, object] = {"v": "start", "id": key, "argv": command.argv, "timeout": command.timeout_s}
+    port = None if command.ready_port is None else f"{command.ready_port:04X}"
+    more = {"env": command.env or None, "inactivity": command.inactivity_s, "port": port, "at": at_s}
+    asked |= {"cap": command.output_cap_bytes, **{name: value for name, value in more.items() if value is not None}}
     return _line(asked)
 
 
@@ -133,9 +223,6 @@ def key_request(verb: str, key: int) -> bytes:
     return _line({"v": verb, "id": key})
 
 
-PING = b'{"v":"ping"}\n'
-
-
 def _line(fields: dict[str, object]) -> bytes:
     """In ASCII; orjson is the quick way, and takes neither infinite times nor words that are not UTF-8."""
     try:
@@ -145,95 +232,44 @@ def _line(fields: dict[str, object]) -> bytes:
     return line if line.isascii() else json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def _hello(fields: Fields) -> Message:
-    protocol = fields.get("protocol")
-    if protocol != PROTOCOL:
-        raise Garbled(f"its agent speaks version {str(protocol)[:20]} of the protocol, we speak {PROTOCOL}")
-    return Hello(_text(fields, "python")[:40], _natural(fields, "pid"), _seconds(fields, "t"))
+class SampledRows:
+    """
+    All series of one sampling, made whole again from differences; *here* translates the host's time into ours.
+
+    Raises Garbled for rows that make no sense.
+    """
+
+    def __init__(self, ticket: Ticket, here: Callable[[float], float]) -> None:
+        self._ticket, self._here = ticket, here
+        self._series: dict[int, tuple[tuple[str, ...], list[Value]]] = {}
+
+    def take(self, message: SampledNames | Rows) -> Sampled | None:
+        """New names for a series, or rows of it."""
+        if isinstance(message, SampledNames):
+            if len(self._series) > _MOST_NAMES:
+                raise Garbled(f"more than {_MOST_NAMES} series of samples")
+            self._series[message.part] = tuple(message.names), [None] * len(message.names)
+            return None
+        if message.part not in self._series or len(message.at) != len(message.rows):
+            raise Garbled("samples without names, or without times")
+        names, values = self._series[message.part]
+        rows: list[tuple[Value, ...]] = []
+        for row in message.rows:
+            values = values if row == 0 else _next(values, row)
+            rows.append(tuple(values))
+        self._series[message.part] = names, values
+        return Sampled(self._ticket, names, tuple(map(self._here, message.at)), tuple(rows), message.lost)
 
 
-def _finished(fields: Fields) -> Message:
-    why = _text(fields, "why")
-    if why not in _WHYS:
-        raise ValueError(f"why: {why[:20]!r}")
-    # What survives SIGKILL has no status, and a command that was cancelled before it began printed nothing.
-    status = -1 if why == "stuck" else _natural(fields, "status")
-    return Finished(
-        _natural(fields, "id"),
-        why,
-        status,
-        _seconds(fields, "t0"),
-        _seconds(fields, "t1"),
-        _data(fields, "out") if fields.get("out") else b"",
-        _data(fields, "err") if fields.get("err") else b"",
-        fields.get("cut") is True,
-        _natural(fields, "got") if "got" in fields else 0,
-    )
+def _next(values: list[Value], row: Literal[0] | list[int | list[Value]]) -> list[Value]:
+    if not isinstance(row, list) or len(row) != len(values):
+        raise Garbled("a row of samples that does not fit its names")
+    return [_value(before, entry) for before, entry in zip(values, row, strict=True)]
 
 
-def _names(fields: Fields) -> Message:
-    names = _list(fields, "names")
-    return Names(_natural(fields, "id"), _natural(fields, "part"), tuple(map(str, names)))
-
-
-def _rows(fields: Fields) -> Message:
-    at_s, rows = _list(fields, "at"), _list(fields, "rows")
-    if len(at_s) != len(rows):
-        raise ValueError("rows: not as many as times")
-    seconds = tuple(_seconds({"at": one}, "at") for one in at_s)
-    return Rows(_natural(fields, "id"), _natural(fields, "part"), seconds, tuple(rows), _natural(fields, "lost"))
-
-
-def _text(fields: Fields, name: str) -> str:
-    value = fields[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name}: not a text")
-    return value
-
-
-def _data(fields: Fields, name: str) -> bytes:
-    return _text(fields, name).encode("latin-1")
-
-
-def _natural(fields: Fields, name: str) -> int:
-    value = fields[name]
-    if type(value) is not int or value < 0:
-        raise TypeError(f"{name}: not a natural number")
-    return value
-
-
-def _seconds(fields: Fields, name: str) -> float:
-    value = fields[name]
-    if type(value) is float and math.isfinite(value):
-        return value
-    if type(value) is not int:
-        raise TypeError(f"{name}: not a time")
-    return float(value)
-
-
-def _list(fields: Fields, name: str) -> list[object]:
-    value = fields[name]
-    if not isinstance(value, list):
-        raise TypeError(f"{name}: not a list")
-    return value
-
-
-def _quoted(line: bytes) -> str:
-    shown = line[:_QUOTED_BYTES].decode("utf-8", "replace")
-    return repr(shown) + ("..." if len(line) > _QUOTED_BYTES else "")
-
-
-_READERS: Mapping[str, Callable[[Fields], Message]] = {
-    "hello": _hello,
-    "ready": lambda fields: Listens(_natural(fields, "id")),
-    "out": lambda fields: Printed(_natural(fields, "id"), stderr=False, data=_data(fields, "data")),
-    "err": lambda fields: Printed(_natural(fields, "id"), stderr=True, data=_data(fields, "data")),
-    "ended": _finished,
-    "error": lambda fields: Failed(_natural(fields, "id"), _text(fields, "cause")[:500]),
-    "clock": lambda fields: Clock(_natural(fields, "id"), _seconds(fields, "t")),
-    "names": _names,
-    "rows": _rows,
-    "stopped": lambda fields: Stopped(_natural(fields, "id")),
-    "got": lambda fields: Got(_natural(fields, "n")),
-    "bye": lambda fields: Bye(_text(fields, "cause")[:500]),
-}
+def _value(before: Value, entry: int | list[Value]) -> Value:
+    if isinstance(entry, list) and len(entry) == 1:
+        return entry[0]
+    if isinstance(entry, int) and isinstance(before, int):
+        return before + entry
+    raise Garbled("a sample that is no number")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 _ROUNDS = 4  # questions; choice: the quickest of so few is near the shortest way
 _RECENT_S = 10.0  # choice: two clocks part by less than 1 ms meanwhile
 _DRIFT = 1e-4  # quartz clocks differ by less than 100 parts in a million
@@ -18,8 +20,7 @@ class HostClock:
     """
 
     def __init__(self) -> None:
-        self._most_s: float | None = None  # bounds of our clock minus the host's
-        self._least_s: float | None = None
+        self._most_s, self._least_s = inf, -inf  # bounds of our clock minus the host's
         self._most_since_s = self._least_since_s = 0.0
         self._key = 0
         self._asked_s = 0.0
@@ -28,17 +29,8 @@ class HostClock:
     def heard(self, host_s: float, here_s: float) -> None:
         """A message that arrived at *here_s* carried a reading of the host's clock."""
         bound_s = here_s - host_s
-        most_s = self._most(here_s)
-        if most_s is None or bound_s < most_s:
+        if bound_s < self._most_s + _DRIFT * (here_s - self._most_since_s):
             self._most_s, self._most_since_s = bound_s, here_s
-
-    def answered(self, asked_s: float, host_s: float, here_s: float) -> None:
-        """The same, of a reading that was taken because of something that we sent at *asked_s*."""
-        self.heard(host_s, here_s)
-        bound_s = asked_s - host_s
-        least_s = self._least(here_s)
-        if least_s is None or bound_s > least_s:
-            self._least_s, self._least_since_s = bound_s, here_s
 
     def ask(self, here_s: float) -> int:
         """The host is asked what its clock reads; returns what to call the question."""
@@ -48,20 +40,17 @@ class HostClock:
 
     def told(self, key: int, host_s: float, here_s: float) -> None:
         """An answer has come; only one to the latest question bounds the difference from both sides."""
+        self.heard(host_s, here_s)
         if key != self._key or not key:
-            self.heard(host_s, here_s)
             return
-        self.answered(self._asked_s, host_s, here_s)
+        bound_s = self._asked_s - host_s
+        if bound_s > self._least_s - _DRIFT * (here_s - self._least_since_s):
+            self._least_s, self._least_since_s = bound_s, here_s
         self._answers_s = [*self._answers_s[-_ROUNDS + 1 :], here_s]
 
     def settled(self, here_s: float) -> bool:
         """Whether some questions were answered lately, of which the best counts."""
         return len(self._answers_s) == _ROUNDS and here_s - self._answers_s[0] <= _RECENT_S
-
-    def error_s(self, here_s: float) -> float | None:
-        """By how much the estimate is wrong at most, None as long as nobody knows."""
-        most_s, least_s = self._most(here_s), self._least(here_s)
-        return None if most_s is None or least_s is None else max(0.0, most_s - least_s) / 2
 
     def here(self, host_s: float) -> float:
         """Our clock's reading when the host's read *host_s*."""
@@ -72,12 +61,6 @@ class HostClock:
         return here_s - self._ahead_s()
 
     def _ahead_s(self) -> float:
-        if self._most_s is None or self._least_s is None:
-            return self._most_s or 0.0
+        if self._least_s == -inf:
+            return 0.0 if self._most_s == inf else self._most_s
         return (self._most_s + self._least_s) / 2
-
-    def _most(self, now_s: float) -> float | None:
-        return None if self._most_s is None else self._most_s + _DRIFT * (now_s - self._most_since_s)
-
-    def _least(self, now_s: float) -> float | None:
-        return None if self._least_s is None else self._least_s - _DRIFT * (now_s - self._least_since_s)

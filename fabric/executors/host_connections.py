@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from fabric.errors import HostUnreachable
-from fabric.executors.ssh_connection import Connection, Refused
+from fabric.executors.host_keys import HostRefused
+from fabric.executors.ssh_connection import Connection
 
 CONNECTIONS = 4  # of 8 channels each: a host may need 24 commands at once
-_WAIT_S = 5.0
-_REFUSED_WAIT_S = 0.1
+_REFUSALS = (
+    150  # of a channel although none is open, one after another; a server counts what we have closed for a while
+)
+_STEP = "opening a session"
 
 
 class HostConnections:
@@ -18,71 +22,68 @@ class HostConnections:
     Hands out room on connections to one host.
 
     Only one connection is being opened at a time, and who waited for one that failed shares its failure: a dead host
-    is not tried once for each command. A Refused is remembered: asking again would get us blocked.
+    is not tried once for each command. A HostRefused is remembered: asking again would get us blocked.
     """
 
     def __init__(self, host: str, opener: Callable[[], Connection], *, most: int = CONNECTIONS) -> None:
         self._host, self._opener, self._most = host, opener, most
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._connections: list[Connection] = []
-        self._opening = False
-        self._failures = 0
-        self._failure: HostUnreachable | None = None
+        self._attempt: Future[HostUnreachable | None] | None = None  # to open one more
+        self._refused: HostUnreachable | None = None
+        self._refusals = 0
         self._closed = False
 
-    def acquire(self) -> Connection:
-        """A live connection with room for one more channel; ``release`` it."""
-        with self._changed:
-            seen = self._failures
-            while True:
+    def acquire(self) -> Connection | None:
+        """A live connection with room for one more channel, to be released; None while there is none."""
+        while True:
+            with self._lock:
+                self._raise(self._refused)
+                if self._closed:
+                    raise HostUnreachable(self._host, "connecting", "the testbench is closing")
                 live = self._live()
                 roomy = [connection for connection in live if connection.used < connection.limit]
                 if roomy:
                     connection = min(roomy, key=lambda one: one.used)
                     connection.used += 1
                     return connection
-                self._raise_if_hopeless(seen, any_live=bool(live))
-                if not self._opening and len(live) < self._most:
-                    self._opening = True
-                    break
-                self._changed.wait(_WAIT_S)
-        return self._opened()
+                if len(live) >= self._most:
+                    return None
+                attempt, mine = self._attempt or Future(), self._attempt is None
+                self._attempt = attempt
+            if mine:
+                self._open(attempt)
+            self._raise(attempt.result())
 
     def release(self, connection: Connection) -> None:
         """Give back the room of one channel."""
-        with self._changed:
+        with self._lock:
             connection.used -= 1
-            self._changed.notify_all()
 
     def full(self, connection: Connection) -> None:
-        """
-        The server takes no more channels on *connection* than are open; gives back the room of the refused one.
-
-        Returns when some room was given back, or after a moment: a server may count a channel for a while after we
-        have closed it.
-        """
-        if not connection.served:
-            self.release(connection)
-            raise HostUnreachable(self._host, "opening a session", "the server refuses any command (MaxSessions?)")
-        with self._changed:
+        """The server takes no more channels on *connection* than are open; gives back the room of the refused one."""
+        with self._lock:
             connection.used -= 1
             connection.limit = max(1, min(connection.limit, connection.used))
-            self._changed.wait(_REFUSED_WAIT_S)
+            self._refusals = 0 if connection.used else self._refusals + 1
+            if not connection.served:
+                raise HostUnreachable(self._host, _STEP, "the server refuses any command (MaxSessions?)")
+            if self._refusals > _REFUSALS:
+                cause = f"the server refused one more command {_REFUSALS} times in a row (MaxSessions?)"
+                raise HostUnreachable(self._host, _STEP, cause)
 
     def cut(self, why: str) -> None:
         """End all connections at once, without waiting; ``close`` tidies up."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             for connection in self._connections:
                 connection.cut(why)
-            self._changed.notify_all()
 
     def close(self) -> None:
-        """Close all connections; who waits for one is told."""
-        with self._changed:
+        """Close all connections."""
+        with self._lock:
             self._closed = True
             connections, self._connections = self._connections, []
-            self._changed.notify_all()
         for connection in connections:
             connection.close("the testbench closed the connection")
 
@@ -93,43 +94,28 @@ class HostConnections:
             connection.close("connection lost")
         return self._connections
 
-    def _raise_if_hopeless(self, seen: int, *, any_live: bool) -> None:
-        if self._closed:
-            raise HostUnreachable(self._host, "connecting", "the testbench is closing")
-        failure = self._failure
-        if failure is None or any_live:
-            return
-        if isinstance(failure, Refused) or self._failures != seen:
-            raise type(failure)(self._host, failure.step, failure.cause)
-
-    def _opened(self) -> Connection:
-        """Open one connection; the caller has set *_opening*."""
+    def _open(self, attempt: Future[HostUnreachable | None]) -> None:
+        """Open one connection, and tell all who wait for it what came of that."""
         connection: Connection | None = None
-        failure: HostUnreachable | None = None
+        failure: HostUnreachable | None = HostUnreachable(self._host, "connecting", "the testbench itself failed")
         try:
-            connection = self._opener()
+            connection, failure = self._opener(), None
         except HostUnreachable as exc:
             failure = exc
         finally:
-            with self._changed:
-                self._opening = False
-                if connection is not None and not self._closed:
-                    connection.used += 1
+            with self._lock:
+                self._attempt = None
+                closed = self._closed
+                if connection is not None and not closed:
                     self._connections.append(connection)
-                elif failure is not None:
-                    self._failures, self._failure = self._failures + 1, failure
-                    self._most = max(1, len(self._connections))  # no more of them while some work
-                self._changed.notify_all()
-        if failure is not None:
-            if self._live_count():
-                return self.acquire()
-            raise failure
-        assert connection is not None
-        if self._closed:
-            connection.close("the testbench is closing")
-            raise HostUnreachable(self._host, "connecting", "the testbench is closing")
-        return connection
+                elif self._live():
+                    self._most, failure = len(self._connections), None  # no more of them while some work
+                elif isinstance(failure, HostRefused):
+                    self._refused = failure
+            if connection is not None and closed:
+                connection.close("the testbench is closing")
+            attempt.set_result(failure)
 
-    def _live_count(self) -> int:
-        with self._changed:
-            return len(self._live())
+    def _raise(self, failure: HostUnreachable | None) -> None:
+        if failure is not None:
+            raise type(failure)(self._host, failure.step, failure.cause)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors.mock_sampling import MockSamplings
-from fabric.executors.start_time import begins_s, check_start
+from fabric.executors.once import begins_s, check_start
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.hosts.timeline import Exited, Listening
@@ -19,18 +20,16 @@ from fabric.sim.world import World
 CANCELLED = 137  # 128 + SIGKILL
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
-    """One started command until its Ended or Lost."""
+    """One started command until its Ended or Lost; *reason* is why its host is unreachable."""
 
-    __slots__ = ("at_s", "command", "pid", "reason", "ticket", "timed_out")
-
-    def __init__(self, ticket: Ticket, command: Command, at_s: float, reason: str | None) -> None:
-        self.ticket = ticket
-        self.command = command
-        self.at_s = at_s
-        self.reason = reason  # why its host is unreachable
-        self.pid: int | None = None
-        self.timed_out = False
+    ticket: Ticket
+    command: Command
+    at_s: float
+    reason: str | None
+    pid: int | None = None
+    timed_out: bool = False
 
 
 class MockExecutor:

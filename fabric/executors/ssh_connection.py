@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import select
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
-from fabric.executors.ssh_packets import Packets
-from fabric.executors.ssh_transport import Transport, strong
+from fabric.executors.host_keys import HostKey, HostRefused
 
 CHANNELS = 8  # at once on one connection; sshd's MaxSessions is 10 by default, and one may still be closing
 _JOIN_S = 3.0
+# How often a session's thread looks whether it was closed. paramiko's 0.1 s wakes each connection ten times a second:
+# 2,048 of them then use up a core (measured).
+_LOOK_S = 2.0
+_WEAK = re.compile(
+    r"none|arcfour.*|.+-cbc(@.+)?"
+    r"|hmac-(md5|sha1-96|ripemd160).*"
+    r"|(diffie-hellman|gss)-.*-sha1(-.*)?"
+    r"|ssh-(rsa|dss)(-cert-.+)?",
+    re.ASCII,
+)
+"""Ciphers, MACs, key exchanges and host keys that OpenSSH 9's client refuses unless it is told otherwise."""
 
 # What goes wrong comes to us as exceptions; without this paramiko also writes tracebacks to stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
-
-
-class Refused(HostUnreachable):
-    """The host answered, and asking again will not change it: host key or authentication; never retried."""
+logging.getLogger("paramiko").setLevel(logging.WARNING)  # about 36 messages a connection, which nobody reads
 
 
 class NoBanner(HostUnreachable):
     """TCP connected, but the server hung up before it named itself: sshd's MaxStartups; worth another try."""
 
 
-class _Transport(Transport):
+class _Transport(paramiko.Transport):
     certificates_first = False
 
     @property
@@ -52,9 +59,8 @@ class Connection:
         self._sock = sock
         self._given_up: str | None = None  # why we ended it
         self._loss: str | None = None  # why it ended by itself
-        self._opening = threading.Lock()  # paramiko hands one saved exception to whichever thread asks first
         self._transport = _Transport(sock)
-        self._hangup: select.poll | None = None
+        sock.settimeout(_LOOK_S)
 
     @property
     def alive(self) -> bool:
@@ -76,32 +82,9 @@ class Connection:
         """True when the other side has closed the TCP connection, even if nobody has read so far."""
         if not isinstance(self._sock, socket.socket):
             return False
-        if self._hangup is None:
-            self._hangup = select.poll()
-            self._hangup.register(self._sock, select.POLLRDHUP)
-        return bool(self._hangup.poll(0))
-
-    @property
-    def packets(self) -> Packets:
-        """What reads and writes the socket."""
-        return self._transport.packetizer
-
-    def send(self, payload: bytes) -> bool:
-        """Send one message under AES-GCM; False while ``rekeying``."""
-        return self._transport.send_unless_rekeying(payload)
-
-    def widen(self, channel: int, room_bytes: int) -> None:
-        """Let the host send so much more on one of its channels; waits while ``rekeying``."""
-        self._transport.widen(channel, room_bytes)
-
-    def fileno(self) -> int:
-        """The socket's descriptor, for polling."""
-        return self._sock.fileno()
-
-    @property
-    def server_name(self) -> str:
-        """What the server calls itself: ``SSH-2.0-OpenSSH_9.6``."""
-        return self._transport.remote_version
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def exchange_keys(self, known: Sequence[HostKey], *, timeout_s: float, certificates: bool = False) -> HostKey:
         """
@@ -112,20 +95,20 @@ class Connection:
         transport, step = self._transport, "exchanging keys"
         transport.certificates_first = certificates
         transport.handshake_timeout = transport.auth_timeout = timeout_s
-        transport.banner_timeout = (
-            timeout_s + 5
-        )  # start_client's own limit comes first, and can be told from hanging up
+        # start_client's own limit comes first, and can be told from hanging up.
+        transport.banner_timeout = timeout_s + 5
         _tune(transport.get_security_options(), {key.key_type for key in known})
         try:
-            transport.begin_client(timeout_s=timeout_s)
+            transport.start_client(timeout=timeout_s)
             shown = transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as exc:
-            raise Refused(self.host, step, str(exc)) from exc
+            needed = "only what ssh takes by default is taken, weak ones never, and ECDH is needed: see its sshd_config"
+            raise HostRefused(self.host, step, f"{_said(exc)}: {needed}") from exc
         except (paramiko.SSHException, OSError, EOFError) as exc:
             if transport.is_active():
-                lacking = "key exchange" if self.server_name else "SSH banner"
+                lacking = "key exchange" if transport.remote_version else "SSH banner"
                 raise HostUnreachable(self.host, step, f"TCP connects but no {lacking} within {timeout_s:g} s") from exc
-            if self.server_name or "Indecipherable" in str(exc):
+            if transport.remote_version or "Indecipherable" in str(exc):
                 raise HostUnreachable(self.host, step, _said(exc)) from exc
             raise NoBanner(self.host, step, f"the server hung up before its SSH banner ({_said(exc)})") from exc
         if shown.public_blob is not None:
@@ -137,7 +120,7 @@ class Connection:
         step = "authenticating"
         for _, key in keys:
             try:
-                further = self._transport.log_in(user, key)
+                further = self._transport.auth_publickey(user, key)
             except paramiko.AuthenticationException as exc:
                 if "timeout" in str(exc):
                     raise HostUnreachable(self.host, step, "the server did not answer in time") from exc
@@ -145,24 +128,25 @@ class Connection:
             except (paramiko.SSHException, OSError, EOFError) as exc:
                 raise HostUnreachable(self.host, step, f"the session ended ({_said(exc)})") from exc
             if further:
-                raise Refused(self.host, step, f"the key is accepted, but the server also wants {', '.join(further)}")
+                raise HostRefused(
+                    self.host, step, f"the key is accepted, but the server also wants {', '.join(further)}"
+                )
             return
         names = ", ".join(name for name, _ in keys)
-        raise Refused(self.host, step, f"authentication failed for user {user} with key {names}")
+        raise HostRefused(self.host, step, f"authentication failed for user {user} with key {names}")
 
     def session(self, *, timeout_s: float) -> paramiko.Channel | None:
-        """A channel for one command; None when the server refuses another one on this connection."""
-        with self._opening:
-            try:
-                channel = self._transport.open_session(timeout=timeout_s)
-            except (paramiko.SSHException, OSError, EOFError) as exc:
-                if self.alive and "Timeout" not in str(exc):
-                    return None
-                if self.alive:
-                    self._given_up = f"the host did not open a session within {timeout_s:g} s"
-                raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
-            self.served = True
-            return channel
+        """A channel, of which only one may be asked for at a time; None when the server refuses another one."""
+        try:
+            channel = self._transport.open_session(timeout=timeout_s)
+        except (paramiko.SSHException, OSError, EOFError) as exc:
+            if self.alive and "Timeout" not in str(exc):
+                return None
+            if self.alive:
+                self._given_up = f"the host did not open a session within {timeout_s:g} s"
+            raise HostUnreachable(self.host, "opening a session", self.epitaph() or _said(exc)) from exc
+        self.served = True
+        return channel
 
     def forward(self, address: str, port: int, *, timeout_s: float) -> paramiko.Channel:
         """
@@ -205,26 +189,9 @@ class Connection:
             self._transport.join(_JOIN_S)
 
 
-def check_host_key(known: KnownHosts, key: HostKey, *, host: str, address: str, port: int, via: str, file: str) -> None:
-    """Raise Refused unless *key* is on record for *address*; the cause says what the operator can do."""
-    standing, step = known.standing(address, port, key), "checking the host key"
-    shown = f"{key.key_type} {key.fingerprint}"
-    place = address if port == 22 else f"[{address}]:{port}"
-    if standing is Standing.REVOKED:
-        raise Refused(host, step, f"{place} shows a key that known_hosts marks as revoked: {shown}")
-    if standing is Standing.CHANGED:
-        cause = f"{place} shows another key than known_hosts has for it: {shown}; reinstalled, or someone in between? "
-        raise Refused(host, step, cause + f"If you are sure: ssh-keygen -R '{place}' -f {file}")
-    if standing is Standing.UNKNOWN:
-        scan = f"ssh-keyscan -p {port} -t {_scan_type(key.key_type)} {address}"
-        scan = f"ssh {via} {scan}" if via else scan
-        cause = f"{place} is not in known_hosts; it shows {shown}. If that is right: {scan} >> {file}"
-        raise Refused(host, step, cause)
-
-
-def _scan_type(key_type: str) -> str:
-    """ssh-keyscan's word for a key type."""
-    return key_type.removeprefix("ssh-").partition("-")[0]
+def strong(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the algorithms that OpenSSH 9's client would take."""
+    return tuple(name for name in names if not _WEAK.fullmatch(name))
 
 
 def _tune(options: paramiko.transport.SecurityOptions, known_types: set[str]) -> None:

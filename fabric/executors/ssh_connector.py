@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
+from weakref import WeakSet
 
 import paramiko
 
 from fabric.errors import HostUnreachable
-from fabric.executors.host_certificates import certified_key
 from fabric.executors.host_connections import HostConnections
-from fabric.executors.known_hosts import KnownHosts
-from fabric.executors.ssh_connection import Connection, NoBanner, check_host_key
-from fabric.executors.ssh_keys import user_keys, user_name
-from fabric.executors.ssh_socket import connected
+from fabric.executors.host_keys import KnownHosts, check_host_key
+from fabric.executors.ssh_connection import Connection, NoBanner
+from fabric.executors.ssh_keys import Keys, close_agent, user_keys, user_name
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
 
@@ -24,6 +25,16 @@ from fabric.model.topology import Login
 # connections are opened one after the other, and all that goes through a jump host is carried by one connection.
 _HANDSHAKES = 32
 _TRIES = 3
+# Keepalive 5/2/3 notices a black-holed host in 11 s, TCP_USER_TIMEOUT one with data under way in 13 s; without
+# TCP_NODELAY each command waits 40 ms for a delayed acknowledgement. All measured with paramiko 5.1.
+_OPTIONS = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000),
+)
 _UNLIMITED = 1 << 30  # MaxSessions does not count forwarded connections
 
 
@@ -35,19 +46,16 @@ class SshConnector:
         self._gate = threading.BoundedSemaphore(_HANDSHAKES)
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._keys: tuple[tuple[str, paramiko.PKey], ...] | None = None
-        self._known: KnownHosts | None = None
-        self._failure: HostUnreachable | None = None
-        self._sockets: set[socket.socket] = set()
-        self._hops: list[HostConnections] = []
-        for index, hop in enumerate(settings.jump):
-            self._hops.append(HostConnections(hop.address, partial(self._hop, index), most=1))
+        self._loaded: tuple[Keys, KnownHosts] | HostUnreachable | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._hops = [
+            HostConnections(hop.address, partial(self._hop, index), most=1) for index, hop in enumerate(settings.jump)
+        ]
 
     def connect(self, host: str, address: str, login: Login | None = None) -> Connection:
         """A connection to an inventory host, or a switch with its own *login*, through all jump hosts."""
         settings = self._settings
-        user = login.user if login is not None else None
-        port = login.port if login is not None else None
+        user, port = (login.user, login.port) if login is not None else (None, None)
         target = JumpHost(address=address, user=user or user_name(settings), port=port or settings.port)
         return self._through(host, target, hops=len(settings.jump))
 
@@ -55,15 +63,13 @@ class SshConnector:
         """Interrupt connecting, then close the connections to jump hosts, the last hop first."""
         self._closing.set()
         with self._lock:
-            sockets = list(self._sockets)
+            sockets, loaded = list(self._sockets), self._loaded
         for sock in sockets:
             _shut(sock)
         for hop in reversed(self._hops):
             hop.close()
-        with self._lock:
-            for _, key in self._keys or ():
-                if isinstance(key, paramiko.AgentKey) and isinstance(key.agent, paramiko.Agent):
-                    key.agent.close()
+        if isinstance(loaded, tuple):
+            close_agent(loaded[0])
 
     def _hop(self, index: int) -> Connection:
         hop = self._settings.jump[index]
@@ -74,13 +80,18 @@ class SshConnector:
 
     def _through(self, host: str, target: JumpHost, *, hops: int) -> Connection:
         """Connect over the first *hops* jump hosts; a server that hangs up before its banner is tried again."""
-        keys, known = self._loaded(host)
+        keys, known = self._secrets(host)
         for tries_left in reversed(range(_TRIES)):
             sock = self._socket(host, target, hops)
+            connection: Connection | None = None
             try:
-                return self._session(host, target, sock, hops=hops, keys=keys, known=known)
-            except NoBanner:
-                if not tries_left or self._closing.wait(random.uniform(0.2, 1.0)):
+                with self._gate:
+                    connection = Connection(host, sock)
+                    self._log_in(connection, target, keys, known, via=self._via(hops))
+                return connection
+            except BaseException as exc:  # a session that failed would keep its thread for ever
+                (connection or sock).close()
+                if not isinstance(exc, NoBanner) or not tries_left or self._closing.wait(random.uniform(0.2, 1.0)):
                     raise
         raise AssertionError("the last try returns or raises")
 
@@ -95,6 +106,7 @@ class SshConnector:
             bastion = hop.acquire()
         except HostUnreachable as exc:
             raise HostUnreachable(host, f"{exc.step}, jump host {exc.host}", exc.cause) from exc
+        assert bastion is not None  # its room has no limit
         try:
             return bastion.forward(target.address, target.port, timeout_s=timeout_s)
         except HostUnreachable as exc:
@@ -102,52 +114,27 @@ class SshConnector:
         finally:
             hop.release(bastion)
 
-    def _session(
-        self,
-        host: str,
-        target: JumpHost,
-        sock: socket.socket | paramiko.Channel,
-        *,
-        hops: int,
-        keys: tuple[tuple[str, paramiko.PKey], ...],
-        known: KnownHosts,
-    ) -> Connection:
+    def _log_in(self, connection: Connection, target: JumpHost, keys: Keys, known: KnownHosts, *, via: str) -> None:
+        """Exchange keys, check the host's, authenticate."""
         address, port, timeout_s = target.address, target.port, self._settings.connect_timeout_s
+        trusted = bool(known.authorities(address, port))
+        shown = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s, certificates=trusted)
+        file = next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
+        check_host_key(known, shown, connection.host, target, via=via, file=file)
         assert target.user is not None
-        connection: Connection | None = None
-        done = False
-        try:
-            with self._gate:
-                connection = Connection(host, sock)
-                trusted = bool(known.authorities(address, port))
-                shown = connection.exchange_keys(known.keys(address, port), timeout_s=timeout_s, certificates=trusted)
-                key = certified_key(known, shown, host=host, address=address, port=port)
-                if key is not None:
-                    check_host_key(
-                        known, key, host=host, address=address, port=port, via=self._via(hops), file=self._known_file()
-                    )
-                connection.authenticate(target.user, keys)
-            done = True
-            return connection
-        finally:  # a session that failed would keep its thread for ever
-            self._forget(sock)
-            if not done:
-                (connection or sock).close()
+        connection.authenticate(target.user, keys)
 
-    def _loaded(self, host: str) -> tuple[tuple[tuple[str, paramiko.PKey], ...], KnownHosts]:
+    def _secrets(self, host: str) -> tuple[Keys, KnownHosts]:
         """Keys and known_hosts; a failure to read them is remembered as well."""
         with self._lock:
-            if self._failure is None and (self._keys is None or self._known is None):
+            if self._loaded is None:
                 try:
-                    self._keys = user_keys(self._settings)
-                    self._known = KnownHosts.load(self._settings.known_hosts)
+                    self._loaded = user_keys(self._settings), KnownHosts.load(self._settings.known_hosts)
                 except HostUnreachable as exc:
-                    self._failure = exc
-            if self._failure is not None:
-                raise HostUnreachable(host, self._failure.step, self._failure.cause) from self._failure
-            assert self._keys is not None
-            assert self._known is not None
-            return self._keys, self._known
+                    self._loaded = exc
+            if isinstance(self._loaded, HostUnreachable):
+                raise HostUnreachable(host, self._loaded.step, self._loaded.cause) from self._loaded
+            return self._loaded
 
     def _via(self, hops: int) -> str:
         if not hops:
@@ -155,23 +142,52 @@ class SshConnector:
         hop = self._settings.jump[hops - 1]
         return f"-p {hop.port} {hop.address}" if hop.port != 22 else hop.address
 
-    def _known_file(self) -> str:
-        return next(iter(self._settings.known_hosts), "~/.ssh/known_hosts")
-
     def _remember(self, sock: socket.socket) -> None:
         with self._lock:
             self._sockets.add(sock)
         if self._closing.is_set():
             _shut(sock)
 
-    def _forget(self, sock: socket.socket | paramiko.Channel) -> None:
-        with self._lock:
-            if isinstance(sock, socket.socket):
-                self._sockets.discard(sock)
-
 
 def _shut(sock: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):  # not connected, or gone already
         sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return  # not connected, or gone already
+
+
+def connected(
+    host: str, address: str, *, port: int, timeout_s: float, opened: Callable[[socket.socket], None]
+) -> socket.socket:
+    """
+    A connected socket; *opened* sees each socket before it connects, so that others can shut it down.
+
+    Raises HostUnreachable in words that a person understands.
+    """
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as exc:
+        raise HostUnreachable(host, "connecting", f"name does not resolve: {address} ({exc})") from exc
+    problem: OSError | None = None
+    for family, kind, protocol, _, target in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            for level, option, value in _OPTIONS:
+                sock.setsockopt(level, option, value)
+            sock.settimeout(timeout_s / len(found))
+            opened(sock)
+            sock.connect(target)
+        except OSError as exc:
+            sock.close()
+            problem = exc
+        else:
+            return sock
+    raise HostUnreachable(host, "connecting", _words(problem, address, port, timeout_s)) from problem
+
+
+def _words(problem: OSError | None, address: str, port: int, timeout_s: float) -> str:
+    place = f"{address} port {port}"
+    if isinstance(problem, ConnectionRefusedError):
+        return f"connection refused by {place}; is sshd running there?"
+    if isinstance(problem, TimeoutError):
+        return f"no answer from {place} within {timeout_s:g} s"
+    reason = "the name has no address" if problem is None else problem.strerror or str(problem)
+    return f"{place}: {reason}"

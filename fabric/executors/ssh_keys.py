@@ -19,18 +19,17 @@ _USUAL_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 _MOST = 5  # sshd's MaxAuthTries is 6 by default
 _STEP = "reading the user's key"
 
+Keys = tuple[tuple[str, paramiko.PKey], ...]
+"""Name and key of each key to offer, in order."""
+
 
 def user_name(settings: SshSettings) -> str:
     """Whom to log in as."""
     return settings.user or getpass.getuser()
 
 
-def user_keys(settings: SshSettings) -> tuple[tuple[str, paramiko.PKey], ...]:
-    """
-    Name and key of each key to offer, in order.
-
-    Raises HostUnreachable (for no host in particular) when there is none, or the one asked for is of no use.
-    """
+def user_keys(settings: SshSettings) -> Keys:
+    """Raises HostUnreachable (for no host in particular) when there is none, or the one asked for is of no use."""
     if settings.key_file is not None:
         return ((settings.key_file, _loaded(settings.key_file)),)
     found: list[tuple[str, paramiko.PKey]] = []
@@ -48,13 +47,17 @@ def user_keys(settings: SshSettings) -> tuple[tuple[str, paramiko.PKey], ...]:
 def key_problem(settings: SshSettings) -> str | None:
     """Why nobody could log in with these settings, before any host is asked; None when there is a key to offer."""
     try:
-        keys = user_keys(settings)
+        close_agent(user_keys(settings))
     except HostUnreachable as exc:
         return exc.cause
+    return None
+
+
+def close_agent(keys: Keys) -> None:
+    """Let go of the agent's socket."""
     for _, key in keys:
         if isinstance(key, _AgentKey) and isinstance(key.agent, paramiko.Agent):
             key.agent.close()
-    return None
 
 
 class _AgentKey(paramiko.AgentKey):

@@ -1,31 +1,60 @@
-"""A byte stream to and from the agent of one host, whatever carries it."""
+"""A byte stream to a program on a host, and what is said over it: the agent's messages, or one wrapped command."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
+from fabric.errors import ExecutorError
+from fabric.model.command import Command
+from fabric.ports import Happening, Lost, Sampled, Source, Ticket
 
-class Stream(Protocol):
-    """Never blocks. One thread uses it, but ``close`` and ``epitaph`` may come from others."""
+# What ends a session on a host needs up to 4 s (2 s after TERM, 2 s after KILL); the rest is for the way.
+GRACE_S = 6.0
+TICK_S = 0.25
+"""How late a deadline may be kept."""
+
+PIECES = 16
+"""So many pieces of what a host says are taken in before others have their turn."""
+
+Tell = Callable[[Happening | Sampled], None]
+
+
+class HostStream(Protocol):
+    """
+    Stdin, stdout and stderr of a program on a host, whatever carries them.
+
+    Never blocks. One thread uses it, but ``close`` and ``epitaph`` may come from others.
+    """
+
+    def announce(self, arrived: Callable[[], None]) -> None:
+        """Call *arrived*, from any thread, when ``read`` may have something; not needed by a stream that has *fds*."""
+        ...
 
     def fds(self) -> tuple[int, ...]:
-        """Descriptors that become readable when ``read`` has something; none if it announces that in another way."""
+        """Descriptors that become readable when ``read`` has something; none if it announces that."""
         ...
 
     def write(self, data: bytes) -> int:
-        """Send what can be sent at once; returns how many bytes. Raises OSError when the stream has ended."""
+        """Send what can be sent at once; returns how many bytes. Raises OSError or EOFError when it has ended."""
         ...
 
-    def read(self) -> bytes | None:
-        """What has arrived, empty when nothing has; None when nothing will ever come."""
+    def read(self) -> tuple[bytes, bytes] | None:
+        """What has arrived on stdout and stderr, both empty when nothing has; None when nothing will ever come."""
+        ...
+
+    def end(self) -> None:
+        """Close stdin: the program over there ends what it runs."""
         ...
 
     def alive(self) -> bool:
         """False when the other side is known to be gone, even if nobody has read so far."""
         ...
 
-    def epitaph(self) -> str:
-        """Why the stream ended, and what the other side last complained about, for people; may wait for a moment."""
+    def epitaph(self, program: str) -> str:
+        """Why the stream of *program* ended, for people; may wait for a moment."""
         ...
 
     def abandon(self, why: str) -> None:
@@ -33,5 +62,64 @@ class Stream(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go; the agent ends what it runs. May block for some seconds; safe to call twice."""
+        """Let go; the host ends what it runs. May block for some seconds; safe to call twice."""
         ...
+
+
+@dataclass(slots=True)
+class Order:
+    """A command, or a sampling where that is None, that somebody wants from a host."""
+
+    ticket: Ticket
+    host: str
+    command: Command | None
+    sources: tuple[Source, ...] = ()
+    period_s: float = 0.0
+    tries: int = 0
+    cancelled: bool = False
+
+    @property
+    def tool(self) -> str:
+        """What to call it, for people."""
+        return "samples" if self.command is None else self.command.argv[0]
+
+
+class Conversation(ABC):
+    """
+    What is said over one stream; used by one thread only.
+
+    What happens goes to *tell*. Once ``failure`` is set the conversation is over.
+    """
+
+    def __init__(self, host: str, stream: HostStream, *, tell: Tell, now: Callable[[], float]) -> None:
+        self.host, self.stream = host, stream
+        self.failure = ""
+        self._tell, self._now = tell, now
+
+    @abstractmethod
+    def arrived(self) -> bool:
+        """Take in what the host has said; True when there may be more: a host that floods must not hold up others."""
+
+    @abstractmethod
+    def tick(self, now_s: float) -> float:
+        """Keep the deadlines; returns in how many seconds to do so again."""
+
+    @abstractmethod
+    def give_up(self, why: str) -> None:
+        """End the conversation, and leave the way to the host as it is."""
+
+    def abandon(self, why: str) -> None:
+        """Give up on the host, and cut the way to it."""
+        self.stream.abandon(why)
+        self.give_up(why)
+
+    def _lose(self, ticket: Ticket, error: ExecutorError) -> None:
+        self._tell(Lost(ticket, error, self._now()))
+
+
+def unanswered(order: Order, *, cancelled: bool) -> str:
+    """Why a host is given up that should have told an order's end."""
+    if cancelled or order.command is None:
+        return f"{order.tool} did not end within {GRACE_S:g} s of being cancelled"
+    limit_s = order.command.timeout_s + GRACE_S
+    return f"the host said nothing within {limit_s:g} s, {GRACE_S:g} s beyond the command's own deadline"

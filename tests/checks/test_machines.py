@@ -9,7 +9,7 @@ import pytest
 from fabric.checks.ask import Answers
 from fabric.checks.machines import IDS, MACHINE, NETWORK, machine
 from fabric.executors.once import run_once
-from fabric.executors.process_plain import ProcessPlainExecutor
+from fabric.executors.process import ProcessExecutor
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded
 from tests.checks.asked import answer, compared
@@ -66,7 +66,7 @@ def test_a_host_that_does_not_say_it_is_unknown() -> None:
 
 def test_this_machine_says_who_it_is() -> None:
     """The commands and what is read of them, on a real kernel."""
-    executor = ProcessPlainExecutor()
+    executor = ProcessExecutor(agents=False)
     try:
         results = [run_once(executor, Command("here", argv, 20.0)) for argv in (IDS, NETWORK)]
     finally:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from fabric.executors.agent_order import Order
 from fabric.executors.agent_session import AgentSession
+from fabric.executors.stream import Order
 from fabric.model.command import Command
 from fabric.ports import Happening, Sampled
 
@@ -22,6 +23,12 @@ class FakeStream:
         self.written = b""
         self.abandoned = ""
 
+    def announce(self, arrived: Callable[[], None]) -> None:
+        """Nobody waits."""
+
+    def end(self) -> None:
+        """Nothing runs."""
+
     def fds(self) -> tuple[int, ...]:
         """None."""
         return ()
@@ -31,15 +38,16 @@ class FakeStream:
         self.written += data
         return len(data)
 
-    def read(self) -> bytes | None:
+    def read(self) -> tuple[bytes, bytes] | None:
         """The next piece."""
-        return self.said.pop(0) if self.said else b""
+        said = self.said.pop(0) if self.said else b""
+        return None if said is None else (said, b"")
 
     def alive(self) -> bool:
         """Always."""
         return True
 
-    def epitaph(self) -> str:
+    def epitaph(self, program: str) -> str:
         """Nothing special."""
         return "connection lost"
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.executors.agent_order import GRACE_S, Order
-from fabric.executors.agent_protocol import LINE_BYTES, Decoder, Garbled
+from fabric.executors.agent_protocol import LINE_BYTES, Garbled, LineDecoder
 from fabric.executors.agent_session import PING_S
+from fabric.executors.stream import GRACE_S, Order
 from fabric.model.command import Command
 from fabric.ports import Ended, Lost, Sampled, Source
 from tests.executors.agent_talk import HELLO, NONCE, Conversation, end, said
@@ -79,7 +79,7 @@ def test_more_output_than_asked_for_is_not_kept():
     talk.begin(1, output_cap_bytes=10)
     talk.hear({"e": "out", "id": 1, "data": "x" * 11})
     assert "more output of true than was asked for" in talk.session.failure
-    decoder = Decoder(NONCE)
+    decoder = LineDecoder(NONCE)
     with pytest.raises(Garbled, match="a line of more than"):
         decoder.feed(f"fabric-agent-{NONCE} ".encode() + b"x" * (LINE_BYTES + 1))
 
@@ -213,7 +213,6 @@ def test_what_waits_for_the_clock_can_be_cancelled_and_comes_back_when_the_strea
     talk.begin(1, start_at_s=1100.0)
     talk.begin(2, start_at_s=1100.0)
     assert talk.session.busy
-    assert talk.session.knows(1)
     talk.session.cancel(1)
     assert "cancelled before it began" in said(talk.told[0].error)  # type: ignore[union-attr]
     talk.bytes(None)

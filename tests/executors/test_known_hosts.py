@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import HostUnreachable
-from fabric.executors.known_hosts import HostKey, KnownHosts, Standing
+from fabric.executors.host_keys import HostKey, KeyStanding, KnownHosts
 
 ED, OTHER_ED = HostKey("ssh-ed25519", b"first"), HostKey("ssh-ed25519", b"second")
 RSA = HostKey("ssh-rsa", b"third")
@@ -33,47 +33,47 @@ def hashed(name: str) -> str:
 def test_plain_names_with_and_without_port():
     """A name stands for port 22, ``[name]:port`` for another, and neither for the other."""
     known = KnownHosts([line("gpu1,10.0.0.1", ED), line("[gpu1]:2222", OTHER_ED)])
-    assert known.standing("gpu1", 22, ED) is Standing.KNOWN
-    assert known.standing("10.0.0.1", 22, ED) is Standing.KNOWN
-    assert known.standing("GPU1", 22, ED) is Standing.KNOWN
-    assert known.standing("gpu1", 2222, OTHER_ED) is Standing.KNOWN
-    assert known.standing("gpu1", 22, OTHER_ED) is Standing.CHANGED
-    assert known.standing("gpu2", 22, ED) is Standing.UNKNOWN
+    assert known.standing("gpu1", 22, ED) is KeyStanding.KNOWN
+    assert known.standing("10.0.0.1", 22, ED) is KeyStanding.KNOWN
+    assert known.standing("GPU1", 22, ED) is KeyStanding.KNOWN
+    assert known.standing("gpu1", 2222, OTHER_ED) is KeyStanding.KNOWN
+    assert known.standing("gpu1", 22, OTHER_ED) is KeyStanding.CHANGED
+    assert known.standing("gpu2", 22, ED) is KeyStanding.UNKNOWN
 
 
 def test_key_of_another_type_is_unknown_not_changed():
     """Only another key of the same type is a change."""
-    assert KnownHosts([line("gpu1", RSA)]).standing("gpu1", 22, ED) is Standing.UNKNOWN
+    assert KnownHosts([line("gpu1", RSA)]).standing("gpu1", 22, ED) is KeyStanding.UNKNOWN
 
 
 def test_several_keys_of_a_host_all_count():
     """A host may have several keys, also of one type."""
     known = KnownHosts([line("gpu1", ED), line("gpu1", OTHER_ED), line("gpu1", RSA)])
-    assert {known.standing("gpu1", 22, key) for key in (ED, OTHER_ED, RSA)} == {Standing.KNOWN}
+    assert {known.standing("gpu1", 22, key) for key in (ED, OTHER_ED, RSA)} == {KeyStanding.KNOWN}
     assert known.keys("gpu1", 22) == (ED, OTHER_ED, RSA)
 
 
 def test_hashed_names():
     """Hashed names are found, with and without port."""
     known = KnownHosts([line(hashed("gpu1"), ED), line(hashed("[gpu1]:2222"), RSA)])
-    assert known.standing("gpu1", 22, ED) is Standing.KNOWN
-    assert known.standing("gpu1", 2222, RSA) is Standing.KNOWN
-    assert known.standing("gpu2", 22, ED) is Standing.UNKNOWN
+    assert known.standing("gpu1", 22, ED) is KeyStanding.KNOWN
+    assert known.standing("gpu1", 2222, RSA) is KeyStanding.KNOWN
+    assert known.standing("gpu2", 22, ED) is KeyStanding.UNKNOWN
 
 
 def test_wildcards_and_exceptions():
     """Wildcards match as the shell's do; a negated name excludes; brackets stand for themselves."""
     known = KnownHosts([line("gpu*,!gpu13,[rack?]:2222", ED)])
-    assert known.standing("gpu1", 22, ED) is Standing.KNOWN
-    assert known.standing("gpu13", 22, ED) is Standing.UNKNOWN
-    assert known.standing("rack1", 2222, ED) is Standing.KNOWN
-    assert known.standing("k", 2222, ED) is Standing.UNKNOWN
+    assert known.standing("gpu1", 22, ED) is KeyStanding.KNOWN
+    assert known.standing("gpu13", 22, ED) is KeyStanding.UNKNOWN
+    assert known.standing("rack1", 2222, ED) is KeyStanding.KNOWN
+    assert known.standing("k", 2222, ED) is KeyStanding.UNKNOWN
 
 
 def test_revoked_key_is_worse_than_all():
     """A revoked key is refused even where it is on record."""
     known = KnownHosts([line("gpu1", ED), "@revoked " + line("*", ED)])
-    assert known.standing("gpu1", 22, ED) is Standing.REVOKED
+    assert known.standing("gpu1", 22, ED) is KeyStanding.REVOKED
 
 
 def test_authorities_comments_and_broken_lines_vouch_for_nobody():
@@ -87,7 +87,7 @@ def test_authorities_comments_and_broken_lines_vouch_for_nobody():
         "|1|!|! a AAAA",
     ]
     known = KnownHosts([*broken, "@cert-authority " + line("*", ED), "@other " + line("gpu1", ED)])
-    assert known.standing("gpu1", 22, ED) is Standing.UNKNOWN
+    assert known.standing("gpu1", 22, ED) is KeyStanding.UNKNOWN
 
 
 def test_fingerprint_is_that_of_openssh():
@@ -100,7 +100,7 @@ def test_missing_file_is_empty_and_unreadable_one_is_said(tmp_path: Path):
     """A file that is not there holds nothing; one that cannot be read is an error."""
     (tmp_path / "here").write_text(line("gpu1", ED))
     known = KnownHosts.load([str(tmp_path / "missing"), str(tmp_path / "here")])
-    assert known.standing("gpu1", 22, ED) is Standing.KNOWN
+    assert known.standing("gpu1", 22, ED) is KeyStanding.KNOWN
     with pytest.raises(HostUnreachable, match="reading known_hosts"):
         KnownHosts.load([str(tmp_path)])
 
@@ -108,4 +108,4 @@ def test_missing_file_is_empty_and_unreadable_one_is_said(tmp_path: Path):
 @given(st.lists(st.text(max_size=60), max_size=20))
 def test_any_text_is_survived(lines: list[str]):
     """No file makes it fail, or makes an unknown key known."""
-    assert KnownHosts(lines).standing("gpu1", 22, ED) is not Standing.KNOWN
+    assert KnownHosts(lines).standing("gpu1", 22, ED) is not KeyStanding.KNOWN

@@ -7,38 +7,38 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from fabric.errors import HostUnreachable
+from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.executors.once import run_once
 from fabric.executors.process import ProcessExecutor
-from fabric.executors.process_plain import ProcessPlainExecutor
 from fabric.model.command import Command
+from fabric.ports import Lost
 from tests.executors.contract import ExecutorContract
-from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until
+from tests.executors.observing import TOKEN_NAME, collected, processes_with, running_with, until
 from tests.executors.programs import Programs
 
 # What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
 _CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 255; }; exec "$@"', "{host}")
 
 
-Reach = ProcessExecutor | ProcessPlainExecutor
+Make = Callable[..., ProcessExecutor]
 
 
-@pytest.fixture(params=[ProcessExecutor, ProcessPlainExecutor], ids=["agent", "plain"])
-def kind(request: pytest.FixtureRequest) -> type[Reach]:
+@pytest.fixture(params=[True, False], ids=["agent", "plain"])
+def kind(request: pytest.FixtureRequest) -> Make:
     """With an agent for all commands of a host, and with a process for each command."""
-    found: type[Reach] = request.param
-    return found
+    return partial(ProcessExecutor, agents=request.param)
 
 
 class TestHere(ExecutorContract):
     """Commands on this machine."""
 
     @pytest.fixture
-    def executor(self, kind: type[Reach]) -> Iterator[Reach]:
+    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
         """A fresh one; its threads must all end."""
         executor = kind()
         yield executor
@@ -53,7 +53,7 @@ class TestAllBehindPrefix(TestHere):
     dead_host = "dead"
 
     @pytest.fixture
-    def executor(self, kind: type[Reach]) -> Iterator[Reach]:
+    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
         """A fresh one with a prefix."""
         executor = kind(_CARRIER)
         yield executor
@@ -72,19 +72,21 @@ class TestBehindPrefix(Programs):
     test_unreachable_host_is_lost_while_others_go_on = ExecutorContract.test_unreachable_host_is_lost_while_others_go_on
 
     @pytest.fixture
-    def executor(self, kind: type[Reach]) -> Iterator[Reach]:
+    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
         """A fresh one with a prefix."""
         executor = kind(_CARRIER)
         yield executor
         executor.close()
 
-    def test_prefix_that_fails_is_unreachable_in_its_own_words(self, executor: Reach) -> None:
+    def test_prefix_that_fails_is_unreachable_in_its_own_words(self, executor: ProcessExecutor) -> None:
         """What the carrier said about its failure reaches the operator."""
-        with pytest.raises(HostUnreachable, match=r"dead: waiting for true: .* ended with 255 .* no route to dead"):
+        with pytest.raises(
+            HostUnreachable, match=r"dead: waiting for true: .* ended with 255; it said: no route to dead"
+        ):
             run_once(executor, Command("dead", ("true",), 5))
 
 
-def test_prefix_that_is_missing_is_unreachable(kind: type[Reach]) -> None:
+def test_prefix_that_is_missing_is_unreachable(kind: Make) -> None:
     """A carrier that is not installed is transport trouble, not a missing tool."""
     executor = kind(("fabric-no-such-carrier", "{host}"))
     with pytest.raises(HostUnreachable, match="fabric-no-such-carrier"):
@@ -92,7 +94,7 @@ def test_prefix_that_is_missing_is_unreachable(kind: type[Reach]) -> None:
     executor.close()
 
 
-def test_prefix_that_closes_stdin_is_said_so(kind: type[Reach]) -> None:
+def test_prefix_that_closes_stdin_is_said_so(kind: Make) -> None:
     """Without stdin nothing could end the command later, so it is ended at once and the operator told why."""
     executor = kind(("sh", "-c", 'exec "$@" </dev/null', "{host}"))
     with pytest.raises(HostUnreachable, match="stdin was closed on the way"):
@@ -100,15 +102,31 @@ def test_prefix_that_closes_stdin_is_said_so(kind: type[Reach]) -> None:
     executor.close()
 
 
-def test_killed_orchestrator_leaves_nothing_behind(kind: type[Reach]) -> None:
+@pytest.mark.parametrize("agents", [True, False])
+def test_killed_orchestrator_leaves_nothing_behind(agents: bool) -> None:
     """SIGKILL of the process that holds the executor ends what it started."""
     token = f"orchestrator-{os.getpid()}"
     program = (
-        f"from {kind.__module__} import {kind.__name__} as Reach; from fabric.model.command import Command\n"
-        f"e = Reach(); e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
+        "from fabric.executors.process import ProcessExecutor; from fabric.model.command import Command\n"
+        f"e = ProcessExecutor(agents={agents})\n"
+        f"e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
         "e.wait(e.now() + 60)"
     )
     with subprocess.Popen((sys.executable, "-c", program)) as orchestrator:
         assert until(lambda: bool(running_with(token)))
         orchestrator.send_signal(signal.SIGKILL)
     assert until(lambda: not processes_with(token)), processes_with(token)
+
+
+def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
+    """Its deadline is kept, and other hosts' commands run meanwhile, though it never stops printing."""
+    executor = kind()
+    try:
+        flood = executor.start(Command("loud", ("yes",), 3.0))
+        assert run_once(executor, Command("quiet", ("echo", "hello"), 20)).stdout == "hello\n"
+        ((last,),) = collected(executor, [flood]).values()
+        assert isinstance(last, Lost)
+        assert isinstance(last.error, CommandTimeout)
+        assert last.error.stdout.startswith("y\ny\n")
+    finally:
+        executor.close()

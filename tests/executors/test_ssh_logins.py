@@ -6,8 +6,10 @@ import pytest
 
 from fabric.errors import HostUnreachable
 from fabric.executors import ssh_connector
+from fabric.executors.once import run_once
+from fabric.executors.ssh import SshExecutor
 from fabric.executors.ssh_connector import SshConnector
-from fabric.executors.ssh_plain import SshPlainExecutor
+from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
 
@@ -37,10 +39,10 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[JumpHost]:
 )
 def test_each_goes_to_its_own_address_as_its_own_account(reached: list[JumpHost], name: str, target: JumpHost) -> None:
     logins = {"leaf0": Login("leaf0.mgmt", "nvue", "cumulus", 2222), "leaf1": Login("leaf1.mgmt", "nvue")}
-    executor = SshPlainExecutor(SETTINGS, {"gpu001": "10.0.0.1"}, logins)
+    executor = SshExecutor(SETTINGS, {"gpu001": "10.0.0.1"}, logins)
     try:
         with pytest.raises(HostUnreachable, match="not tried"):
-            executor.session(name, timeout_s=1.0)
+            run_once(executor, Command(name, ("true",), 5))
     finally:
         executor.close()
     assert reached == [target]

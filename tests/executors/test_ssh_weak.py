@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.executors.ssh_connection import Connection, Refused
-from fabric.executors.ssh_transport import strong
+from fabric.executors.host_keys import HostRefused
+from fabric.executors.ssh_connection import Connection, strong
 
 SSHD = Path("/usr/sbin/sshd")
 GOOD = ("KexAlgorithms curve25519-sha256@libssh.org", "Ciphers aes256-ctr", "MACs hmac-sha2-256")
@@ -71,28 +71,29 @@ def exchanged(server: Server) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "lacking"),
     [
-        ("Ciphers 3des-cbc", "only weak ciphers: 3des-cbc;"),
-        ("Ciphers aes128-cbc,aes192-cbc,aes256-cbc", "only weak ciphers: aes128-cbc, aes192-cbc, aes256-cbc;"),
-        ("MACs hmac-md5", "only weak MACs: hmac-md5;"),
-        ("MACs hmac-md5-96,hmac-sha1-96", "only weak MACs: hmac-md5-96, hmac-sha1-96;"),
-        ("KexAlgorithms diffie-hellman-group1-sha1", "only weak key exchanges: diffie-hellman-group1-sha1;"),
-        ("KexAlgorithms diffie-hellman-group16-sha512", "only: diffie-hellman-group16-sha512; ECDH is needed"),
-        ("Ciphers chacha20-poly1305@openssh.com", "no ciphers that we have, only: chacha20-poly1305@openssh.com"),
+        ("Ciphers 3des-cbc", "ciphers"),
+        ("Ciphers aes128-cbc,aes192-cbc,aes256-cbc", "ciphers"),
+        ("MACs hmac-md5", "macs"),
+        ("MACs hmac-md5-96,hmac-sha1-96", "macs"),
+        ("KexAlgorithms diffie-hellman-group1-sha1", "kex algorithm"),
+        ("KexAlgorithms diffie-hellman-group16-sha512", "kex algorithm"),
+        ("Ciphers chacha20-poly1305@openssh.com", "ciphers"),
     ],
 )
-def test_a_server_with_weak_algorithms_only_is_refused(keys: Path, servers: list[Server], line: str, said: str) -> None:
-    """By a message that names what it offers, whoever asks again gets the same."""
+def test_a_server_with_weak_algorithms_only_is_refused(
+    keys: Path, servers: list[Server], line: str, lacking: str
+) -> None:
+    """By a message that says what is lacking, and where to look."""
     servers.append(Server(keys, line))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HostRefused, match=f"no acceptable {lacking}.*: only what ssh takes by default is taken"):
         exchanged(servers[0])
-    assert said in str(refused.value)
 
 
 def test_a_host_key_that_signs_by_sha_1_is_refused(keys: Path, servers: list[Server]) -> None:
     servers.append(Server(keys, "HostKeyAlgorithms ssh-rsa", key="rsa"))
-    with pytest.raises(Refused, match="only weak host keys: ssh-rsa;"):
+    with pytest.raises(HostRefused, match=r"no acceptable host key.*: only what ssh takes by default is taken"):
         exchanged(servers[0])
 
 
@@ -102,12 +103,6 @@ def test_a_host_key_that_signs_by_sha_1_is_refused(keys: Path, servers: list[Ser
 )
 def test_what_ssh_takes_is_taken(keys: Path, servers: list[Server], line: str) -> None:
     servers.append(Server(keys, line))
-    assert exchanged(servers[0]) == "ssh-ed25519"
-
-
-def test_under_aes_gcm_no_mac_is_needed(keys: Path, servers: list[Server]) -> None:
-    """ssh connects to such a server, too: the MACs are not used."""
-    servers.append(Server(keys, "Ciphers aes256-gcm@openssh.com", "MACs hmac-md5"))
     assert exchanged(servers[0]) == "ssh-ed25519"
 
 

@@ -9,7 +9,6 @@ import paramiko
 import pytest
 
 from fabric.executors.ssh import SshExecutor
-from fabric.executors.ssh_plain import SshPlainExecutor
 from fabric.model.inventory import SshSettings
 from tests.executors.contract import ExecutorContract
 from tests.lab.lab import Lab
@@ -23,12 +22,12 @@ class TestSsh(ExecutorContract):
     host = "h1"
     dead_host = "dead"
 
-    @pytest.fixture(params=[SshExecutor, SshPlainExecutor], ids=["agent", "plain"])
+    @pytest.fixture(params=[True, False], ids=["agent", "plain"])
     def executor(
         self, request: pytest.FixtureRequest, orchestrator: Lab, settings: SshSettings
-    ) -> Iterator[SshExecutor | SshPlainExecutor]:
+    ) -> Iterator[SshExecutor]:
         """A fresh one, with an agent and without; no thread of it or of paramiko may outlive it."""
-        executor = request.param(settings, orchestrator.addresses)
+        executor = SshExecutor(settings, orchestrator.addresses, agents=request.param)
         yield executor
         executor.close()
         left = [

@@ -17,7 +17,6 @@ import pytest
 from fabric.errors import HostUnreachable
 from fabric.executors.once import run_once
 from fabric.executors.ssh import SshExecutor
-from fabric.executors.ssh_plain import SshPlainExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost
@@ -28,14 +27,10 @@ from tests.lab.sshd import children, make_key
 pytestmark = pytest.mark.lab
 
 
-Reach = SshExecutor | SshPlainExecutor
-
-
-@pytest.fixture(params=[SshExecutor, SshPlainExecutor], ids=["agent", "plain"])
-def kind(request: pytest.FixtureRequest) -> type[Reach]:
+@pytest.fixture(params=[True, False], ids=["agent", "plain"])
+def agents(request: pytest.FixtureRequest) -> bool:
     """With an agent on each host, and with a channel for each command."""
-    found: type[Reach] = request.param
-    return found
+    return bool(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -45,25 +40,25 @@ def alone(orchestrator: Lab) -> None:
 
 
 @pytest.fixture
-def executor(kind: type[Reach], orchestrator: Lab, settings: SshSettings) -> Iterator[Reach]:
+def executor(agents: bool, orchestrator: Lab, settings: SshSettings) -> Iterator[SshExecutor]:
     """An executor that reaches the lab."""
-    executor = kind(settings, orchestrator.addresses)
+    executor = SshExecutor(settings, orchestrator.addresses, agents=agents)
     yield executor
     executor.close()
 
 
 @pytest.fixture
-def plain(orchestrator: Lab, settings: SshSettings) -> Iterator[SshPlainExecutor]:
+def plain(orchestrator: Lab, settings: SshSettings) -> Iterator[SshExecutor]:
     """One without agents."""
-    executor = SshPlainExecutor(settings, orchestrator.addresses)
+    executor = SshExecutor(settings, orchestrator.addresses, agents=False)
     yield executor
     executor.close()
 
 
 @contextlib.contextmanager
-def reaching(settings: SshSettings, addresses: dict[str, str], *, kind: type[Reach] = SshExecutor) -> Iterator[Reach]:
+def reaching(settings: SshSettings, addresses: dict[str, str], *, agents: bool = True) -> Iterator[SshExecutor]:
     """An executor for settings of the test's own."""
-    executor = kind(settings, addresses)
+    executor = SshExecutor(settings, addresses, agents=agents)
     try:
         yield executor
     finally:
@@ -75,7 +70,7 @@ def lingering(token: str, host: str = "h1", *, timeout_s: float = 60) -> Command
     return Command(host, ("sleep", "60"), timeout_s, ((TOKEN_NAME, token),))
 
 
-def test_killed_sshd_session_is_lost_and_ends_the_command(executor: Reach, orchestrator: Lab) -> None:
+def test_killed_sshd_session_is_lost_and_ends_the_command(executor: SshExecutor, orchestrator: Lab) -> None:
     """When the session's process dies, its commands are lost, and nothing of them stays on the host."""
     token = f"killed-session-{os.getpid()}"
     tickets = [executor.start(lingering(token)) for _ in range(3)]
@@ -90,7 +85,7 @@ def test_killed_sshd_session_is_lost_and_ends_the_command(executor: Reach, orche
     assert run_once(executor, Command("h1", ("true",), 10)).exit_status == 0
 
 
-def test_killed_wrapper_is_lost_and_no_number(executor: Reach, orchestrator: Lab) -> None:
+def test_killed_wrapper_is_lost_and_no_number(executor: SshExecutor, agents: bool, orchestrator: Lab) -> None:
     """paramiko's exit status -1 never becomes a result."""
     token = f"killed-wrapper-{os.getpid()}"
     ticket = executor.start(lingering(token))
@@ -102,19 +97,19 @@ def test_killed_wrapper_is_lost_and_no_number(executor: Reach, orchestrator: Lab
         os.kill(pid, signal.SIGKILL)
     ((last,),) = collected(executor, [ticket]).values()
     assert isinstance(last, Lost)
-    killed = "agent" if isinstance(executor, SshExecutor) else "command's shell"
+    killed = "agent" if agents else "command's shell"
     assert str(last.error) == f"h1: waiting for sleep: the {killed} on the host was killed"
 
 
-def test_killed_orchestrator_leaves_nothing_on_hosts(kind: type[Reach], orchestrator: Lab, tmp_path: Path) -> None:
+def test_killed_orchestrator_leaves_nothing_on_hosts(agents: bool, orchestrator: Lab, tmp_path: Path) -> None:
     """SIGKILL of the orchestrator ends its commands on the hosts."""
     token = f"killed-orchestrator-{os.getpid()}"
     program = tmp_path / "orchestrator.py"
     program.write_text(
-        f"from {kind.__module__} import {kind.__name__} as Reach\n"
+        "from fabric.executors.ssh import SshExecutor\n"
         "from fabric.model.command import Command\n"
         "from fabric.model.inventory import SshSettings\n"
-        f"executor = Reach({orchestrator.settings()!r}, {orchestrator.addresses!r})\n"
+        f"executor = SshExecutor({orchestrator.settings()!r}, {orchestrator.addresses!r}, agents={agents})\n"
         f"for host in ('h1', 'h2'):\n"
         f"    executor.start(Command(host, ('sleep', '60'), 70, (({TOKEN_NAME!r}, {token!r}),)))\n"
         "executor.wait(executor.now() + 60)\n"
@@ -125,7 +120,7 @@ def test_killed_orchestrator_leaves_nothing_on_hosts(kind: type[Reach], orchestr
     assert until(lambda: not processes_with(token)), processes_with(token)
 
 
-def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: Reach, orchestrator: Lab) -> None:
+def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: SshExecutor, orchestrator: Lab) -> None:
     """A host that hangs costs a command its deadline and the grace, no more; other hosts go on meanwhile."""
     server = orchestrator.sshd["h2"]
     assert run_once(executor, Command("h2", ("true",), 10)).exit_status == 0
@@ -143,7 +138,7 @@ def test_frozen_sshd_is_lost_soon_after_the_deadline(executor: Reach, orchestrat
     assert run_once(executor, Command("h2", ("true",), 10)).exit_status == 0
 
 
-def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: Reach, orchestrator: Lab) -> None:
+def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: SshExecutor, orchestrator: Lab) -> None:
     """The watchdog here does what the host's own deadline cannot."""
     server, token = orchestrator.sshd["h2"], f"frozen-{os.getpid()}"
     ticket = executor.start(lingering(token, "h2", timeout_s=4.0))  # time to begin on a busy machine, too
@@ -160,7 +155,7 @@ def test_host_frozen_under_a_command_is_lost_by_deadline_and_grace(executor: Rea
     assert until(lambda: not processes_with(token)), processes_with(token)
 
 
-def test_cut_cable_is_noticed_without_a_word(executor: Reach, orchestrator: Lab) -> None:
+def test_cut_cable_is_noticed_without_a_word(executor: SshExecutor, orchestrator: Lab) -> None:
     """A host that vanishes from the network is noticed by TCP keepalive, in about 11 s, long before the deadline."""
     token = f"cut-{os.getpid()}"
     ticket = executor.start(lingering(token, "h3", timeout_s=59))
@@ -235,7 +230,7 @@ def test_forty_commands_share_one_session(orchestrator: Lab, settings: SshSettin
         assert len(children(session)) == 1
 
 
-def test_more_commands_than_channels_wait_their_turn(plain: SshPlainExecutor, orchestrator: Lab) -> None:
+def test_more_commands_than_channels_wait_their_turn(plain: SshExecutor, orchestrator: Lab) -> None:
     """Forty at once fit on four connections of eight; the rest follow."""
     tickets = [plain.start(Command("h1", ("sleep", "0.3"), 30)) for _ in range(40)]
     assert until(lambda: len(orchestrator.sshd["h1"].sessions()) == 4)
@@ -256,13 +251,15 @@ def test_login_shell_that_runs_nothing_is_no_answer(orchestrator: Lab, settings:
         other = dataclasses.replace(settings, port=2223, known_hosts=(str(known),))
         with reaching(other, orchestrator.addresses) as executor, pytest.raises(HostUnreachable) as caught:
             run_once(executor, Command("h3", ("true",), 5))
-        assert "the login shell ended with 1" in caught.value.cause
+        assert "the command's shell on the host ended with 1" in caught.value.cause
         assert "closed for maintenance" in caught.value.cause
     finally:
         forced.stop()
 
 
-def test_login_shell_that_prints_before_all_else_is_no_harm(executor: Reach, orchestrator: Lab) -> None:
+def test_login_shell_that_prints_before_all_else_is_no_harm(
+    executor: SshExecutor, agents: bool, orchestrator: Lab
+) -> None:
     """What ~/.bashrc says, on both streams, is neither the agent's nor a tool's."""
     start_up = orchestrator.folder / "home" / ".bashrc"
     start_up.write_text("echo Welcome to this host; echo mind the gap >&2; printf '$ '\n")
@@ -270,7 +267,7 @@ def test_login_shell_that_prints_before_all_else_is_no_harm(executor: Reach, orc
         result = run_once(executor, Command("h1", ("sh", "-c", "echo out; echo err >&2"), 10))
     finally:
         start_up.unlink()
-    if isinstance(executor, SshExecutor):  # plainly, every command is led by those words
+    if agents:  # plainly, every command is led by those words
         assert (result.stdout, result.stderr) == ("out\n", "err\n")
     assert result.stdout.endswith("out\n")
 
@@ -285,7 +282,7 @@ def test_server_with_few_sessions_is_used_within_its_limit(
         known = tmp_path / "known"
         known.write_text(f"[{narrow.address}]:2224 {narrow.public_key()}\n")
         other = dataclasses.replace(settings, port=2224, known_hosts=(str(known),))
-        with reaching(other, orchestrator.addresses, kind=SshPlainExecutor) as executor:
+        with reaching(other, orchestrator.addresses, agents=False) as executor:
             tickets = [executor.start(Command("h3", ("sleep", "0.2"), 30)) for _ in range(12)]
             ends = [last for (last,) in collected(executor, tickets).values()]
         assert [end for end in ends if not isinstance(end, Ended)] == []
@@ -293,7 +290,7 @@ def test_server_with_few_sessions_is_used_within_its_limit(
         narrow.stop()
 
 
-def test_idle_connection_that_died_is_replaced(executor: Reach, orchestrator: Lab) -> None:
+def test_idle_connection_that_died_is_replaced(executor: SshExecutor, orchestrator: Lab) -> None:
     """A connection lost between commands costs the next command nothing."""
     for _ in range(3):
         assert run_once(executor, Command("h1", ("true",), 10)).exit_status == 0

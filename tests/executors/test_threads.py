@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fabric.executors.dispatcher import Dispatcher
+from fabric.executors.threads import Dispatcher
 
 LIMIT_S = 20.0
 

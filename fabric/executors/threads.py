@@ -1,0 +1,201 @@
+"""
+The threads of an executor: one for the conversations with all hosts, and some for calls that may block.
+
+What has happened is put into a mailbox, where the engine takes it out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import selectors
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from fabric.ports import Happening, Sampled
+
+_WAKE_BYTES = 4096
+_AGAIN_S = 1.0
+_WORKER_IDLE_S = 0.5
+_SAMPLES = 10_000  # batches nobody has asked for; then the oldest are dropped
+
+
+class Dispatcher:
+    """
+    One thread: it does what it is posted, reads what is readable, and ticks.
+
+    After each pass over what there was to do, *settle* is called.
+
+    *tick* is called when its time has come, and says when it wants to be called next.
+    """
+
+    def __init__(self, *, tick: Callable[[float], float], settle: Callable[[], None]) -> None:
+        self._tick, self._settle = tick, settle
+        self._posted: deque[Callable[[], None]] = deque()
+        self._wake_r, self._wake_w = os.pipe()
+        os.set_blocking(self._wake_r, False)
+        os.set_blocking(self._wake_w, False)
+        self._awake = False
+        self._next_s = 0.0
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake_r, selectors.EVENT_READ, self._woken)
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="fabric dispatcher", daemon=True)
+        self._thread.start()
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Have *action* done by the thread; from any thread. Nothing is done after ``close``."""
+        self._posted.append(action)
+        if not self._awake:
+            self._awake = True
+            with contextlib.suppress(BlockingIOError, OSError):
+                os.write(self._wake_w, b"x")
+
+    def tick_by(self, at_s: float) -> None:
+        """Call *tick* no later than *at_s*; only the thread itself may ask for it."""
+        self._next_s = min(self._next_s, at_s)
+
+    def watch(self, fd: int, action: Callable[[], None]) -> None:
+        """Do *action* whenever *fd* is readable; only the thread itself may ask for it."""
+        if fd in self._selector.get_map():  # its last owner has closed it, and has not said so yet
+            self._selector.unregister(fd)
+        self._selector.register(fd, selectors.EVENT_READ, action)
+
+    def unwatch(self, fd: int, action: Callable[[], None]) -> None:
+        """Forget a descriptor that *action* was for, before it is closed or soon after."""
+        with contextlib.suppress(KeyError, ValueError):
+            if self._selector.get_key(fd).data is action:
+                self._selector.unregister(fd)
+
+    def close(self, timeout_s: float) -> None:
+        """Do what is posted already, then end the thread; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_w, b"x")
+        self._thread.join(timeout=timeout_s)
+        self._selector.close()
+        os.close(self._wake_r)
+        os.close(self._wake_w)
+
+    def _run(self) -> None:
+        while True:
+            pause_s = max(0.0, self._next_s - time.monotonic())
+            for key, _ in self._selector.select(pause_s):
+                _do(key.data)
+            closing = self._closed
+            self._do_posted()
+            _do(self._on_time)
+            _do(self._settle)
+            if closing and not self._posted:
+                return
+
+    def _do_posted(self) -> None:
+        for _ in range(len(self._posted)):
+            _do(self._posted.popleft())
+
+    def _on_time(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + _AGAIN_S  # should the tick fail
+            self._next_s = self._tick(now_s)
+
+    def _woken(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_r, _WAKE_BYTES)
+        self._awake = False
+
+
+def _do(action: Callable[[], None]) -> None:
+    """A defect of ours in one action must not end the thread that all hosts need; it is told as one of a thread is."""
+    try:
+        action()
+    except Exception:  # noqa: BLE001
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+
+class Workers:
+    """Up to *most* daemon threads that do what they are given; they come when needed and go when idle."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._changed = threading.Condition()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._closing = False
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Do *job* in some thread; it must not raise."""
+        with self._changed:
+            self._jobs.append(job)
+            if self._idle >= len(self._jobs):
+                self._changed.notify()
+            elif len(self._threads) < self._most:
+                thread = threading.Thread(target=self._work, name="fabric worker", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until all jobs are done and all threads have gone; from now on none stays idle."""
+        until_s = time.monotonic() + timeout_s
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(timeout=max(0.0, until_s - time.monotonic()))
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                if not self._jobs and not self._closing:
+                    self._changed.wait(_WORKER_IDLE_S)
+                self._idle -= 1
+                if not self._jobs:
+                    self._threads.discard(threading.current_thread())
+                    return
+                job = self._jobs.popleft()
+            job()
+
+
+class Mailbox:
+    """Any thread may put; a signal handler may ``wake``, because a SimpleQueue may be put to at any time."""
+
+    def __init__(self) -> None:
+        self._happenings: queue.SimpleQueue[Sequence[Happening]] = queue.SimpleQueue()
+        self._samples: deque[Sampled] = deque(maxlen=_SAMPLES)
+
+    def put(self, happened: Sequence[Happening]) -> None:
+        """Something happened."""
+        self._happenings.put(happened)
+
+    def put_samples(self, sampled: Sampled) -> None:
+        """Rows have arrived."""
+        self._samples.append(sampled)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let ``wait`` return."""
+        self._happenings.put(())
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """Block until there is something, or time.monotonic() reads *until_s*; returns all there is, oldest first."""
+        remaining_s = min(max(0.0, until_s - time.monotonic()), threading.TIMEOUT_MAX)
+        happened: list[Happening] = []
+        try:
+            happened.extend(self._happenings.get(timeout=remaining_s))
+            while True:
+                happened.extend(self._happenings.get_nowait())
+        except queue.Empty:
+            return happened
+
+    def samples(self) -> Sequence[Sampled]:
+        """All rows since the last call."""
+        return [self._samples.popleft() for _ in range(len(self._samples))]
