@@ -203,9 +203,9 @@ class Many:
         self.looked_at += len(groups)
         claims = self._claims_of(groups)
         until_s = self._until_s[claims]
-        longest, columns = until_s.argmax(axis=0), self._np.arange(len(groups))
-        held: Bools = until_s[longest, columns] > _FREE
-        self._parked[groups[held]] = claims[longest[held], columns[held]]
+        held: Bools = until_s.max(axis=0, initial=_FREE) > _FREE
+        longest = until_s[:, held].argmax(axis=0)
+        self._parked[groups[held]] = claims[:, held][longest, self._np.arange(len(longest))]
         free: Numbers = groups[~held]
         return free
 
