@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fabric.tools.said import complaint, plain
+from fabric.tools.driver import complaint, plain
 
 Argv = tuple[str, ...]
 

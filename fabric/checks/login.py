@@ -8,7 +8,7 @@ from fabric.checks.answer import Answers, Argv, excuse
 from fabric.checks.needs import HostNeeds
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host
-from fabric.tools.argument import word
+from fabric.tools.driver import word
 
 NAME = "login"
 _TROUBLES = (

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from fabric.model.units import size_text
-from fabric.tools import nccl_tests, parse_json, perftest
+from fabric.tools import nccl, parse_json, perftest
 
 
 def parsed_document(tool: str, text: str) -> dict[str, Any]:
     """The document of one log; *tool* is ``nccl-tests`` or ``perftest``."""
     if tool == "nccl-tests":
-        return parse_json.nccl_document(nccl_tests.parse(text))
+        return parse_json.nccl_document(nccl.parse(text))
     return parse_json.perftest_document(perftest.parse(text))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.tools.nccl_log import NcclLog, NcclPlace, NcclTest
-from fabric.tools.perftest_log import PerftestLog, PerftestTest
+from fabric.tools.nccl import NcclLog, NcclPlace, NcclTest
+from fabric.tools.perftest import PerftestLog, PerftestTest
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fabric.tools import nccl_tests, parse_json, perftest
+from fabric.tools import nccl, parse_json, perftest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def test_the_nccl_document_has_exactly_these_keys() -> None:
     """Scripts rely on them; unknown values are null."""
     text = (GOLDEN / "nccl-tests" / "trace-replay-in-place-only.txt").read_text()
-    document = parse_json.nccl_document(nccl_tests.parse(text))
+    document = parse_json.nccl_document(nccl.parse(text))
     assert document["tool"] == "nccl-tests"
     (test,) = document["tests"]
     assert list(test) == ["op", "ranks", "rows", "avg_busbw_gbps", "complete", "problems"]
@@ -26,7 +26,7 @@ def test_the_nccl_document_has_exactly_these_keys() -> None:
 def test_the_nccl_document_lists_failures() -> None:
     """With the host that printed each."""
     text = (GOLDEN / "nccl-tests" / "cuda-crash-and-retries.txt").read_text()
-    document = parse_json.nccl_document(nccl_tests.parse(text))
+    document = parse_json.nccl_document(nccl.parse(text))
     assert document["tests"] == []
     assert [(seen["host"], seen["kind"]) for seen in document["failures"]] == [
         ("gpu009", "cuda_error"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.tools import perftest
-from fabric.tools.perftest_failures import _TEXTS, FAULT, GATES, no_such_gpu, status
+from fabric.tools.perftest.failures import _TEXTS, FAULT, GATES, no_such_gpu, status
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
 

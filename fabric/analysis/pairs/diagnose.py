@@ -25,7 +25,7 @@ from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.tools.pair_rows import PairFailure, PairRow
+from fabric.tools.pairs.rows import PairFailure, PairRow
 
 LEAST_HOSTS = 4
 """With fewer, nobody has peers to be compared with: then only a limit can judge."""

@@ -7,7 +7,7 @@ import pytest
 
 from fabric.analysis.pairs.diagnose import diagnose
 from fabric.model.outcome import Outcome
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pairs.rows import PairRow
 from tests.analysis.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-
-from fabric.tools.perftest_log import PerftestFailure
+from dataclasses import dataclass
 
 FABRIC, TESTBENCH = "fabric", "testbench"
 
@@ -119,6 +118,14 @@ _PORT_STATE = re.compile(r"Port number \d{1,5} state is ")
 _NOT_FOUND = re.compile(r"IB device \S{1,80} not found")
 _STATUS = re.compile(r"status(?:[ =]|-[^()\n]{0,60} \(|[ -]{1,8})(\d{1,3})(?!\d)")
 _CUT = 300  # characters kept of one failure's text; a choice, the longest real one is 130
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestFailure:
+    """Why the tool gave up, in its own words; *kind* is a key of ``FAULT``."""
+
+    kind: str
+    text: str
 
 
 def suspicious(text: str) -> bool:

@@ -8,10 +8,10 @@ Who prints a failure noticed it; only of a port or a GPU of its own does NCCL sa
 
 from __future__ import annotations
 
-from fabric.tools import nccl_tests
-from fabric.tools.nccl_failures import blames_fabric
-from fabric.tools.nccl_log import NcclFailure, NcclLog, NcclPlace, NcclRow, NcclTest
-from fabric.tools.pair_rows import PairFailure, PairRow, PairTable
+from fabric.tools import nccl
+from fabric.tools.nccl import NcclFailure, NcclLog, NcclPlace, NcclRow, NcclTest
+from fabric.tools.nccl.failures import blames_fabric
+from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 
 _LOCAL = frozenset({"port_down", "cuda_error"})
 """Failures of a part of the host that prints them."""
@@ -19,7 +19,7 @@ _LOCAL = frozenset({"port_down", "cuda_error"})
 
 def parse(text: str) -> PairTable:
     """One row for each test that measured something."""
-    log = nccl_tests.parse(text)
+    log = nccl.parse(text)
     starts, tables = _starts(text), _tables(text)
     rows: list[PairRow] = []
     problems: list[tuple[int, str]] = []

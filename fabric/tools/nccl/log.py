@@ -1,19 +1,103 @@
-"""One rank's output, line by line: where each test begins, its table, its closing lines."""
+"""What nccl-tests' output says: every rank's line by line, where each test begins, its table, its closing lines."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from fabric.tools.nccl_checks import disagreements, wrong_rows
-from fabric.tools.nccl_log import NcclRank, NcclRow, NcclTest
-from fabric.tools.nccl_ops import UNCHECKED_IN_PLACE, inferred
-from fabric.tools.nccl_rows import GBPS, LARGEST, UNKNOWN, Columns, columns, full_row, looks_like_row, row
+from fabric.tools.driver import COLOUR
+from fabric.tools.nccl.failures import Failures, NcclFailure
+from fabric.tools.nccl.ops import UNCHECKED_IN_PLACE, disagreements, inferred, wrong_rows
+from fabric.tools.nccl.rows import GBPS, LARGEST, UNKNOWN, Columns, NcclRow, columns, full_row, looks_like_row, row
 
 # The order in which a test prints its parts; a part that comes too early begins the next test.
 _VERSION, _STARTING, _OPTIONS, _DEVICES, _RANK, _HEADING, _FOOTER = range(7)
 _PROBLEMS_KEPT = 20  # of one test; a choice: more than anybody reads
+
+
+# srun -l: "12: "; mpirun --tag-output: "[1,0]<stdout>:", and "[prterun-host-1234@1,0]<stdout>: " since Open MPI 5.
+_PREFIX = re.compile(r"\s*(?:(\d{1,7}):(?: |$)|\[(?:[^\[\]\s@]{1,300}@)?(\d{1,7},\d{1,7})\]<std(?:out|err)>: ?)")
+
+
+class NcclRank(NamedTuple):
+    """
+    One line of the list of devices: *group* is 0 where the job was not split.
+
+    *device* is its number and, where it is printed, its place on the PCI bus: who sees one GPU calls it 0, as all do.
+    """
+
+    rank: int
+    group: int
+    host: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTest:
+    """
+    One collective over a range of sizes.
+
+    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``ops.py``), else None. *avg_busbw_gbps* is the
+    printed average over all rows, a checksum and nothing to judge by. *complete*: the closing lines were printed.
+    *problems* says what does not add up; empty when everything was read and agrees with itself. *told* is what it said
+    of itself by the names printed (``nGpus``, ``iters``), the collective it began under ``starting`` and the one it
+    ended under ``concluded``; *listed* its list of devices. *kinds*: type, reduction and root of its rows, each once.
+    *unchecked*: results that could be checked were not.
+    """
+
+    op: str | None
+    ranks: int | None
+    rows: tuple[NcclRow, ...]
+    avg_busbw_gbps: float | None
+    complete: bool
+    problems: tuple[str, ...]
+    hosts: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    listed: tuple[NcclRank, ...] = ()
+    kinds: tuple[tuple[str, ...], ...] = ()
+    unchecked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NcclLog:
+    """All of one output; both are empty when nothing of nccl-tests is in it."""
+
+    tests: tuple[NcclTest, ...]
+    failures: tuple[NcclFailure, ...]
+
+
+def parse(text: str) -> NcclLog:
+    """
+    Every test and every failure in the output of one run; never raises.
+
+    Bandwidth is in decimal Gb/s (printed: GB/s). Reads every column layout since 2019, several tests in a row, lines
+    tagged with their rank by srun or mpirun (each rank is read by itself), indentation, colours, and noise between
+    rows. Collective and ranks are inferred where the log does not say and only one fits; see ``ops.py``.
+    """
+    if "\x1b" in text:
+        text = COLOUR.sub("", text)
+    plain, streams, failures = _Stream(), dict[str, _Stream](), Failures()
+    for number, line in enumerate(text.splitlines()):
+        cells = line.split()
+        if not cells or plain.line(number, line, cells):
+            continue
+        found = _PREFIX.match(line) if ":" in line else None
+        if found is not None:
+            line = line[found.end() :]
+            cells = line.split()
+            stream = streams.setdefault(found[1] or found[2], _Stream())
+            if not cells or stream.line(number, line, cells):
+                continue
+        failures.line(line)
+    tests = [test for stream in (plain, *streams.values()) for test in stream.finish()]
+    tests.sort(key=lambda test: test.first_line)
+    for test in tests:
+        if test.wrong is not None:
+            failures.wrong_result(test.wrong)
+    return NcclLog(tuple(test.test for test in tests), failures.found())
 
 
 @dataclass(slots=True)
@@ -46,7 +130,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamTest:
+class _StreamTest:
     """A test and where in the log it began; *wrong* says which results were wrong, None when none were."""
 
     first_line: int
@@ -54,7 +138,7 @@ class StreamTest:
     wrong: str | None
 
 
-class Stream:
+class _Stream:
     """Reads the lines of one rank; ``line`` says whether it knew what to make of one."""
 
     def __init__(self) -> None:
@@ -80,7 +164,7 @@ class Stream:
                 return True
         return cells[0].isdigit() and self._odd_row(number, line, cells)
 
-    def finish(self) -> list[StreamTest]:
+    def finish(self) -> list[_StreamTest]:
         """Every test of this rank, in the order printed."""
         if self._remnant and self._now is not None and self._now.columns is not None:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
@@ -208,7 +292,7 @@ def _small(cell: str) -> bool:
     return cell.isascii() and cell.isdigit() and len(cell) <= 9
 
 
-def _finished(draft: _Draft) -> StreamTest:
+def _finished(draft: _Draft) -> _StreamTest:
     at = draft.columns or UNKNOWN
     op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
     op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
@@ -239,7 +323,7 @@ def _finished(draft: _Draft) -> StreamTest:
         tuple(tuple(kind) for kind in draft.kinds),
         at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
     )
-    return StreamTest(draft.first_line, test, wrong)
+    return _StreamTest(draft.first_line, test, wrong)
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-
-from fabric.tools.nccl_log import NcclFailure
+from dataclasses import dataclass
 
 FABRIC, TESTBENCH = "fabric", "testbench"
 
@@ -96,6 +95,19 @@ _HOSTS = (
 # status=12 (2.12 and later), error 12 (before), status=IBV_WC_RETRY_EXC_ERR(12) (2.29 and later).
 _STATUS = re.compile(r"(?:\bstatus[= ]|\berror )(?:[A-Z_]{1,40}\()?(\d{1,3})(?!\d)")
 _CUT = 400  # characters kept of one failure's text; a choice, the longest real ones are about 250
+
+
+@dataclass(frozen=True, slots=True)
+class NcclFailure:
+    """
+    Why the run gave up, in the words printed; *kind* is a key of ``FAULT``.
+
+    *host* printed it: it noticed the failure, which does not make it the culprit.
+    """
+
+    host: str | None
+    kind: str
+    text: str
 
 
 class Failures:
