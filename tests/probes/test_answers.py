@@ -11,7 +11,7 @@ from benchmarks.altered_answers import NCCL, PERFTEST, SAMPLES, Base, Canned, al
 from fabric.engine.roll_call import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl, perftest
-from fabric.tools.perftest.log import _usual, by_lines
+from fabric.tools.perftest.log import by_lines, usual
 from fabric.tools.perftest.log import tests as tables
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
@@ -66,7 +66,7 @@ def test_a_usual_page_is_read_as_line_by_line() -> None:
     other = [one.client for ones in alterations().values() for one in ones if one.tool == "perftest"]
     seen = [page for both in pages.values() for page in both]
     assert [page for page in (*seen, *other) if tables(page) != by_lines(page.splitlines())] == []
-    assert [name for name, both in pages.items() if None in map(_usual, both)] in ([], ["recorded ib_write_bw rxe"])
+    assert [name for name, both in pages.items() if None in map(usual, both)] in ([], ["recorded ib_write_bw rxe"])
 
 
 def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.tools import nccl, parse_json, perftest
+from fabric.report.parsed import parsed_document
+from fabric.tools import nccl, perftest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
@@ -75,7 +76,7 @@ def written(text: str, factors: tuple[float, ...]) -> set[float]:
 def test_nccl_tests_of_any_text(text: str) -> None:
     """No exception, a document, and no bandwidth or time that is not in the text."""
     log = nccl.parse(text)
-    json.dumps(parse_json.nccl_document(log), allow_nan=False)
+    json.dumps(parsed_document("nccl-tests", text), allow_nan=False)
     known = written(text, (1.0, 8.0))
     for test in log.tests:
         for place in [place for row in test.rows for place in (row.out_of_place, row.in_place) if place]:
@@ -91,7 +92,7 @@ def test_nccl_tests_of_any_text(text: str) -> None:
 def test_perftest_of_any_text(text: str) -> None:
     """No exception, a document, and no bandwidth that is not in the text."""
     log = perftest.parse(text)
-    json.dumps(parse_json.perftest_document(log), allow_nan=False)
+    json.dumps(parsed_document("perftest", text), allow_nan=False)
     known = written(text, (1.0, MIB)) | {None}
     for test in log.tests:
         for row in test.rows:

@@ -85,7 +85,7 @@ def parse(text: str) -> PerftestLog:
     """
     if "\x1b" in text:
         text = COLOUR.sub("", text)
-    found, doubtful = _tests(text)
+    found, doubtful = tests(text)
     return PerftestLog(found, failures(text.splitlines()) if doubtful else ())
 
 
@@ -247,13 +247,13 @@ def _told(line: str) -> Iterator[tuple[str, str]]:
         yield second, cells[2].strip()[:_WORD]
 
 
-def _tests(text: str) -> tuple[tuple[PerftestTest, ...], bool]:
+def tests(text: str) -> tuple[tuple[PerftestTest, ...], bool]:
     """One test per title or table, in the order printed; and whether a line may be a complaint."""
-    usual = _usual(text)
-    return by_lines(text.splitlines()) if usual is None else ((usual,), False)
+    found = usual(text)
+    return by_lines(text.splitlines()) if found is None else ((found,), False)
 
 
-def _usual(text: str) -> PerftestTest | None:
+def usual(text: str) -> PerftestTest | None:
     """The test of a page like nearly all others: one block, addresses, one row; None: it must be read line by line."""
     start = text.find(" local address:")
     title = text.rfind(" RDMA_Write BW Test\n", 0, start) if start > 0 else -1
