@@ -45,7 +45,8 @@ class NcclTest:
     *problems* says what does not add up; empty when everything was read and agrees with itself. *told* is what it said
     of itself by the names printed (``nGpus``, ``iters``), the collective it began under ``starting`` and the one it
     ended under ``concluded``; *listed* its list of devices. *kinds*: type, reduction and root of its rows, each once.
-    *unchecked*: results that could be checked were not.
+    *unchecked*: results that could be checked were not. *wrong* says which results were wrong, None when none were.
+    *line* is where its list of devices begins, or else its table (1-based).
     """
 
     op: str | None
@@ -59,6 +60,8 @@ class NcclTest:
     listed: tuple[NcclRank, ...] = ()
     kinds: tuple[tuple[str, ...], ...] = ()
     unchecked: bool = False
+    wrong: str | None = None
+    line: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def parse(text: str) -> NcclLog:
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     plain, streams, failures = _Stream(), dict[str, _Stream](), Failures()
-    for number, line in enumerate(text.splitlines()):
+    for number, line in enumerate(text.splitlines(), start=1):
         cells = line.split()
         if not cells or plain.line(number, line, cells):
             continue
@@ -93,18 +96,18 @@ def parse(text: str) -> NcclLog:
                 continue
         failures.line(line)
     tests = [test for stream in (plain, *streams.values()) for test in stream.finish()]
-    tests.sort(key=lambda test: test.first_line)
+    tests.sort(key=lambda test: test.line)
     for test in tests:
         if test.wrong is not None:
             failures.wrong_result(test.wrong)
-    return NcclLog(tuple(test.test for test in tests), failures.found())
+    return NcclLog(tuple(tests), failures.found())
 
 
 @dataclass(slots=True)
 class _Draft:
     """One test while its lines arrive."""
 
-    first_line: int
+    line: int
     stage: int
     told: dict[str, str] = field(default_factory=dict)
     listed: list[NcclRank] = field(default_factory=list)
@@ -127,15 +130,6 @@ class _Draft:
     def say(self, problem: str) -> None:
         if len(self.problems) < _PROBLEMS_KEPT:
             self.problems.append(problem)
-
-
-@dataclass(frozen=True, slots=True)
-class _StreamTest:
-    """A test and where in the log it began; *wrong* says which results were wrong, None when none were."""
-
-    first_line: int
-    test: NcclTest
-    wrong: str | None
 
 
 class _Stream:
@@ -164,7 +158,7 @@ class _Stream:
                 return True
         return cells[0].isdigit() and self._odd_row(number, line, cells)
 
-    def finish(self) -> list[_StreamTest]:
+    def finish(self) -> list[NcclTest]:
         """Every test of this rank, in the order printed."""
         if self._remnant and self._now is not None and self._now.columns is not None:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
@@ -247,12 +241,15 @@ class _Stream:
         if _small(rank) and (group == "0" or _small(group)):
             bus = cells[at + 3 : at + 4] if cells[at + 3 : at + 4] and cells[at + 3].startswith("[") else []
             device = " ".join([cells[at + 2], *bus])
-            self._at(number, _RANK).listed.append(NcclRank(int(rank), int(group), cells[at], device))
+            now = self._at(number, _RANK)
+            now.line = now.line if now.listed else number
+            now.listed.append(NcclRank(int(rank), int(group), cells[at], device))
 
     def _heading(self, number: int, names: list[str]) -> None:
         if names[1:3] != ["count", "type"]:
             return
         now = self._at(number, _HEADING)
+        now.line = now.line if now.listed else number
         at = columns(names)
         if at is None:
             now.say(f"unknown columns: {' '.join(names)[:200]!r}")
@@ -292,7 +289,7 @@ def _small(cell: str) -> bool:
     return cell.isascii() and cell.isdigit() and len(cell) <= 9
 
 
-def _finished(draft: _Draft) -> _StreamTest:
+def _finished(draft: _Draft) -> NcclTest:
     at = draft.columns or UNKNOWN
     op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
     op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
@@ -310,7 +307,7 @@ def _finished(draft: _Draft) -> _StreamTest:
     if not draft.rows and draft.average is None:
         problems.append("no result row")
     average = None if draft.average is None else draft.average * GBPS
-    test = NcclTest(
+    return NcclTest(
         op,
         ranks,
         tuple(draft.rows),
@@ -322,8 +319,9 @@ def _finished(draft: _Draft) -> _StreamTest:
         tuple(draft.listed),
         tuple(tuple(kind) for kind in draft.kinds),
         at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
+        wrong,
+        draft.line,
     )
-    return _StreamTest(draft.first_line, test, wrong)
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:
