@@ -131,20 +131,12 @@ def read_states(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[st
 
 def read_node_guid(stdout: str, stderr: str = "", exit_status: int = 0) -> int:
     """A GUID as a number. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
-    need_success("cat", stdout, stderr, exit_status)
-    lines = whole_lines(stdout)
-    if len(lines) != 1 or not _GUID.fullmatch(lines[0]):
-        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no GUID")
-    return int(lines[0].replace(":", ""), 16)
+    return int(_line(_GUID, "GUID", stdout, stderr, exit_status).replace(":", ""), 16)
 
 
 def read_netdev(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
     """The name of an interface. Raises ToolError with what ``cat`` said (on InfiniBand there is none)."""
-    need_success("cat", stdout, stderr, exit_status)
-    lines = whole_lines(stdout)
-    if len(lines) != 1 or not _NAME.fullmatch(lines[0]):
-        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no network interface")
-    return lines[0]
+    return _line(_NAME, "network interface", stdout, stderr, exit_status)
 
 
 def identity(devices: Sequence[str]) -> tuple[str, ...]:
@@ -178,6 +170,14 @@ def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[s
         device: RdmaDevice(got.get("node_guid"), got.get("fw_ver"), got.get("board_id"), got.get("PCI_SLOT_NAME"))
         for device, got in said.items()
     }
+
+
+def _line(shape: re.Pattern[str], what: str, stdout: str, stderr: str, exit_status: int) -> str:
+    need_success("cat", stdout, stderr, exit_status)
+    lines = whole_lines(stdout)
+    if len(lines) != 1 or not shape.fullmatch(lines[0]):
+        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no {what}")
+    return lines[0]
 
 
 def _port_folder(device: str, port: int) -> str:
