@@ -13,7 +13,7 @@ from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.probes.pair_rounds import across_leaves, under_leaves
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pairs.rows import PairRow
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
 GOOD_GBPS = 392.0

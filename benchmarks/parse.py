@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from fabric.tools import nccl_tests, perftest
+from fabric.tools import nccl, perftest
 
 TARGET_BYTES = 600_000
 SECONDS = 1.0  # of measurement for each line of output
@@ -81,10 +81,10 @@ def main() -> None:
     """Print one line for each kind of text."""
     sweep, burst = nccl_test(16, range(10, 35)), nccl_test(16, range(30, 34))
     logs: dict[str, tuple[Callable[[str], object], str]] = {
-        "nccl-tests, 25 sizes a test": (nccl_tests.parse, sweep * (TARGET_BYTES // len(sweep))),
-        "nccl-tests, 4 sizes a test": (nccl_tests.parse, burst * (TARGET_BYTES // len(burst))),
-        "nccl-tests, one long table": (nccl_tests.parse, long_table(sweep)),
-        "nccl-tests, tagged by srun -l": (nccl_tests.parse, tagged(sweep * (TARGET_BYTES // len(sweep)))),
+        "nccl-tests, 25 sizes a test": (nccl.parse, sweep * (TARGET_BYTES // len(sweep))),
+        "nccl-tests, 4 sizes a test": (nccl.parse, burst * (TARGET_BYTES // len(burst))),
+        "nccl-tests, one long table": (nccl.parse, long_table(sweep)),
+        "nccl-tests, tagged by srun -l": (nccl.parse, tagged(sweep * (TARGET_BYTES // len(sweep)))),
         "perftest, all sizes": (
             perftest.parse,
             perftest_table([1 << power for power in range(6, 24)]) * (TARGET_BYTES // 2500),

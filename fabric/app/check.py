@@ -18,7 +18,7 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
-from fabric.plan.drills import without_drills
+from fabric.plan.as_run import without_drills
 from fabric.ports import Executor
 
 MakeExecutor = Callable[[str, Inventory], Executor]

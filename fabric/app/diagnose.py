@@ -11,8 +11,8 @@ from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, Problem
 from fabric.model.diagnosis import Diagnosis
 from fabric.model.fields.wording import shown
-from fabric.tools import pair_formats
-from fabric.tools.pair_rows import PairFailure, PairRow, PairTable
+from fabric.tools.pairs import formats
+from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 
 MOST_BYTES = 256 << 20
 """A larger file is refused (a choice: 65,024 results are 3 MB)."""
@@ -42,7 +42,7 @@ def diagnose_files(
     problems: list[Problem] = []
     for file in files:
         name = shown(str(file))
-        table = pair_formats.read(_decoded(read_input(file, MOST_BYTES)), format_name, file.name)
+        table = formats.read(_decoded(read_input(file, MOST_BYTES)), format_name, file.name)
         problems += [Problem(name, line, text) for line, text in table.problems]
         if topology is not None and not table.problems:
             problems += [Problem(name, line, text) for line, text in unknown_names(_named(table), topology)]

@@ -16,8 +16,7 @@ from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings
 from fabric.tools import sysfs
-from fabric.tools.argument import word
-from fabric.tools.said import complaint
+from fabric.tools.driver import complaint, word
 
 BUSY, ISOLATE = "busy_hosts", "isolate"
 """Words of a scenario's ``allow``."""

@@ -11,7 +11,7 @@ from fabric.checks.needs import HostNeeds
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
 from fabric.model.units import size_text
-from fabric.tools.argument import word
+from fabric.tools.driver import word
 
 STATUS = ("cat", "/proc/self/status")
 WHO = ("id", "-un")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fabric.errors import CommandTimeout
 from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Lost, Ready, Ticket
-from fabric.tools.said import complaint, plain
+from fabric.tools.driver import complaint, plain
 
 Argv = tuple[str, ...]
 

@@ -17,7 +17,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
 from fabric.store.identity import write_identity
-from fabric.tools import lspci, mlxlink_module, nvidia_smi, sysfs_identity
+from fabric.tools import lspci, mlxlink, nvidia_smi, sysfs
 
 _Read = TypeVar("_Read")
 
@@ -54,7 +54,7 @@ def read(host: Host, answers: Answers) -> HostIdentity:
 def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
     if not host.platform.rnics:
         return []
-    devices = _said(answers[_files(host)], sysfs_identity.read, "RNICs", unread) or {}
+    devices = _said(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
     vpd = _said(answers[_vpd(host)], lspci.read, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
@@ -73,7 +73,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
                     unique=device.node_guid,
                 )
             )
-        module = _said(answers[_module(host, rnic.device)], mlxlink_module.read, f"module of {rnic.device}", unread)
+        module = _said(answers[_module(host, rnic.device)], mlxlink.read_module, f"module of {rnic.device}", unread)
         if module is not None:
             parts.append(
                 PartIdentity(f"{rnic.device}:port", "module", module.serial, module.part_number, module.firmware)
@@ -117,7 +117,7 @@ def unread_everywhere(found: Mapping[str, HostIdentity]) -> dict[str, list[str]]
 
 
 def _files(host: Host) -> Argv:
-    return sysfs_identity.ask([rnic.device for rnic in host.platform.rnics])
+    return sysfs.identity([rnic.device for rnic in host.platform.rnics])
 
 
 def _vpd(host: Host) -> Argv:
@@ -125,7 +125,7 @@ def _vpd(host: Host) -> Argv:
 
 
 def _module(host: Host, device: str) -> Argv:
-    return mlxlink_module.ask(device, host.platform.program("mlxlink"))
+    return mlxlink.module(device, host.platform.program("mlxlink"))
 
 
 def _gpus(host: Host) -> Argv:

@@ -4,16 +4,15 @@ The most telling part of a plan that fits into a given time.
 Unit of choice is a *round*: the probes of a phase that are to start together, so that leaving one out saves its time. A
 phase with changes is one round: a part of it would alter the fabric and compare nothing. So is what repeats a phase
 (``for: 4h``): it measures the same again, and is taken from the second on, in order, when nothing new fits any more.
-Greedy: always the round that covers most new components per second, until none fits. For covering under a budget,
-greedy by gain per cost, taken together with the best single choice, reaches (1 - 1/e) / 2 of the optimum at least
-(Leskovec et al., KDD 2007, after Khuller, Moss and Naor, 1999); so the best single round is compared as well.
+
+The rule: always the round that covers most new components per second of those that still fit, until none does.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fabric.model.probe import Probe
@@ -71,84 +70,64 @@ def within(plan: Plan, budget_s: float, covers: Covers) -> Chosen:
     A phase's order and needs stay as they are; a phase of which nothing fits has no probes. *plan* is a whole one: of
     its phases none has a ``kept``.
     """
-    first = _first_rounds(plan)
-    rounds = [part for number, one in enumerate(plan.phases) for part in _rounds(number, one, first, covers)]
-    every = _covered(rounds)
-    shortest_s = min((part.takes_s for part in rounds if not part.again), default=0.0)
-    if plan.duration_s <= budget_s:
-        asked = tuple(one.phase for one in plan.phases)
-        return Chosen(plan, asked, len(every), len(every), (), (), shortest_s)
-    taken = _choice(plan, rounds, budget_s)
-    kept = _kept(plan, rounds, taken)
-    fits = assembled(kept)
-    phases = _clocked([one.phase for one in kept], fits, budget_s)
-    fits = Plan(tuple(replace(one, phase=phases[one.phase.name]) for one in fits.phases))
-    covered = _covered(taken)
+    rounds = _rounds(plan, covers)
+    fits, taken, phases = plan, rounds, tuple(one.phase for one in plan.phases)
+    if plan.duration_s > budget_s:
+        taken = _choice(plan, rounds, budget_s)
+        kept = _kept(plan, rounds, taken)
+        phases = _clocked(kept)
+        fits = assembled([replace(one, phase=phase) for one, phase in zip(kept, phases, strict=True)])
+    every, covered = _covered(rounds), _covered(taken)
     return Chosen(
         plan=fits,
-        phases=tuple(phases.values()),
+        phases=phases,
         covered=len(covered),
         coverable=len(every),
         uncovered=tuple(sorted(every - covered)),
         dropped=tuple((_probes(plan) - _probes(fits)).items()),
-        shortest_s=shortest_s,
+        shortest_s=min((part.takes_s for part in rounds if not part.again), default=0.0),
     )
 
 
-def _first_rounds(plan: Plan) -> dict[str, int]:
-    """With which round each repeated phase begins, by its name."""
+def _rounds(plan: Plan, covers: Covers) -> list[_Round]:
     first: dict[str, int] = {}
-    for one in plan.phases:
-        if one.phase.fills is not None:
-            first.setdefault(one.phase.fills.name, one.phase.round)
-    return first
-
-
-def _rounds(number: int, phase_plan: PhasePlan, first: Mapping[str, int], covers: Covers) -> list[_Round]:
-    fills = phase_plan.phase.fills
-    name = "" if fills is None else fills.name
-    again = 0 if fills is None else phase_plan.phase.round - first[name]
-    found = [
-        _Round(
-            number,
-            (place,),
-            max(probe.duration_s for probe in probes),
-            frozenset(part for probe in probes for part in covers(probe)),
-            name,
-            again,
-        )
-        for place, probes in enumerate(rounds_of(phase_plan.schedule))
-    ]
-    if not found or not (again or phase_plan.changes):
-        return found
-    return [_Round(number, tuple(range(len(found))), phase_plan.schedule.makespan_s, _covered(found), name, again)]
+    found: list[_Round] = []
+    for number, one in enumerate(plan.phases):
+        fills = one.phase.fills.name if one.phase.fills is not None else ""
+        again = one.phase.round - first.setdefault(fills, one.phase.round) if fills else 0
+        made = [
+            _Round(
+                number,
+                (place,),
+                max(probe.duration_s for probe in probes),
+                frozenset(part for probe in probes for part in covers(probe)),
+                fills,
+                again,
+            )
+            for place, probes in enumerate(rounds_of(one.schedule))
+        ]
+        if made and (again or one.changes):
+            takes_s, places = one.schedule.makespan_s, tuple(range(len(made)))
+            made = [_Round(number, places, takes_s, _covered(made), fills, again)]
+        found += made
+    return found
 
 
 def _choice(plan: Plan, rounds: Sequence[_Round], budget_s: float) -> list[_Round]:
     """Rounds in the order in which they were chosen. They overlap, so that together they leave time for more."""
-    taken = _greedy(rounds, budget_s)
-    new = [part for part in rounds if not part.again and part.takes_s <= budget_s]
-    single = max(new, key=lambda part: len(part.parts), default=None)
-    if single is not None and len(single.parts) > len(_covered(taken)):
-        taken = [single]
-    taken = _trimmed(plan, rounds, taken, budget_s)
+    taken: list[_Round] = []
+    takes_s = 0.0
     for _ in range(_TIMES):
-        spare_s = budget_s - assembled(_kept(plan, rounds, taken)).duration_s
-        more = _trimmed(plan, rounds, [*taken, *_greedy(rounds, spare_s, taken)], budget_s)
-        if len(more) == len(taken):
+        more = _greedy(rounds, budget_s - takes_s, taken)
+        while more and (takes_s := assembled(_kept(plan, rounds, [*taken, *more])).duration_s) > budget_s:
+            more.pop()  # fewer rounds can, rarely, fit together less well
+        if not more:
             break
-        taken = more
+        taken += more
     return taken
 
 
-def _trimmed(plan: Plan, rounds: Sequence[_Round], taken: list[_Round], budget_s: float) -> list[_Round]:
-    """Without the last ones that do not fit: fewer rounds can, rarely, fit together less well."""
-    while taken and assembled(_kept(plan, rounds, taken)).duration_s > budget_s:
-        taken = taken[:-1]
-    return taken
-
-
-def _greedy(rounds: Sequence[_Round], left_s: float, taken: Sequence[_Round] = ()) -> list[_Round]:
+def _greedy(rounds: Sequence[_Round], left_s: float, taken: Sequence[_Round]) -> list[_Round]:
     """
     What to take besides what is *taken*, in the order in which it was chosen; of equal rounds the first.
 
@@ -163,8 +142,7 @@ def _greedy(rounds: Sequence[_Round], left_s: float, taken: Sequence[_Round] = (
         gain = 0 if part.again else len(part.parts - covered)
         return -gain / max(part.takes_s, 1e-9), part.again, number
 
-    have = {(part.phase, part.numbers) for part in taken}
-    waiting = [waits(number) for number, part in enumerate(rounds) if (part.phase, part.numbers) not in have]
+    waiting = [waits(number) for number, part in enumerate(rounds) if part not in taken]
     heapq.heapify(waiting)
     while waiting:
         place = heapq.heappop(waiting)
@@ -186,39 +164,35 @@ def _covered(rounds: Iterable[_Round]) -> frozenset[Part]:
 
 def _kept(plan: Plan, rounds: Sequence[_Round], taken: Sequence[_Round]) -> list[PhasePlan]:
     """The phases as they are planned as a whole, with the numbers of the rounds that are taken; None for all."""
-    numbers: dict[int, list[int]] = {}
+    numbers: list[list[int]] = [[] for _ in plan.phases]
+    counts = [0 for _ in plan.phases]
     for part in taken:
-        numbers.setdefault(part.phase, []).extend(part.numbers)
-    counts: Counter[int] = Counter()
+        numbers[part.phase] += part.numbers
     for part in rounds:
         counts[part.phase] += len(part.numbers)
-    made = []
-    for place, whole in enumerate(plan.phases):
-        some = tuple(sorted(numbers.get(place, ())))
-        made.append(replace(whole, phase=replace(whole.phase, kept=None if len(some) == counts[place] else some)))
-    return made
+    some = (None if len(one) == count else tuple(sorted(one)) for one, count in zip(numbers, counts, strict=True))
+    return [replace(one, phase=replace(one.phase, kept=kept)) for one, kept in zip(plan.phases, some, strict=True)]
 
 
-def _clocked(phases: Sequence[Phase], plan: Plan, budget_s: float) -> dict[str, Phase]:
+def _clocked(kept: Sequence[PhasePlan]) -> tuple[Phase, ...]:
     """
-    By name, with less time for phases that fill one and were cut: what is planned of them, and their part of the spare.
+    Their phases, where those that fill a time and were cut have less of it: what is planned of them.
 
     A round of which nothing is kept fills no time: nobody waits for it, and nobody misses it.
     """
-    spare = budget_s / plan.duration_s if plan.duration_s > 0.0 else 1.0
-    cut = {phase.fills.name for phase in phases if phase.fills is not None and phase.kept is not None}
     planned_s: dict[str, float] = {}
-    for one in plan.phases:
+    for one in assembled(kept).phases:
         if one.phase.fills is not None:
             name = one.phase.fills.name
             planned_s[name] = planned_s.get(name, 0.0) + one.schedule.makespan_s
-    made = {}
-    for phase in phases:
+    cut = {one.phase.fills.name for one in kept if one.phase.fills is not None and one.phase.kept is not None}
+    made = []
+    for phase in (one.phase for one in kept):
         fills = None if phase.kept == () else phase.fills
         if fills is not None and fills.name in cut:
-            fills = replace(fills, within_s=min(fills.within_s, spare * planned_s[fills.name]))
-        made[phase.name] = replace(phase, fills=fills)
-    return made
+            fills = replace(fills, within_s=min(fills.within_s, planned_s[fills.name]))
+        made.append(replace(phase, fills=fills))
+    return tuple(made)
 
 
 def _probes(plan: Plan) -> Counter[str]:

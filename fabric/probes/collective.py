@@ -11,9 +11,9 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
 from fabric.model.topology import Platform
 from fabric.probes.perftest_pair import int_param
-from fabric.tools import nccl_tests
-from fabric.tools.argument import program, setting
-from fabric.tools.nccl_log import NcclRank
+from fabric.tools import nccl
+from fabric.tools.driver import program, setting
+from fabric.tools.nccl import NcclRank
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
@@ -32,7 +32,7 @@ def sizes(probe: Probe) -> tuple[int, ...]:
 
 def transfer_s(sizes_bytes: Sequence[int], iterations: int, *, gbps: float) -> float:
     """Every size out of place and in place, with warm-up, at this algorithm bandwidth (Gb/s); without the start."""
-    passes = 2 * (iterations + nccl_tests.WARMUP_ITERATIONS)
+    passes = 2 * (iterations + nccl.WARMUP_ITERATIONS)
     return sum(sizes_bytes) * 8 / (gbps * 1e9) * passes
 
 
@@ -56,11 +56,11 @@ def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, st
     return {**dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
-def collective(probe: Probe, op: str) -> nccl_tests.Collective:
+def collective(probe: Probe, op: str) -> nccl.Collective:
     """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
     sizes_bytes = sizes(probe)
     gpus = probe.params.get("gpus")
-    return nccl_tests.Collective(
+    return nccl.Collective(
         op=op,
         min_bytes=sizes_bytes[0],
         max_bytes=sizes_bytes[-1],
@@ -82,9 +82,9 @@ def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
     if client is None:
         return Reading((), Outcome.ERROR, "the test was never started")
     host = client.command.host
-    log = nccl_tests.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
+    log = nccl.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
     for failure in log.failures:
-        outcome = Outcome.FAIL if nccl_tests.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        outcome = Outcome.FAIL if nccl.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         who = failure.host or host
         return Reading((), outcome, failure.text if failure.text.startswith(who) else f"{who}: {failure.text}")
     if client.exit_status != 0:
@@ -97,7 +97,7 @@ def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
 
 
 def _measured(
-    probe: Probe, test: nccl_tests.NcclTest, host: str, names: Mapping[str, str], asked: nccl_tests.Collective
+    probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, str], asked: nccl.Collective
 ) -> Reading:
     wanted, ranks = sizes(probe), int_param(probe, "ranks")
     unusable = [*test.problems, *asked.cut(test)]
@@ -164,7 +164,7 @@ def _garbled(probe: Probe, host: str) -> NamedPart | None:
     return NamedPart(host, "garbled") if len(probe.hosts) > 1 else None
 
 
-def _measurements(probe: Probe, test: nccl_tests.NcclTest) -> Iterator[Measurement]:
+def _measurements(probe: Probe, test: nccl.NcclTest) -> Iterator[Measurement]:
     for row in test.rows:
         for metric, place in (("busbw_out_of_place", row.out_of_place), ("busbw_in_place", row.in_place)):
             if place is not None and place.busbw_gbps is not None:

@@ -3,7 +3,7 @@ Many RNIC-to-RNIC flows at once, in stages that load every link (ib_write_bw): a
 
 One probe a flow. Within a stage no RNIC sends twice or receives twice, so that a whole stage can start together;
 sending and receiving are claimed apart, for an RNIC does both. The stages themselves are worked out where the phase is
-planned (``fabric.plan.link_coverage``). Each stage is a part of the phase of its own: the next one begins when the last
+planned (``fabric.plan.burn_stages``). Each stage is a part of the phase of its own: the next one begins when the last
 flow of this one has ended, or links would carry what they were not planned for.
 
 Buffers are on the nearest GPU of each RNIC, as in training: two RNICs under one PCIe switch would otherwise share its

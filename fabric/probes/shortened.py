@@ -7,7 +7,7 @@ from dataclasses import replace
 from fabric.model.probe import Probe
 from fabric.probes.collective import START_S
 from fabric.probes.multi_host import start_s
-from fabric.tools.nccl_tests import WARMUP_ITERATIONS
+from fabric.tools.nccl import WARMUP_ITERATIONS
 
 
 def shortened(probe: Probe, *, iterations: int, duration_s: int) -> Probe:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from fabric.errors import ConfigError, ExecutorError, Problem, StoreError
 from fabric.executors.once import run_once
-from fabric.executors.process_plain import ProcessPlainExecutor
+from fabric.executors.process import ProcessExecutor
 from fabric.model.command import Command, CommandResult
 
 NAMESPACE = "fabric-certificate"
@@ -65,7 +65,7 @@ def fingerprint(public: bytes, where: str) -> str:
 
 def _ssh_keygen(message: bytes, *words: str) -> CommandResult:
     """StoreError where it is not there, or does not answer."""
-    executor = ProcessPlainExecutor()
+    executor = ProcessExecutor(agents=False)
     try:
         with TemporaryDirectory(prefix="fabric-") as folder:
             file = Path(folder) / "message"

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from fabric.model.units import size_text
-from fabric.tools import nccl_tests, parse_json, perftest
+from fabric.tools import nccl, perftest
+
+_SHOWN = {"op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems"}
+"""What a document has of a test; unknown values are null, bandwidth is Gb/s."""
 
 
 def parsed_document(tool: str, text: str) -> dict[str, Any]:
     """The document of one log; *tool* is ``nccl-tests`` or ``perftest``."""
-    if tool == "nccl-tests":
-        return parse_json.nccl_document(nccl_tests.parse(text))
-    return parse_json.perftest_document(perftest.parse(text))
+    log = nccl.parse(text) if tool == "nccl-tests" else perftest.parse(text)
+    tests = [
+        {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(test).items()
+            if name in _SHOWN
+        }
+        for test in log.tests
+    ]
+    for row in (row for test in tests for row in test["rows"] if "in_place" in row):
+        row["out_of_place"] = row["out_of_place"] or dict.fromkeys(row["in_place"])
+    return {"tool": tool, "tests": tests, "failures": [asdict(seen) for seen in log.failures]}
 
 
 def parsed_lines(document: dict[str, Any], name: str) -> Iterator[str]:

@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program
-from fabric.tools.said import need_success, plain
+from fabric.tools.driver import need_success, plain, program
 
 _NEAR = r'(?P<guid>0x[0-9a-f]{16}) "(?P<description>.*?)" +(?P<lid>\d{1,6}) +(?P<port>\d{1,4})\[[^\]]*\] '
 _STATE = r"==\((?P<speed>.*?) *(?P<state>[A-Za-z?]+)/ *(?P<physical>[A-Za-z?]+)\)==>"
 _FAR = r' +(?P<far_guid>0x[0-9a-f]{16}) +(?P<far_lid>\d{1,6}) +(?P<far_port>\d{1,4})\[[^\]]*\] "(?P<far>.*)" \(.*\)'
 _LINE = re.compile(_NEAR + _STATE + r"(?:" + _FAR + r'| +\[ *\] "" \( *\)| +"Port not available")', re.ASCII)
-_AGGREGATION = "Aggregation Node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +24,6 @@ class End:
     description: str
     lid: int
     port: int
-
-    @property
-    def is_aggregation_node(self) -> bool:
-        """A switch's own SHARP unit, which looks like an adapter and is none."""
-        return _AGGREGATION in self.description
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``ibportstate``: the state of a port of the InfiniBand fabric, by LID or directed route; closing and opening."""
+"""``ibportstate``: the state of a port of the InfiniBand fabric, by LID; closing and opening."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program, whole
-from fabric.tools.said import need_success, whole_lines
+from fabric.tools.driver import need_success, program, whole, whole_lines
 
 OPERATIONS = ("query", "disable", "enable", "on", "off", "reset", "down")
 """``on`` opens a port only if it is closed; ``enable`` takes an open link down for a moment."""
@@ -67,16 +66,6 @@ def by_lid(lid: int, port: int, operation: str = "query", *, tool: str = "ibport
     """Ask or change the port of the node with a LID."""
     whole(lid, "LID", at_least=1, at_most=0xBFFF)
     return (program(tool), str(lid), _port(port), _operation(operation))
-
-
-def by_path(
-    path: tuple[int, ...], port: int, operation: str = "query", *, tool: str = "ibportstate"
-) -> tuple[str, ...]:
-    """The same by directed route: out of these ports one after the other, 0 first (the own node)."""
-    if not path or path[0] != 0:
-        raise ValueError(f"a directed route begins with 0, not {path[:1]}")
-    steps = ",".join(str(whole(step, "step", at_least=0, at_most=254)) for step in path)
-    return (program(tool), "-D", steps, _port(port), _operation(operation))
 
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Answer:

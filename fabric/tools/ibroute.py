@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program, whole
-from fabric.tools.said import need_success, whole_lines
+from fabric.tools.driver import need_success, program, whole, whole_lines
 
 LIDS_MOST = 0xBFFF
 """The highest unicast LID (InfiniBand specification, volume 1)."""

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program, word
-from fabric.tools.said import need_success, plain
+from fabric.tools.driver import need_success, plain, program, word
 
 _LINE = re.compile(
     r"\d+: (?P<name>[^\s:@]+)(?:@\S+)?: <(?P<flags>[A-Z0-9_,-]*)> .*?\bstate (?P<state>[A-Z]+)(?=[\s\\])"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fabric.tools.argument import option_word, program, setting, whole, word
+from fabric.tools.driver import option_word, program, setting, whole, word
 
 Slots = tuple[str, int]
 """A host and how many processes it gets."""

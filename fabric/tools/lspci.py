@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.argument import program
-from fabric.tools.said import need_success, whole_lines
+from fabric.tools.driver import need_success, program, whole_lines
 
 NVIDIA = "15b3:"
 """The vendor id of Mellanox, which NVIDIA's RNICs still have."""

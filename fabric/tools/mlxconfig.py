@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program, whole, word
-from fabric.tools.said import need_success, plain
+from fabric.tools.driver import need_success, plain, program, whole, word
 
 # Device:, then the setting's row; a * before it says that the next boot brings another value.
 _ROW = r"[\s*]*{name}\s+(?P<word>True|False)\((?P<value>[01])\)\s*"

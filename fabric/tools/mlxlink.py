@@ -1,4 +1,4 @@
-"""``mlxlink`` and ``mstlink``: the state of one port and its error counters, from text or JSON; closing and opening."""
+"""``mlxlink`` and ``mstlink``: one port's state, error counters and cable, from text or JSON; closing and opening."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.argument import program, word
-from fabric.tools.said import complaint, plain, whole_lines
-
-NO_ERRORS = "15E-255"
-"""How a bit error rate without any error seen is printed."""
+from fabric.tools.driver import complaint, plain, program, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
-_BER = re.compile(r"([0-9]{1,3})E-([0-9]{1,3})", re.ASCII)
-_KEPT = re.compile(r"KEEP_(?:IB|ETH)_LINK_UP\w*")
 _COUNTERS = "Physical Counters and BER Info"
+_MODULE = "Module Info"
 Rows = Mapping[str, str]
 
 
@@ -34,27 +29,30 @@ class Counters:
     raw_errors: int | None
     link_down: int | None
     link_error_recovery: int | None
-    symbol_ber: float | None
-    effective_ber: float | None
-    raw_ber: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One port; texts as printed, *fec*, *speed* and *width* None when they are N/A."""
+    """One port; texts as printed."""
 
     state: str
     physical_state: str
-    speed: str | None
-    width: str | None
-    fec: str | None
-    recommendation: str | None
     counters: Counters | None
 
     @property
     def up(self) -> bool:
         """The physical link is there."""
         return self.physical_state == "LinkUp" or (self.state == "Active" and self.physical_state == "N/A")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A cable or transceiver; None: it does not say (passive copper has no firmware), or nothing is plugged in."""
+
+    vendor: str | None
+    part_number: str | None
+    serial: str | None
+    firmware: str | None
 
 
 def show(device: str, *, counters: bool = False, tool: str = "mlxlink") -> tuple[str, ...]:
@@ -76,6 +74,24 @@ def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Link:
     return _link(sections(stdout, stderr, exit_status))
 
 
+def module(device: str, tool: str = "mlxlink") -> tuple[str, ...]:
+    """Ask for the module of a port, as JSON; only root is answered."""
+    return (program(tool), "-d", word(device, "device"), "-m", "--json")
+
+
+def read_module(stdout: str, stderr: str = "", exit_status: int = 0) -> Module:
+    """Raises ToolError with the tool's own words, UnreadableOutput where nothing is said of a module."""
+    rows = sections(stdout, stderr, exit_status).get(_MODULE)
+    if rows is None:
+        raise UnreadableOutput(f"mlxlink: no section {_MODULE!r}")
+    return Module(
+        vendor=_text(rows, "Vendor Name"),
+        part_number=_text(rows, "Vendor Part Number"),
+        serial=_text(rows, "Vendor Serial Number"),
+        firmware=_text(rows, "FW Version"),
+    )
+
+
 def sections(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, dict[str, str]]:
     """Everything that was said, row name to value, by section; raises as ``read``."""
     text = plain(stdout)
@@ -84,24 +100,6 @@ def sections(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, d
     if "-E-" in stderr or "-E-" in stdout or exit_status != 0:
         raise ToolError(f"mlxlink: {complaint(stdout, stderr)}")
     return _sections_of_text(text)
-
-
-def kept_up(stdout: str, stderr: str) -> str | None:
-    """The setting that keeps a port from closing (``KEEP_IB_LINK_UP_P1``), None when none is named."""
-    found = _KEPT.search(plain(stderr + "\n" + stdout))
-    return found[0] if found else None
-
-
-def ber(text: str) -> float | None:
-    """``2E-9``; 0.0 for "no error seen", None for N/A. UnreadableOutput for anything else."""
-    if text == "N/A":
-        return None
-    if text == NO_ERRORS:
-        return 0.0
-    found = _BER.fullmatch(text)
-    if not found:
-        raise UnreadableOutput(f"mlxlink: {text[:60]!r} is no bit error rate")
-    return float(f"{found[1]}e-{found[2]}")
 
 
 def _sections_of_text(text: str) -> dict[str, dict[str, str]]:
@@ -143,17 +141,8 @@ def _link(sections: Mapping[str, Rows]) -> Link:
     state, physical = operational.get("State", ""), operational.get("Physical state", "")
     if not state or not physical:
         raise UnreadableOutput("mlxlink: neither state nor physical state of the port was said")
-    advice = sections.get("Troubleshooting Info", {}).get("Recommendation")
     rows = sections.get(_COUNTERS)
-    return Link(
-        state=state,
-        physical_state=physical,
-        speed=_text(operational.get("Speed")),
-        width=_text(operational.get("Width")),
-        fec=_text(operational.get("FEC")),
-        recommendation=_text(advice),
-        counters=None if rows is None else _counters(rows),
-    )
+    return Link(state, physical, None if rows is None else _counters(rows))
 
 
 def _counters(rows: Rows) -> Counters:
@@ -163,18 +152,12 @@ def _counters(rows: Rows) -> Counters:
     def count(title: str) -> int | None:
         return _count(rows.get(title, "N/A"))
 
-    def rate(title: str) -> float | None:
-        return ber(rows.get(title, "N/A"))
-
     return Counters(
         symbol_errors=count("Symbol Errors"),
         effective_errors=count("Effective Physical Errors"),
         raw_errors=sum(known) if len(known) == len(lanes) else None,
         link_down=count("Link Down Counter"),
         link_error_recovery=count("Link Error Recovery Counter"),
-        symbol_ber=rate("Symbol BER"),
-        effective_ber=rate("Effective Physical BER"),
-        raw_ber=rate("Raw Physical BER"),
     )
 
 
@@ -187,5 +170,8 @@ def _count(text: str) -> int | None:
     return int(text)
 
 
-def _text(value: str | None) -> str | None:
-    return None if value in (None, "", "N/A") else value
+def _text(rows: Mapping[str, str], name: str) -> str | None:
+    value = rows.get(name, "").strip()
+    if not value.isprintable() or len(value) > 64:
+        raise UnreadableOutput(f"mlxlink: {name} is {value[:60]!r}")
+    return None if value in ("", "N/A") else value

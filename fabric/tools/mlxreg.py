@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.argument import program, whole
-from fabric.tools.said import complaint, plain
+from fabric.tools.driver import complaint, plain, program, whole
 
 TIME_UNIT_S = 0.01
 """``error_injection_time`` of PTER is written in this (and read back in milliseconds left)."""
@@ -34,8 +33,6 @@ STATUS_TEXT = {
 _DEVICE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/,-]*")
 _FIELD = re.compile(r"[A-Za-z0-9_.\[\]]+")
 _ROW = re.compile(r"\s*(\S+)\s*\|\s*(0x[0-9a-fA-F]{8})(?![0-9a-fA-F])", re.ASCII)
-_PROMPT = "Do you want to continue ?"
-_SENDING = "Sending access register..."
 
 Fields = Mapping[str, int]
 
@@ -110,16 +107,6 @@ def need(fields: Fields, name: str) -> int:
     if name not in fields:
         raise UnreadableOutput(f"mlxreg: no field {name} among {', '.join(sorted(fields))[:200]}")
     return fields[name]
-
-
-def sent(stdout: str, stderr: str = "", exit_status: int = 0) -> None:
-    """A SET was sent. Raises ToolError when it failed, or when its question was not answered (exit 0 all the same)."""
-    _not_failed(stdout, stderr, exit_status)
-    _, asked, after = plain(stdout).partition(_PROMPT)
-    if not asked:
-        raise UnreadableOutput(f"mlxreg: no SET in {stdout[-120:]!r}")
-    if not any(line.strip() == _SENDING for line in after.split("\n")[1:]):
-        raise ToolError("mlxreg: the SET was not sent: its question was answered by nobody")
 
 
 def equals(field: str, value: int) -> str:

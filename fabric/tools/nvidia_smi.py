@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program
-from fabric.tools.said import need_success, whole_lines
+from fabric.tools.driver import need_success, program, whole_lines
 
 FIELDS = ("index", "uuid", "serial", "vbios_version", "pci.bus_id")
 

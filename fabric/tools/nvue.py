@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program, whole, word
-from fabric.tools.said import need_success, plain
+from fabric.tools.driver import need_success, plain, program, whole, word
 
 AR = ("router", "adaptive-routing")
 """Where adaptive routing is in NVUE's tree; below an interface as well."""

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program
-from fabric.tools.said import need_success, plain
+from fabric.tools.driver import need_success, plain, program
 
 _LINE = re.compile(
     r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count (?P<activity>\d{1,12}) "

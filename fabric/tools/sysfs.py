@@ -1,13 +1,13 @@
-"""The kernel's files about an RDMA device, read with ``cat``."""
+"""The kernel's files about RDMA devices, read with ``cat``; with ``grep``: firmware, board and PCI address."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.argument import whole, word
-from fabric.tools.said import complaint, need_success, whole_lines
+from fabric.tools.driver import complaint, need_success, whole, whole_lines, word
 
 ROOT = "/sys/class/infiniband"
 STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
@@ -25,11 +25,21 @@ PHYSICAL_STATES = {
 COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
 """What a receiver counts; link_downed stops at 255."""
 
+IDENTITY = ("node_guid", "fw_ver", "board_id", "device/uevent")
+"""Files that say what a device is."""
+
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
 _STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
 _PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}", re.ASCII)
 _NAME = re.compile(r"[^\s/:]{1,15}")
+_IDENTITY = re.compile(rf"{ROOT}/([^/:]+)/({'|'.join(IDENTITY)}):(.*)")
+_SHAPES = {
+    "node_guid": _GUID,
+    "fw_ver": re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,5}){1,3}", re.ASCII),
+    "board_id": re.compile(r"[!-~]{1,64}", re.ASCII),
+    "PCI_SLOT_NAME": re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,16 @@ class PortState:
 
     def __str__(self) -> str:
         return f"{self.state}/{self.physical_state}"
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaDevice:
+    """One RDMA device; None: its file is not there. *board_id* (PSID) says which firmware images fit it."""
+
+    node_guid: str | None
+    firmware: str | None
+    board_id: str | None
+    pci_address: str | None
 
 
 def port_state(device: str, port: int) -> tuple[str, ...]:
@@ -111,19 +131,52 @@ def read_states(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[st
 
 def read_node_guid(stdout: str, stderr: str = "", exit_status: int = 0) -> int:
     """A GUID as a number. Raises ToolError with what ``cat`` said, UnreadableOutput on anything else."""
-    need_success("cat", stdout, stderr, exit_status)
-    lines = whole_lines(stdout)
-    if len(lines) != 1 or not _GUID.fullmatch(lines[0]):
-        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no GUID")
-    return int(lines[0].replace(":", ""), 16)
+    return int(_line(_GUID, "GUID", stdout, stderr, exit_status).replace(":", ""), 16)
 
 
 def read_netdev(stdout: str, stderr: str = "", exit_status: int = 0) -> str:
     """The name of an interface. Raises ToolError with what ``cat`` said (on InfiniBand there is none)."""
+    return _line(_NAME, "network interface", stdout, stderr, exit_status)
+
+
+def identity(devices: Sequence[str]) -> tuple[str, ...]:
+    """``grep -H .`` says each line with its file."""
+    return ("grep", "-H", ".", *(f"{ROOT}/{word(device, 'device')}/{name}" for device in devices for name in IDENTITY))
+
+
+def read_identity(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, RdmaDevice]:
+    """
+    Devices by name; one that is not there is left out (``grep`` then exits 2 and says so).
+
+    Raises ToolError when nothing could be read, UnreadableOutput for a value that is none.
+    """
+    said: dict[str, dict[str, str]] = {}
+    for line in whole_lines(stdout):
+        found = _IDENTITY.fullmatch(line)
+        if not found:
+            raise UnreadableOutput(f"sysfs: not a line of these files: {line[:80]!r}")
+        name, value = found[2], found[3]
+        if name == "device/uevent":
+            name, _, value = value.partition("=")
+        shape = _SHAPES.get(name)
+        if shape is None:
+            continue
+        if not shape.fullmatch(value) or name in said.get(found[1], {}):
+            raise UnreadableOutput(f"sysfs: {found[1]}: {name} is {value[:60]!r}, or there twice")
+        said.setdefault(found[1], {})[name] = value
+    if not said:
+        raise ToolError(f"grep: exit {exit_status}: {complaint(stdout, stderr)}")
+    return {
+        device: RdmaDevice(got.get("node_guid"), got.get("fw_ver"), got.get("board_id"), got.get("PCI_SLOT_NAME"))
+        for device, got in said.items()
+    }
+
+
+def _line(shape: re.Pattern[str], what: str, stdout: str, stderr: str, exit_status: int) -> str:
     need_success("cat", stdout, stderr, exit_status)
     lines = whole_lines(stdout)
-    if len(lines) != 1 or not _NAME.fullmatch(lines[0]):
-        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no network interface")
+    if len(lines) != 1 or not shape.fullmatch(lines[0]):
+        raise UnreadableOutput(f"sysfs: {stdout[:80]!r} is no {what}")
     return lines[0]
 
 

@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.argument import program
-from fabric.tools.said import need_success
+from fabric.tools.driver import need_success, program
 
 PATH = "/ufmRest/app/unhealthy_ports"
 LIMIT_S = 10

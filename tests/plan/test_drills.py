@@ -14,7 +14,7 @@ from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import DRILLS, Scenario
-from fabric.plan.drills import without_drills
+from fabric.plan.as_run import without_drills
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
 

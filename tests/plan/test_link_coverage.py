@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.plan.link_coverage import CoveragePlan, Stage, plan_coverage, stage_bound
-from fabric.plan.link_coverage_chance import plan_by_chance
-from fabric.plan.link_coverage_load import RoutedFabric, covered_by
-from fabric.plan.link_coverage_network import routed_fabric
-from fabric.plan.link_coverage_reach import on_routes
+from fabric.plan.link_coverage import CoveragePlan, Stage, plan_by_chance, plan_coverage, stage_bound
+from fabric.plan.routed_fabric import RoutedFabric, routed_fabric
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes
@@ -170,7 +167,7 @@ def test_the_planned_load_is_never_more_than_the_simulated(seed: int, flows: int
     rng = np.random.default_rng(seed)
     src = rng.integers(0, clos.nics, flows)
     dst = (src + rng.integers(1, clos.nics, flows)) % clos.nics
-    said = covered_by(routed_fabric(clos, routing=routing), src, dst, 0.5)
+    said = routed_fabric(clos, routing=routing).covered(src, dst)
     assert (simulated(clos, routing, (Stage(src, dst),))[said] >= 0.5 - 1e-6).all()
 
 
@@ -180,7 +177,7 @@ def test_reach_counts_what_all_pairs_cross() -> None:
     apart = src != dst
     crossed = routes(clos, src[apart], dst[apart], engine="updn").links
     every = np.bincount(crossed.ravel(), minlength=clos.links + 1)[:-1] > 0
-    assert (every == (on_routes(routed_fabric(clos, routing="updn")) > 0)).all()
+    assert (every == (routed_fabric(clos, routing="updn").on_routes() > 0)).all()
 
 
 def test_stages_for_an_unknown_hash_cover_all_with_hashes_they_have_not_seen() -> None:
@@ -194,7 +191,7 @@ def test_stages_for_an_unknown_hash_cover_all_with_hashes_they_have_not_seen() -
         net = routed_fabric(clos, routing="ecmp", salt=salt)
         done = np.zeros(clos.links, dtype=np.bool_)
         for stage in plan.stages:
-            done |= covered_by(net, stage.src, stage.dst, 0.5)
+            done |= net.covered(stage.src, stage.dst)
         whole += bool(done.all())
         assert (~done).sum() <= 2
     assert whole >= 16

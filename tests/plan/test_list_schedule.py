@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
 from fabric.model.scenario import PairwiseSpec, Phase
-from fabric.plan import list_schedule as module
-from fabric.plan.components import components
-from fabric.plan.list_schedule import list_schedule
-from fabric.plan.schedule import schedule
+from fabric.plan.list_schedule import Few, Many, grouped, started
+from fabric.plan.schedule import components
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
 from tests.plan.test_schedule import probe, slow
 
 SEEDS = st.integers(0, 2**32 - 1)
-Planned = Callable[[list[Probe]], list[tuple[int, float]]]
 
 
 def fleet(seed: int) -> list[Probe]:
@@ -36,65 +31,46 @@ def fleet(seed: int) -> list[Probe]:
 
 
 @settings(max_examples=40)
-@given(SEEDS, st.sampled_from([module._one_by_one, module._together]))
-def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int, planned: Planned) -> None:
+@given(SEEDS, st.sampled_from([Few, Many]))
+def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int, kind: type[Few] | type[Many]) -> None:
     """Who starts, when, and in which order; of few probes as of many."""
     probes = fleet(seed)
     found = []
     for members in components(probes):
-        found += [(members[index], start_s) for index, start_s in planned(members)]
+        groups, left_s = grouped(members)
+        found += [(members[index], start_s) for index, start_s in started(groups, kind(groups, left_s))]
     assert found == slow(probes)
 
 
-@settings(max_examples=20)
-@given(SEEDS)
-def test_who_waits_is_parked_under_a_claim_that_is_held(seed: int) -> None:
-    """After each start nobody is left who could have started."""
-    groups, left = module._grouped(fleet(seed))
-    board = module._board(groups, left)
-    chosen = set(module._startable(board, board.first.argsort(), 0.0).tolist())
-    for number, group in enumerate(groups):
-        if number not in chosen:
-            assert board.held_until_s[board.parked[number]] >= 0.0
-            assert board.parked[number] in group.claims
+def looked_at(probes: list[Probe]) -> int:
+    """How often a group is looked at until all are planned."""
+    groups, left_s = grouped(probes)
+    waiting = Many(groups, left_s)
+    started(groups, waiting)
+    return waiting.looked_at
 
 
-@pytest.fixture
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many groups were looked at, each time."""
-    counts: list[int] = []
-    free = module._free
-
-    def counted(board: module._Board, groups: module.Numbers) -> module.Numbers:
-        counts.append(len(groups))
-        return free(board, groups)
-
-    monkeypatch.setattr(module, "_free", counted)
-    return counts
-
-
-def test_a_thousand_repetitions_are_looked_at_once_each_time(looked_at: list[int]) -> None:
+def test_a_thousand_repetitions_are_looked_at_once_each_time() -> None:
     """What is looked at grows with the kinds of probes: ten kinds, a thousand of each."""
     kinds = [(f"r{number % 3}", "all") for number in range(10)]
-    list_schedule([probe(number, kinds[number % 10], float(number % 10 + 1)) for number in range(10_000)])
-    assert 0 < sum(looked_at) < 30 * 10_000
+    assert looked_at([probe(n, kinds[n % 10], float(n % 10 + 1)) for n in range(10_000)]) < 30 * 10_000
 
 
-def test_a_claim_that_falls_free_wakes_only_those_who_wait_for_it(looked_at: list[int]) -> None:
+def test_a_claim_that_falls_free_wakes_only_those_who_wait_for_it() -> None:
     """A thousand hosts of ten probes each: nobody looks at all of them whenever one of them is through."""
     random = Random(1)
-    list_schedule([probe(n, (f"host{n % 1000}", f"own{n}"), random.uniform(1.0, 2.0)) for n in range(10_000)])
-    assert 0 < sum(looked_at) < 20 * 10_000
+    assert looked_at([probe(n, (f"host{n % 1000}", f"own{n}"), random.uniform(1.0, 2.0)) for n in range(10_000)]) < (
+        20 * 10_000
+    )
 
 
-def test_what_is_looked_at_for_pairs_grows_with_the_hosts(looked_at: list[int]) -> None:
+def test_what_is_looked_at_for_pairs_grows_with_the_hosts() -> None:
     """Eight rounds of pairs under leaves of 32 hosts: four times the hosts, hardly more than four times the work."""
     work = []
     for count in (128, 512):
         rack = rack_topology(count, parts=2)
         units = [(name, f"su{number // 32}") for number, name in enumerate(rack.hosts)]
         leaves = {name: replace(rack.hosts[name], leaves=(f"{unit}-0", f"{unit}-1")) for name, unit in units}
-        looked_at.clear()
-        schedule(expand_phase(Phase("p", (PairwiseSpec(rounds=8),)), replace(rack, hosts=leaves), tuple(leaves)))
-        work.append(sum(looked_at))
+        probes = expand_phase(Phase("p", (PairwiseSpec(rounds=8),)), replace(rack, hosts=leaves), tuple(leaves))
+        work.append(sum(looked_at(members) for members in components(probes)))
     assert 0 < work[1] <= 5.5 * work[0]

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
 from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
-from fabric.plan.components import components
-from fabric.plan.schedule import Schedule, schedule
+from fabric.plan.schedule import Schedule, components, schedule
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
 

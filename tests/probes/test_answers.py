@@ -10,9 +10,9 @@ import pytest
 from benchmarks.altered_answers import NCCL, PERFTEST, SAMPLES, Base, Canned, all_bases, altered, read, renamed
 from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
-from fabric.tools import nccl_tests, perftest
-from fabric.tools.perftest_tables import _usual, by_lines
-from fabric.tools.perftest_tables import tests as tables
+from fabric.tools import nccl, perftest
+from fabric.tools.perftest.log import by_lines, usual
+from fabric.tools.perftest.log import tests as tables
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
 """What is said in these is that the fabric is bad."""
@@ -66,7 +66,7 @@ def test_a_usual_page_is_read_as_line_by_line() -> None:
     other = [one.client for ones in alterations().values() for one in ones if one.tool == "perftest"]
     seen = [page for both in pages.values() for page in both]
     assert [page for page in (*seen, *other) if tables(page) != by_lines(page.splitlines())] == []
-    assert [name for name, both in pages.items() if None in map(_usual, both)] in ([], ["recorded ib_write_bw rxe"])
+    assert [name for name, both in pages.items() if None in map(usual, both)] in ([], ["recorded ib_write_bw rxe"])
 
 
 def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:
@@ -179,8 +179,8 @@ def test_real_outputs_of_nccl_tests_answer_their_own_command(
 ) -> None:
     """But for an option of theirs that is never given here: each field is where it is looked for, from 2019 on."""
     op, least, most, gpus = asked
-    test = nccl_tests.parse((SAMPLES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
-    wanted = nccl_tests.Collective(op, 1 << least, 1 << most, 2, gpus, 20)
+    test = nccl.parse((SAMPLES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
+    wanted = nccl.Collective(op, 1 << least, 1 << most, 2, gpus, 20)
     assert [word for word in reasons if any(word in found for found in wanted.otherwise(test))] == reasons
     assert len(list(wanted.otherwise(test))) == len(reasons)
     assert list(wanted.cut(test)) == []

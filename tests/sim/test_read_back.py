@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.inventory import Fault
-from fabric.tools import nccl_tests, perftest
+from fabric.tools import nccl, perftest
 
 RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING all_reduce_perf -b 1M -e 8G -f 2 -g 1"
 
@@ -58,7 +58,7 @@ def test_perftest_failures_are_recognised(kit, fault, blamed):
 def test_an_nccl_table_is_read_without_complaint(kit, line):
     """Complete, with all ranks, and its checksum holds."""
     (ended,) = kit.played(kit.world(noise_cv=0.01), [(0.0, "gpu001", line)])
-    log = nccl_tests.parse(ended.stdout)
+    log = nccl.parse(ended.stdout)
     (test,) = log.tests
     assert (test.problems, log.failures, test.complete) == ((), (), True)
     assert test.ranks == (16 if "mpirun" in line else 8)
@@ -70,6 +70,6 @@ def test_an_nccl_table_is_read_without_complaint(kit, line):
 def test_nccl_failures_are_recognised_and_name_the_host(kit, fault):
     """The parser finds a failure, and the host that the fault is in."""
     (ended,) = kit.played(kit.world(fault), [(0.0, "gpu001", RING)])
-    failures = nccl_tests.parse(ended.stdout).failures
+    failures = nccl.parse(ended.stdout).failures
     assert failures
     assert {failure.host for failure in failures} == {"gpu002"}

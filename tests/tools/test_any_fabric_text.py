@@ -27,7 +27,7 @@ TEXTS = [
     "routing_engine updn\n",
 ]
 READERS = [
-    mlxreg.read, mlxreg.sent, mlxlink.read, ibportstate.read, iblinkinfo.read, perfquery.read, sminfo.read,
+    mlxreg.read, mlxlink.read, ibportstate.read, iblinkinfo.read, perfquery.read, sminfo.read,
     ip_link.read, sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev,
     sysfs.read_counters, ufm.read,
 ]  # fmt: skip

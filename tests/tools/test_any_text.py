@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.tools import nccl_tests, parse_json, perftest
+from fabric.report.parsed import parsed_document
+from fabric.tools import nccl, perftest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
@@ -74,8 +75,8 @@ def written(text: str, factors: tuple[float, ...]) -> set[float]:
 @given(any_text(NCCL))
 def test_nccl_tests_of_any_text(text: str) -> None:
     """No exception, a document, and no bandwidth or time that is not in the text."""
-    log = nccl_tests.parse(text)
-    json.dumps(parse_json.nccl_document(log), allow_nan=False)
+    log = nccl.parse(text)
+    json.dumps(parsed_document("nccl-tests", text), allow_nan=False)
     known = written(text, (1.0, 8.0))
     for test in log.tests:
         for place in [place for row in test.rows for place in (row.out_of_place, row.in_place) if place]:
@@ -91,7 +92,7 @@ def test_nccl_tests_of_any_text(text: str) -> None:
 def test_perftest_of_any_text(text: str) -> None:
     """No exception, a document, and no bandwidth that is not in the text."""
     log = perftest.parse(text)
-    json.dumps(parse_json.perftest_document(log), allow_nan=False)
+    json.dumps(parsed_document("perftest", text), allow_nan=False)
     known = written(text, (1.0, MIB)) | {None}
     for test in log.tests:
         for row in test.rows:
@@ -104,7 +105,7 @@ def test_perftest_of_any_text(text: str) -> None:
 @pytest.mark.parametrize("text", NCCL + PERFTEST)
 def test_a_log_cut_anywhere_is_read(text: str) -> None:
     """Its tests are those of the whole log, the last of them with fewer rows, and never other bandwidths."""
-    parse = nccl_tests.parse if text in NCCL else perftest.parse
+    parse = nccl.parse if text in NCCL else perftest.parse
 
     def rows(part: str) -> set[object]:
         # Of a count of wrong elements, the row's last cell, only that it is not zero survives a cut.
@@ -125,11 +126,11 @@ def test_a_log_cut_anywhere_is_read(text: str) -> None:
 @given(any_text(NCCL + PERFTEST))
 def test_each_parser_takes_the_others_text(text: str) -> None:
     """Whatever was mixed up."""
-    nccl_tests.parse(text)
+    nccl.parse(text)
     perftest.parse(text)
 
 
-@pytest.mark.parametrize("parse", [nccl_tests.parse, perftest.parse])
+@pytest.mark.parametrize("parse", [nccl.parse, perftest.parse])
 @pytest.mark.parametrize(
     "piece",
     [

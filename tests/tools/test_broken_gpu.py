@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.tools import nccl_tests, perftest
+from fabric.tools import nccl, perftest
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from fabric.tools import nccl_tests, perftest
 )
 def test_nccl(line: str, bad: bool) -> None:
     """Only the texts of broken parts blame the fabric."""
-    (failure,) = nccl_tests.parse(line).failures
-    assert (failure.kind, nccl_tests.blames_fabric(failure.kind, failure.text)) == ("cuda_error", bad)
+    (failure,) = nccl.parse(line).failures
+    assert (failure.kind, nccl.blames_fabric(failure.kind, failure.text)) == ("cuda_error", bad)
 
 
 @pytest.mark.parametrize(("line", "bad"), [("cuCtxCreate() error=214", True), ("cuCtxCreate() error=2", False)])

@@ -27,16 +27,14 @@ def said(state="Active", physical="LinkUp", *, peer=True):
 
 
 def test_what_is_asked():
-    """By LID and by directed route; ``on`` never takes an open link down."""
+    """By LID; ``on`` never takes an open link down."""
     assert ibportstate.by_lid(4, 23) == ("ibportstate", "4", "23", "query")
     assert ibportstate.by_lid(4, 23, "disable", tool="/usr/sbin/ibportstate")[0] == "/usr/sbin/ibportstate"
-    assert ibportstate.by_path((0, 1, 23), 5, "on") == ("ibportstate", "-D", "0,1,23", "5", "on")
     for wrong in (
         lambda: ibportstate.by_lid(0, 1),
         lambda: ibportstate.by_lid(1, 0),
-        lambda: ibportstate.by_path((1,), 1),
     ):
-        with pytest.raises(ValueError, match=r"LID|port|route"):
+        with pytest.raises(ValueError, match=r"LID|port"):
             wrong()
     with pytest.raises(ValueError, match="explode"):
         ibportstate.by_lid(1, 1, "explode")

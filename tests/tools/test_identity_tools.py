@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import lspci, mlxlink_module, nvidia_smi, sysfs_identity
-from fabric.tools.sysfs_identity import RdmaDevice
+from fabric.tools import lspci, mlxlink, nvidia_smi, sysfs
+from fabric.tools.sysfs import RdmaDevice
 
 # pciutils 3.9, ConnectX-7 and ConnectX-4 Lx as published in bug reports; values end with blanks on some boards.
 LSPCI = """\
@@ -69,7 +69,7 @@ def test_two_serial_numbers_of_one_device_are_no_answer() -> None:
 
 
 def test_devices_are_read_with_what_is_known_of_them() -> None:
-    found = sysfs_identity.read(GREP + "/sys/class/infiniband/mlx5_1/fw_ver:20.35.2000\n", "grep: ...: No such file", 2)
+    found = sysfs.read_identity(GREP + "/sys/class/infiniband/mlx5_1/fw_ver:20.35.2000\n", "grep: ...: No such file", 2)
     assert found == {
         "mlx5_0": RdmaDevice("0c42:a103:0065:1a2e", "28.41.1000", "MT_0000000838", "0000:18:00.0"),
         "mlx5_1": RdmaDevice(None, "20.35.2000", None, None),
@@ -81,7 +81,7 @@ def test_devices_are_read_with_what_is_known_of_them() -> None:
 )
 def test_a_value_that_is_none_is_not_guessed(text: str) -> None:
     with pytest.raises(UnreadableOutput):
-        sysfs_identity.read(text)
+        sysfs.read_identity(text)
 
 
 def test_gpus_are_read_and_what_they_do_not_say_is_left_open() -> None:
@@ -102,16 +102,16 @@ def test_the_module_of_a_port_is_read_and_a_passive_cable_has_no_firmware() -> N
         "FW Version": "N/A",
     }
     document = {"status": {"code": 0, "message": ""}, "result": {"output": {"Module Info": rows}}}
-    found = mlxlink_module.read(json.dumps(document))
-    assert found == mlxlink_module.Module("NVIDIA", "MCP7Y00", "MT1", None)
+    found = mlxlink.read_module(json.dumps(document))
+    assert found == mlxlink.Module("NVIDIA", "MCP7Y00", "MT1", None)
     del document["result"]["output"]["Module Info"]  # type: ignore[attr-defined]
     with pytest.raises(UnreadableOutput, match="Module Info"):
-        mlxlink_module.read(json.dumps(document))
+        mlxlink.read_module(json.dumps(document))
 
 
 @given(st.text(max_size=300), st.text(max_size=80), st.integers(0, 255))
 def test_any_text_is_an_answer_or_a_tool_error(stdout: str, stderr: str, status: int) -> None:
-    for read in (lspci.read, sysfs_identity.read, mlxlink_module.read, nvidia_smi.read):
+    for read in (lspci.read, sysfs.read_identity, mlxlink.read_module, nvidia_smi.read):
         for text in (stdout, LSPCI + stdout, GREP + stdout, SMI + stdout):
             try:
                 read(text, stderr, status)

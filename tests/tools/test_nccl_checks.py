@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.tools import nccl_tests
+from fabric.tools import nccl
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
 TWO_TESTS = (GOLDEN / "unified-two-tests.txt").read_text()
@@ -14,7 +14,7 @@ TWO_TESTS = (GOLDEN / "unified-two-tests.txt").read_text()
 
 def problems(text: str) -> tuple[str, ...]:
     """What is wrong with the first test of a log."""
-    return nccl_tests.parse(text).tests[0].problems
+    return nccl.parse(text).tests[0].problems
 
 
 def test_a_lost_row_changes_the_mean() -> None:
@@ -55,16 +55,16 @@ def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
 
 def test_wrong_results_are_a_problem_and_a_failure() -> None:
     """Corrupt data points to the fabric."""
-    log = nccl_tests.parse((GOLDEN / "wrong-results.txt").read_text())
+    log = nccl.parse((GOLDEN / "wrong-results.txt").read_text())
     assert log.tests[0].problems == ("wrong elements at 16M",)
-    assert log.failures == (nccl_tests.NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
-    assert nccl_tests.blames_fabric("wrong_result", log.failures[0].text)
+    assert log.failures == (nccl.NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
+    assert nccl.blames_fabric("wrong_result", log.failures[0].text)
 
 
 def test_out_of_bounds_values_are_wrong_results() -> None:
     """Old releases only say it in the closing lines."""
     text = (GOLDEN / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", "3 FAILED")
-    log = nccl_tests.parse(text)
+    log = nccl.parse(text)
     assert log.tests[0].problems == ("out of bounds values: FAILED",)
     assert [failure.kind for failure in log.failures] == ["wrong_result"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.tools import nccl_tests
-from fabric.tools.nccl_failures import _TEXTS, FAULT, of_one_gpu, status, too_few_gpus
+from fabric.tools import nccl
+from fabric.tools.nccl.failures import FABRIC, KINDS, of_one_gpu, status, too_few_gpus
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
 
@@ -57,15 +57,15 @@ CASES = [
 @pytest.mark.parametrize("prefix", ["", "3: ", "[1,3]<stderr>:"])
 def test_each_failure_has_its_kind_and_host(prefix: str, line: str, host: str | None, kind: str, fabric: bool) -> None:
     """With or without the launcher's tag, which is no part of the text."""
-    log = nccl_tests.parse(prefix + line)
-    assert log.failures == (nccl_tests.NcclFailure(host, kind, line.strip()),)
-    assert nccl_tests.blames_fabric(kind, line) is fabric
+    log = nccl.parse(prefix + line)
+    assert log.failures == (nccl.NcclFailure(host, kind, line.strip()),)
+    assert nccl.blames_fabric(kind, line) is fabric
 
 
 def test_one_failure_a_host_and_kind() -> None:
     """All ranks of a host say the same; the lines of the stack add nothing."""
     line = f"gpu01: Test NCCL failure common.cu:1279 '{REMOTE} / '\n .. gpu01 pid 7: Test failure common.cu:1100\n"
-    log = nccl_tests.parse(line * 8 + line.replace("gpu01", "gpu02"))
+    log = nccl.parse(line * 8 + line.replace("gpu01", "gpu02"))
     assert [(failure.host, failure.kind) for failure in log.failures] == [
         ("gpu01", "nccl_remote_error"),
         ("gpu02", "nccl_remote_error"),
@@ -74,7 +74,7 @@ def test_one_failure_a_host_and_kind() -> None:
 
 def test_a_crash_comes_before_what_its_peers_saw() -> None:
     """A process that crashed makes its peers' retries run out: that is not the fabric's fault."""
-    log = nccl_tests.parse((GOLDEN / "cuda-crash-and-retries.txt").read_text())
+    log = nccl.parse((GOLDEN / "cuda-crash-and-retries.txt").read_text())
     assert [(failure.host, failure.kind) for failure in log.failures] == [
         ("gpu009", "cuda_error"),
         ("gpu008", "ib_completion_error"),
@@ -85,7 +85,7 @@ def test_a_crash_comes_before_what_its_peers_saw() -> None:
 
 def test_retries_exceeded_come_before_the_network_errors_they_cause() -> None:
     """Whatever was printed first."""
-    log = nccl_tests.parse((GOLDEN / "srun-label-retries-exceeded.txt").read_text())
+    log = nccl.parse((GOLDEN / "srun-label-retries-exceeded.txt").read_text())
     assert [(failure.host, failure.kind) for failure in log.failures] == [
         ("gpu004", "ib_completion_error"),
         ("gpu004", "nccl_remote_error"),
@@ -102,7 +102,7 @@ def test_information_and_warnings_of_the_launcher_are_no_failures() -> None:
         "Two mutually-exclusive MCA variables were specified.  This can result\n"
         '[gpu01:11560] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages\n'
     )
-    assert nccl_tests.parse(text).failures == ()
+    assert nccl.parse(text).failures == ()
 
 
 def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
@@ -111,14 +111,15 @@ def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
         "x" * 5000
         + "Last error: NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0, vendor err 129"
     )
-    (failure,) = nccl_tests.parse(text).failures
+    (failure,) = nccl.parse(text).failures
     assert failure.text.startswith("Got completion from peer")
-    assert nccl_tests.blames_fabric(failure.kind, failure.text)
+    assert nccl.blames_fabric(failure.kind, failure.text)
 
 
-def test_every_kind_has_a_fault() -> None:
-    """And no fault is without a source."""
-    assert {kind for _, kind in _TEXTS} | {"port_down", "wrong_result", "missing_program"} == set(FAULT)
+def test_what_blames_the_fabric_is_known() -> None:
+    """Two kinds are told otherwise than by a text."""
+    assert set(KINDS) >= FABRIC
+    assert [kind for kind, texts in KINDS.items() if not texts] == ["wrong_result", "port_down"]
 
 
 def test_how_many_gpus_there_are_is_read() -> None:

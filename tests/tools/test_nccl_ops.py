@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.tools import nccl_tests
-from fabric.tools.nccl_ops import FACTOR, factor
+from fabric.tools import nccl
+from fabric.tools.nccl.ops import FACTOR, factor
 
 UNIFIED = {
     "all_reduce": ("sum", "-1", "0"),
@@ -40,7 +40,7 @@ def log(op: str, ranks: int, *, wrong: str = "0", sizes=(28, 30, 32)) -> str:
 @given(ranks=st.integers(3, 40))
 def test_what_was_run_is_inferred(op: str, ranks: int) -> None:
     """From the columns and the ratio; ranks only where the ratio depends on them."""
-    (test,) = nccl_tests.parse(log(op, ranks)).tests
+    (test,) = nccl.parse(log(op, ranks)).tests
     assert test.op == op
     assert test.ranks == (None if FACTOR[op] == "1" else ranks)
     assert test.problems == ()
@@ -49,28 +49,28 @@ def test_what_was_run_is_inferred(op: str, ranks: int) -> None:
 @pytest.mark.parametrize(("op", "expected"), [("all_gather", None), ("alltoall", None), ("all_reduce", "all_reduce")])
 def test_two_candidates_stay_unknown(op: str, expected: str | None) -> None:
     """Without checking, all_gather and alltoall look alike; their ranks are known all the same."""
-    (test,) = nccl_tests.parse(log(op, 16, wrong="N/A")).tests
+    (test,) = nccl.parse(log(op, 16, wrong="N/A")).tests
     assert (test.op, test.ranks) == (expected, 16)
 
 
 def test_all_reduce_of_two_ranks_has_a_ratio_of_one() -> None:
     """So it is told from sendrecv by its checked in-place results."""
-    (test,) = nccl_tests.parse(log("all_reduce", 2)).tests
+    (test,) = nccl.parse(log("all_reduce", 2)).tests
     assert (test.op, test.ranks) == ("all_reduce", 2)
-    (test,) = nccl_tests.parse(log("all_reduce", 2, wrong="N/A")).tests
+    (test,) = nccl.parse(log("all_reduce", 2, wrong="N/A")).tests
     assert (test.op, test.ranks) == (None, None)
 
 
 def test_many_ranks_are_not_guessed_from_rounded_numbers() -> None:
     """1440 and 1441 ranks differ in the fifth digit only."""
-    (test,) = nccl_tests.parse(log("all_reduce", 1440)).tests
+    (test,) = nccl.parse(log("all_reduce", 1440)).tests
     assert (test.op, test.ranks) == ("all_reduce", None)
 
 
 def test_tiny_values_tell_nothing() -> None:
     """All bandwidths are printed as 0.00."""
     text = HEADING + "8 2 float sum -1 164.3 0.00 0.00 0 163.3 0.00 0.00 0\n"
-    (test,) = nccl_tests.parse(text).tests
+    (test,) = nccl.parse(text).tests
     assert (test.op, test.ranks, test.problems) == (None, None, ())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.tools import nccl_tests
+from fabric.tools import nccl
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
 
@@ -29,12 +29,12 @@ def collective(**changed):
         "gpus_per_process": 8,
         "iterations": 20,
     }
-    return nccl_tests.Collective(**(values | changed)).argv()
+    return nccl.Collective(**(values | changed)).argv()
 
 
-def golden(name: str) -> nccl_tests.NcclLog:
+def golden(name: str) -> nccl.NcclLog:
     """A recorded file, parsed."""
-    return nccl_tests.parse((GOLDEN / f"{name}.txt").read_text())
+    return nccl.parse((GOLDEN / f"{name}.txt").read_text())
 
 
 def table(*rows: str, foot: str = AVERAGE) -> str:
@@ -70,11 +70,11 @@ def test_what_nccl_tests_cannot_run_is_refused(changed) -> None:
 
 def test_gigabytes_become_gigabits() -> None:
     """449.51 GB/s is 3596.08 Gb/s."""
-    (test,) = nccl_tests.parse(table(ROW_1G, ROW_2G)).tests
-    assert test.rows[0] == nccl_tests.NcclRow(
+    (test,) = nccl.parse(table(ROW_1G, ROW_2G)).tests
+    assert test.rows[0] == nccl.NcclRow(
         1 << 30,
-        nccl_tests.NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
-        nccl_tests.NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
+        nccl.NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
+        nccl.NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
     )
     assert test.avg_busbw_gbps == pytest.approx(456.008 * 8)
     assert (test.op, test.ranks, test.complete, test.problems) == ("all_reduce", 16, True, ())
@@ -97,21 +97,21 @@ def test_cells_are_counted_from_the_end() -> None:
     (test,) = golden("until-2022-alltoall-blank-redop").tests
     assert (test.op, test.ranks, len(test.rows), test.problems) == ("alltoall", 4, 7, ())
     last = test.rows[-1]
-    assert last.out_of_place == nccl_tests.NcclPlace(1752.7, 38.29 * 8, 28.72 * 8, None)
+    assert last.out_of_place == nccl.NcclPlace(1752.7, 38.29 * 8, 28.72 * 8, None)
 
 
 def test_copy_bandwidth_columns_are_not_the_wrong_count() -> None:
     """Side work (2024-07 to 2025-09) adds a column to each place."""
     (test,) = golden("side-work-copybw").tests
     assert (test.op, test.ranks, len(test.rows), test.problems) == ("all_gather", 16, 7, ())
-    assert test.rows[-1].in_place == nccl_tests.NcclPlace(384.5, 174.54 * 8, 163.63 * 8, 0)
+    assert test.rows[-1].in_place == nccl.NcclPlace(384.5, 174.54 * 8, 163.63 * 8, 0)
 
 
 def test_per_iteration_columns_and_timestamps() -> None:
     """-I adds four columns to each place, -S two words to the row (2026)."""
     (test,) = golden("per-iteration-timestamps").tests
     assert (test.op, test.ranks, len(test.rows), test.problems) == ("broadcast", 4, 7, ())
-    assert test.rows[-1].in_place == nccl_tests.NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
+    assert test.rows[-1].in_place == nccl.NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
 
 
 def test_a_trace_replay_has_no_out_of_place_half() -> None:
@@ -143,22 +143,22 @@ def test_tags_and_indentation_change_nothing(prefix: str) -> None:
     """Every line carries the same prefix."""
     text = table(ROW_1G, ROW_2G)
     tagged = "".join(f"{prefix}{line}\n" for line in text.splitlines())
-    assert nccl_tests.parse(tagged) == nccl_tests.parse(text)
+    assert nccl.parse(tagged) == nccl.parse(text)
 
 
 def test_two_ranks_that_both_print_a_table_do_not_mix() -> None:
     """As in a job that was started without MPI support: every rank is alone."""
     lines = table(ROW_1G, ROW_2G).splitlines()
     mixed = "".join(f"{rank}: {line}\n" for line in lines for rank in (0, 1))
-    log = nccl_tests.parse(mixed)
+    log = nccl.parse(mixed)
     assert len(log.tests) == 2
-    assert log.tests[0] == log.tests[1] == nccl_tests.parse("\n".join(lines)).tests[0]
+    assert log.tests[0] == log.tests[1] == nccl.parse("\n".join(lines)).tests[0]
 
 
 @pytest.mark.parametrize("length", range(1, len(ROW_2G) - 1))
 def test_a_row_cut_anywhere_is_never_read_wrong(length: int) -> None:
     """Cut before its last character, it is dropped; what was cut inside it is said."""
-    (test,) = nccl_tests.parse(HEADING + ROW_1G + "\n" + ROW_2G[:length]).tests
+    (test,) = nccl.parse(HEADING + ROW_1G + "\n" + ROW_2G[:length]).tests
     assert [row.size_bytes for row in test.rows] == [1 << 30]
     assert not test.complete
     assert bool(test.problems) is bool(ROW_2G[:length].strip())
@@ -166,13 +166,13 @@ def test_a_row_cut_anywhere_is_never_read_wrong(length: int) -> None:
 
 def test_a_missing_footer_is_incomplete() -> None:
     """And the average is unknown, not recomputed."""
-    (test,) = nccl_tests.parse(table(ROW_1G, foot="")).tests
+    (test,) = nccl.parse(table(ROW_1G, foot="")).tests
     assert (test.avg_busbw_gbps, test.complete, test.problems) == (None, False, ())
 
 
 def test_rows_without_a_heading_are_read_and_said() -> None:
     """The head of the log was cut off."""
-    (test,) = nccl_tests.parse(ROW_1G + "\n" + ROW_2G + "\n" + AVERAGE).tests
+    (test,) = nccl.parse(ROW_1G + "\n" + ROW_2G + "\n" + AVERAGE).tests
     assert len(test.rows) == 2
     assert test.complete
     assert any("heading is not in the log" in problem for problem in test.problems)
@@ -180,7 +180,7 @@ def test_rows_without_a_heading_are_read_and_said() -> None:
 
 def test_an_unknown_heading_is_not_guessed() -> None:
     """Its rows are not read."""
-    (test,) = nccl_tests.parse(table(ROW_1G).replace("algbw", "rate")).tests
+    (test,) = nccl.parse(table(ROW_1G).replace("algbw", "rate")).tests
     assert test.rows == ()
     assert "unknown columns" in test.problems[0]
 
@@ -188,7 +188,7 @@ def test_an_unknown_heading_is_not_guessed() -> None:
 @pytest.mark.parametrize("cell", ["nan", "inf", "-1.00", "1_0.0", "٣", "1e400", "x"])
 def test_a_cell_that_is_no_number_makes_no_row(cell: str) -> None:
     """The row is quoted, not read as zero."""
-    (test,) = nccl_tests.parse(table(ROW_1G, ROW_2G.replace("461.62", cell))).tests
+    (test,) = nccl.parse(table(ROW_1G, ROW_2G.replace("461.62", cell))).tests
     assert [row.size_bytes for row in test.rows] == [1 << 30]
     assert "unreadable or cut row" in test.problems[0]
 
@@ -199,34 +199,32 @@ def test_devices_of_a_split_job_count_one_group() -> None:
         f"#  Rank {rank:2d} Group {rank // 8:2d} Pid {4000 + rank} on gpu00{rank // 8} device {rank % 8} [0x1b] H100\n"
         for rank in range(16)
     )
-    (test,) = nccl_tests.parse("# Collective test starting: all_reduce_perf\n# Using devices\n" + devices).tests
+    (test,) = nccl.parse("# Collective test starting: all_reduce_perf\n# Using devices\n" + devices).tests
     assert (test.op, test.ranks, test.hosts) == ("all_reduce", 8, ("gpu000", "gpu001"))
 
 
 def test_a_shortened_list_of_devices_still_ends_with_the_last_rank() -> None:
     """As quoted in documents."""
     device = "#  Rank 1439 Group  0 Pid  21082 on gpu360 device  3 [0x01] NVIDIA GB200\n"
-    assert nccl_tests.parse(device).tests[0].ranks == 1440
+    assert nccl.parse(device).tests[0].ranks == 1440
 
 
 def test_a_test_that_never_printed_a_table_is_a_test() -> None:
     """Its ranks and hosts are known, its rows are none."""
-    (test,) = nccl_tests.parse("# Collective test starting: alltoall_perf\n").tests
+    (test,) = nccl.parse("# Collective test starting: alltoall_perf\n").tests
     assert (test.op, test.rows, test.complete, test.problems) == ("alltoall", (), False, ("no result row",))
 
 
 def test_other_text_is_nothing() -> None:
     """Another tool's report, for example."""
-    assert nccl_tests.parse("Testing a <-> b... 448.35 GB/s\n# a comment\n") == nccl_tests.NcclLog((), ())
+    assert nccl.parse("Testing a <-> b... 448.35 GB/s\n# a comment\n") == nccl.NcclLog((), ())
 
 
 def test_what_a_test_says_of_itself_is_read() -> None:
     """Its options by name, the collective that starts and ends, the closing lines."""
     options = "step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
     text = f"# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 8 minBytes 8 maxBytes 16 {options}\n"
-    (test,) = nccl_tests.parse(
-        f"{text}# Out of bounds values : 0 OK\n# Collective test concluded: sendrecv_perf\n"
-    ).tests
+    (test,) = nccl.parse(f"{text}# Out of bounds values : 0 OK\n# Collective test concluded: sendrecv_perf\n").tests
     assert test.told == {
         "starting": "all_reduce",
         **{"nThread": "1", "nGpus": "8", "minBytes": "8", "maxBytes": "16", "step": "2(factor)"},
@@ -237,7 +235,7 @@ def test_what_a_test_says_of_itself_is_read() -> None:
 
 def test_every_rank_is_listed_with_its_host_and_device() -> None:
     """With and without a group; a line that was cut is none."""
-    (test,) = nccl_tests.parse(
+    (test,) = nccl.parse(
         "#  Rank  0 Group  1 Pid 440010 on cnode2-001 device  7 [0000:1b:00] NVIDIA H100\n"
         "#   Rank  1 Pid 112424 on localhost device  0 [0x00] A100-SXM4-40GB\n"
         "#  Rank  2 Group  0 Pid 440010 on cnode2\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.tools.pair_csv import parse
+from fabric.tools.pairs.csv import parse
 
 
 def test_rows_with_the_unit_in_the_heading():
@@ -19,11 +19,11 @@ def test_rows_with_the_unit_in_the_heading():
     ("heading", "cell", "gbps"),
     [
         ("a,b,value (GB/s)", "48.5", 388.0),
-        ("src,dst,bw[Gb/s]", "388", 388.0),
+        ("a,b,value[Gb/s]", "388", 388.0),
         ("a,b,value", "48.5 GB/s", 388.0),
         ("a,b,value", "388Gbps", 388.0),
-        ("client,server,value (MiB/s)", "1000", 8.388608),
-        ("a,b,gbps", "3.88e2", 388.0),
+        ("a,b,value (MiB/s)", "1000", 8.388608),
+        ("a,b,value_gbps", "3.88e2", 388.0),
     ],
 )
 def test_bits_and_bytes_are_told_apart(heading, cell, gbps):
@@ -79,10 +79,10 @@ def test_commas_semicolons_and_tabs_separate_alike(separator, mark):
         ("a\tb\tvalue_gbps\nx\ty\t391,523\n", 2, "did you mean '391.523'?"),
         ("a,b,value_gbps\n\nx,y,391,5\n", 3, "expected 3 cells as in the first line, got 4; a decimal comma"),
         ("a,b,value_gbps,rail\nx,y,391,5,rail2\n", 2, "did you mean '391.5'?"),
-        ("a,b;value_gbps\nx,y;1\n", 1, "with one separator, got commas and semicolons"),
-        ("a b value_gbps\nx y 1\n", 1, "separated by commas, semicolons or tabs, got 'a b value_gbps'"),
+        ("a,b;value_gbps\nx,y;1\n", 1, "no column b, value: expected column names a,b,value_gbps"),
+        ("a b value_gbps\nx y 1\n", 1, "no column a, b, value: expected column names a,b,value_gbps"),
         ("a;value_gbps\nx;1\n", 1, "no column b: expected column names a,b,value_gbps"),
-        ("a,hostb,value_gbps\nx,y,1\n", 1, "got 'hostb'; did you mean 'host_b'?"),
+        ("src,dst,bw\nx,y,1\n", 1, "got 'src, dst, bw'"),
         ("a;b;valu_gbps\nx;y;1\n", 1, "got 'valu_gbps'; did you mean 'value_gbps'?"),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_table_of_a_spreadsheet_that_cannot_be_read_is_told_what_to_write(text
 
 def test_everything_that_is_wrong_with_the_first_line_is_said_at_once():
     said = "\n".join(problem for _, problem in parse("a;hostb;valeu\nx;y;1\n").problems)
-    assert "did you mean 'host_b'?" in said
+    assert "got 'hostb'" in said
     assert "did you mean 'value'?" in said
     assert "no column b, value" in said
 

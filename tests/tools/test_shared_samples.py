@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.tools import nccl_tests, perftest
+from fabric.tools import nccl, perftest
 
 SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
@@ -164,7 +164,7 @@ def text(name: str) -> str:
 @pytest.mark.parametrize("name", sorted(NCCL))
 def test_nccl_tests(name: str) -> None:
     """Collective, ranks, rows, average; sound tables have no problem, the others exactly the known one."""
-    log = nccl_tests.parse(text(f"nccl-tests/{name}"))
+    log = nccl.parse(text(f"nccl-tests/{name}"))
     assert [
         (test.op, test.ranks, len(test.rows), test.avg_busbw_gbps and pytest.approx(test.avg_busbw_gbps / 8))
         for test in log.tests
@@ -179,9 +179,9 @@ def test_nccl_tests(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(NCCL) - {"20-h100-pair-g1-FAILED"}))
 def test_nccl_tests_failures(name: str) -> None:
     """Host, kind and fault; none where the run ended well."""
-    log = nccl_tests.parse(text(f"nccl-tests/{name}"))
+    log = nccl.parse(text(f"nccl-tests/{name}"))
     assert [
-        (seen.host, seen.kind, nccl_tests.blames_fabric(seen.kind, seen.text)) for seen in log.failures
+        (seen.host, seen.kind, nccl.blames_fabric(seen.kind, seen.text)) for seen in log.failures
     ] == NCCL_FAILURES.get(name, [])
 
 
@@ -197,14 +197,14 @@ def test_nccl_tests_failures(name: str) -> None:
 )
 def test_single_rows(name: str, size: int, out_of_place: float, in_place: float) -> None:
     """Bus bandwidth of one size, in GB/s as printed."""
-    (test,) = nccl_tests.parse(text(f"nccl-tests/{name}")).tests
+    (test,) = nccl.parse(text(f"nccl-tests/{name}")).tests
     (row,) = [row for row in test.rows if row.size_bytes == size]
     assert (row.out_of_place.busbw_gbps / 8, row.in_place.busbw_gbps / 8) == pytest.approx((out_of_place, in_place))
 
 
 def test_the_vendor_error_and_the_adapter_are_in_the_text() -> None:
     """What a person needs to look further."""
-    (failure,) = nccl_tests.parse(text("nccl-tests/36-FAIL-nccl-*-status12-recv-4.12")).failures
+    (failure,) = nccl.parse(text("nccl-tests/36-FAIL-nccl-*-status12-recv-4.12")).failures
     for word in ("192.168.3.5", "status=12", "vendor err 129", "hca mlx5_10"):
         assert word in failure.text
 
@@ -232,7 +232,7 @@ def test_perftest_of_all_sizes() -> None:
     assert test.rows[-1].bw_average_gbps == pytest.approx(0.13)
 
 
-@pytest.mark.parametrize(("tool", "parse"), [("nccl-tests", nccl_tests.parse), ("perftest", perftest.parse)])
+@pytest.mark.parametrize(("tool", "parse"), [("nccl-tests", nccl.parse), ("perftest", perftest.parse)])
 def test_no_sample_of_another_tool_is_taken_for_one(tool: str, parse) -> None:
     """Neither tables nor failures are found where there are none."""
     own = {"nccl-tests": {"nccl-tests"}, "perftest": {"perftest", "rxe"}}[tool]

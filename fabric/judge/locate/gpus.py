@@ -31,8 +31,8 @@ from fabric.model.probe import NamedPart, Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes import all_to_all, loopback, rnic_to_rnic
-from fabric.tools.nccl_failures import of_one_gpu, too_few_gpus
-from fabric.tools.perftest_failures import no_such_gpu
+from fabric.tools.nccl.failures import of_one_gpu, too_few_gpus
+from fabric.tools.perftest.failures import no_such_gpu
 
 GPUS = "gpus"
 """Behind a host's name: its GPUs, of which one is missing."""

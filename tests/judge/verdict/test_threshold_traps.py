@@ -11,7 +11,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
-from fabric.tools import nccl_tests, perftest
+from fabric.tools import nccl, perftest
 from tests.tools.samples import sample
 
 GIB = 1 << 30
@@ -56,7 +56,7 @@ def test_the_peak_of_the_largest_size_counts_and_no_average_over_sizes() -> None
 
 def test_algorithm_bandwidth_is_below_bus_bandwidth_in_an_all_reduce() -> None:
     """busbw = algbw 2 (n - 1) / n: "algbw is always at least busbw" is wrong for it."""
-    (test,) = nccl_tests.parse(sample("nccl-tests/15-oci-h100-2node-16gpu.txt")).tests
+    (test,) = nccl.parse(sample("nccl-tests/15-oci-h100-2node-16gpu.txt")).tests
     for row in test.rows:
         place = row.out_of_place
         assert place is not None
@@ -67,11 +67,11 @@ def test_units_of_perftest_and_of_nccl_tests_are_told_apart() -> None:
     """MB/sec of perftest are MiB, GB/s of nccl-tests are 10^9 bytes; both become decimal Gb/s."""
     (first, *_) = perftest.parse(sample("perftest/01-superbench-loopback-8M.txt")).tests
     assert first.rows[0].bw_average_gbps == pytest.approx(24056.72 * 2**20 * 8 / 1e9, rel=1e-4)
-    (test,) = nccl_tests.parse(sample("nccl-tests/15-oci-h100-2node-16gpu.txt")).tests
+    (test,) = nccl.parse(sample("nccl-tests/15-oci-h100-2node-16gpu.txt")).tests
     assert test.avg_busbw_gbps == pytest.approx(464.075 * 8)
 
 
 def test_a_log_whose_rows_do_not_make_its_average_is_not_believed() -> None:
     """Its author left rows out: mean of the rows 208.7, printed 52.9753."""
-    (test,) = nccl_tests.parse(sample("nccl-tests/11-aws-eks-mpirun-tag-output-elided.txt")).tests
+    (test,) = nccl.parse(sample("nccl-tests/11-aws-eks-mpirun-tag-output-elided.txt")).tests
     assert test.problems

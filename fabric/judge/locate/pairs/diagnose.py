@@ -22,7 +22,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.tools.pair_rows import PairFailure, PairRow
+from fabric.tools.pairs.rows import PairFailure, PairRow
 
 MOST_HOSTS = 24
 """Of more hosts, those that are blamed and as many of their peers are shown."""

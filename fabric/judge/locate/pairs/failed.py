@@ -19,7 +19,7 @@ from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
-from fabric.tools.pair_rows import PairFailure, PairRow
+from fabric.tools.pairs.rows import PairFailure, PairRow
 
 LEAST_PARTNERS = 2
 """So many partners must have been measured with others: with one alone it may be that one, or what is between them."""

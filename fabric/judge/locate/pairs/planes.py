@@ -11,7 +11,7 @@ import numpy as np
 from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
 from fabric.model.names import fold
 from fabric.model.topology import Host, Topology
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pairs.rows import PairRow
 
 _NUMBERED = re.compile(r"(?:rail)?(\d{1,3})")
 

@@ -7,7 +7,7 @@ import pytest
 
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.outcome import Outcome
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pairs.rows import PairRow
 from tests.judge.locate.pairs.made import GOOD_GBPS, all_pairs, hosts, row
 
 

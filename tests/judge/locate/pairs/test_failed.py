@@ -4,7 +4,7 @@ import pytest
 
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.model.outcome import Outcome
-from fabric.tools.pair_rows import PairFailure
+from fabric.tools.pairs.rows import PairFailure
 from tests.judge.locate.pairs.made import all_pairs, hosts, row
 
 DOWN = "Port number 1 state is Down"

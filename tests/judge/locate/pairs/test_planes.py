@@ -6,7 +6,7 @@ import pytest
 
 from fabric.config.inventory import load_inventory
 from fabric.judge.locate.pairs.planes import planes_of, unknown_names
-from fabric.tools.pair_rows import PairRow
+from fabric.tools.pairs.rows import PairRow
 
 TOPOLOGY = load_inventory(Path(__file__).resolve().parents[4] / "inventory" / "pod-64.yaml").topology
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fabric.tools import pair_clusterkit, pair_csv, pair_mpigraph, pair_nccl, pair_perftest, pair_superbench
-from fabric.tools.pair_csv_heading import has_heading
-from fabric.tools.pair_rows import PairTable
-from fabric.tools.perftest_failures import complains
+from fabric.tools.pairs import clusterkit, csv, mpigraph, nccl, perftest, superbench
+from fabric.tools.pairs.rows import PairTable
+from fabric.tools.perftest.failures import complains
 
 FORMATS = ("csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
 
 _READERS = {
-    "csv": pair_csv.parse,
-    "nccl-tests": pair_nccl.parse,
-    "superbench": pair_superbench.parse,
-    "clusterkit": pair_clusterkit.parse,
-    "mpigraph": pair_mpigraph.parse,
+    "csv": csv.parse,
+    "nccl-tests": nccl.parse,
+    "superbench": superbench.parse,
+    "clusterkit": clusterkit.parse,
+    "mpigraph": mpigraph.parse,
 }
 
 _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
@@ -26,7 +25,7 @@ _MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
     ("perftest", re.compile(r"BW average\[|local address:.*QPN").search),
     ("nccl-tests", re.compile(r"#\s+Rank\s+\d+|nccl-tests version|algbw\s+busbw|Test NCCL failure").search),
     ("superbench", re.compile(r'\A\s*\{.*"(?:ib-traffic[^"]*|node)"\s*:').search),
-    ("csv", has_heading),
+    ("csv", csv.has_heading),
     ("perftest", complains),  # a log that holds nothing but a failure; tables of others may quote its words
 )
 
@@ -44,4 +43,4 @@ def read(text: str, name: str, file_name: str) -> PairTable:
         if text.lstrip().startswith("{"):
             expected += " (ClusterKit's bandwidth.json is not read: give its bandwidth.txt)"
         return PairTable((), ((1, f"no format is recognised; expected one of {expected}; or say --format"),))
-    return pair_perftest.parse(text, file_name) if found == "perftest" else _READERS[found](text)
+    return perftest.parse(text, file_name) if found == "perftest" else _READERS[found](text)

@@ -1,35 +1,16 @@
-"""nccl-tests: the command line of a collective, and what it printed."""
+"""The command line of a collective of nccl-tests, and whether an output answers it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fabric.tools.argument import whole
-from fabric.tools.nccl_failures import Failures, blames_fabric
-from fabric.tools.nccl_log import NcclFailure, NcclLog, NcclPlace, NcclRow, NcclTest
-from fabric.tools.nccl_ops import FACTOR
-from fabric.tools.nccl_stream import Stream
-
-__all__ = [
-    "WARMUP_ITERATIONS",
-    "Collective",
-    "NcclFailure",
-    "NcclLog",
-    "NcclPlace",
-    "NcclRow",
-    "NcclTest",
-    "blames_fabric",
-    "parse",
-]
+from fabric.tools.driver import whole
+from fabric.tools.nccl.log import NcclTest
+from fabric.tools.nccl.ops import FACTOR
 
 WARMUP_ITERATIONS = 5
 """Iterations before the measured ones; nccl-tests' own default until 2.17, given always because it changed."""
-
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-# srun -l: "12: "; mpirun --tag-output: "[1,0]<stdout>:", and "[prterun-host-1234@1,0]<stdout>: " since Open MPI 5.
-_PREFIX = re.compile(r"\s*(?:(\d{1,7}):(?: |$)|\[(?:[^\[\]\s@]{1,300}@)?(\d{1,7},\d{1,7})\]<std(?:out|err)>: ?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,34 +87,3 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "all_reduce": (("float", "sum", "-1"), ("float", "sum")),
     "alltoall": (("float", "none", "-1"), ("float",)),
 }
-
-
-def parse(text: str) -> NcclLog:
-    """
-    Every test and every failure in the output of one run; never raises.
-
-    Bandwidth is in decimal Gb/s (printed: GB/s). Reads every column layout since 2019, several tests in a row, lines
-    tagged with their rank by srun or mpirun (each rank is read by itself), indentation, colours, and noise between
-    rows. Collective and ranks are inferred where the log does not say and only one fits; see ``nccl_ops``.
-    """
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    plain, streams, failures = Stream(), dict[str, Stream](), Failures()
-    for number, line in enumerate(text.splitlines()):
-        cells = line.split()
-        if not cells or plain.line(number, line, cells):
-            continue
-        found = _PREFIX.match(line) if ":" in line else None
-        if found is not None:
-            line = line[found.end() :]
-            cells = line.split()
-            stream = streams.setdefault(found[1] or found[2], Stream())
-            if not cells or stream.line(number, line, cells):
-                continue
-        failures.line(line)
-    tests = [test for stream in (plain, *streams.values()) for test in stream.finish()]
-    tests.sort(key=lambda test: test.first_line)
-    for test in tests:
-        if test.wrong is not None:
-            failures.wrong_result(test.wrong)
-    return NcclLog(tuple(test.test for test in tests), failures.found())

@@ -4,97 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from fabric.tools.perftest_log import PerftestFailure
+FABRIC = frozenset({"port_down", "no_device", "completion_error", "wrong_result"})
+"""Kinds that point to the fabric and not to us (a ``completion_error`` with status 12 only, see blames_fabric)."""
 
-FABRIC, TESTBENCH = "fabric", "testbench"
-
-FAULT: Mapping[str, str] = {
-    "port_down": FABRIC,
-    "no_device": FABRIC,
-    "completion_error": FABRIC,  # with status 12 only, see blames_fabric
-    "wrong_result": FABRIC,
-    "no_rdma": TESTBENCH,
-    "cannot_open": TESTBENCH,
-    "cannot_connect": TESTBENCH,
-    "port_in_use": TESTBENCH,
-    "qp_error": TESTBENCH,
-    "cq_error": TESTBENCH,
-    "memory_region": TESTBENCH,
-    "cuda_error": TESTBENCH,
-    "unknown_option": TESTBENCH,
-    "peer_died": TESTBENCH,
-    "missing_library": TESTBENCH,
-    "missing_program": TESTBENCH,
-    "segfault": TESTBENCH,
-    "complaint": TESTBENCH,
-}
-"""Whose fault a kind of failure points to."""
-
-# First match of a line wins. Texts: perftest 4.5 and 26.x sources, libibverbs, glibc, shells.
-_TEXTS: tuple[tuple[str, str], ...] = (
-    ("Failed to get IB devices list", "no_rdma"),
-    ("Function not implemented", "no_rdma"),
-    ("Did not detect devices", "no_device"),
-    ("Unable to find the Infiniband/RoCE device", "no_device"),
-    ("No IB devices found", "no_device"),
-    ("Completion with error", "completion_error"),
-    ("Failed status", "completion_error"),
-    ("Bad wc status", "completion_error"),
-    ("CQ error status", "completion_error"),
-    ("VALIDATION: FAILED", "wrong_result"),
-    ("Couldn't connect to", "cannot_connect"),
-    ("Unable to open file descriptor for socket", "cannot_connect"),
-    ("Unable to init the socket", "cannot_connect"),
-    ("Unable to connect (retries", "cannot_connect"),
-    ("resolve_addr failed", "cannot_connect"),
-    ("resolve_route failed", "cannot_connect"),
-    ("ADDR_ERROR", "cannot_connect"),
-    ("Failed to connect RDMA CM events", "cannot_connect"),
-    ("Problem in resolving basic address", "cannot_connect"),
-    ("Couldn't listen to port", "port_in_use"),
-    ("Address already in use", "port_in_use"),
-    ("Couldn't allocate MR", "memory_region"),
-    ("ailed to create mr", "memory_region"),
-    ("Failed to create MR", "memory_region"),
-    ("Failed to modify QP", "qp_error"),
-    ("Unable to create QP", "qp_error"),
-    ("Failed to create QP", "qp_error"),
-    ("QP size might be too big", "qp_error"),
-    ("Unable to Connect the HCA", "qp_error"),
-    ("poll CQ failed", "cq_error"),
-    ("Couldn't create CQ", "cq_error"),
-    ("Couldn't read remote address", "peer_died"),
-    ("Couldn't read reports", "peer_died"),
-    ("Couldn't send local address", "peer_died"),
-    ("socket/rdma_cm", "peer_died"),
-    ("Failed to exchange data between server", "peer_died"),
-    ("Failed to close connection between server", "peer_died"),
-    ("unrecognized option", "unknown_option"),
-    ("invalid option -- ", "unknown_option"),
-    ("Invalid Command or flag", "unknown_option"),
-    ("Parser function exited with Error", "unknown_option"),
-    ("cuInit(0) returned", "cuda_error"),
-    ("cuDeviceGetCount() returned", "cuda_error"),
-    ("no available device(s) that support CUDA", "cuda_error"),
-    ("No such device ID", "cuda_error"),
-    ("cuCtxCreate", "cuda_error"),
-    ("cuMemAlloc error", "cuda_error"),
-    ("cuMemGetHandleForAddressRange error", "cuda_error"),
-    ("Couldn't init GPU context", "cuda_error"),
-    ("Failed to load CUDA library", "cuda_error"),
-    ("DMA-BUF is not supported", "cuda_error"),
-    ("DMA-BUF cannot be used", "cuda_error"),
-    ("error while loading shared libraries", "missing_library"),
-    ("command not found", "missing_program"),
-    ("No such file or directory", "missing_program"),
-    ("Segmentation fault", "segfault"),
-    ("Couldn't get context for the device", "cannot_open"),
-    # Words of any other complaint, of which perftest has a hundred: looked at where there is nothing better.
-    ("Couldn't ", "complaint"),
-    ("Failed to ", "complaint"),
-    ("Unable to ", "complaint"),
-)
+# First match of a line wins. Texts: perftest 4.5 and 26.x sources, libibverbs, glibc, shells. The last kind are words
+# of any other complaint, of which perftest has a hundred: looked at where there is nothing better.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "no_rdma": ("Failed to get IB devices list", "Function not implemented"),
+    "no_device": ("Did not detect devices", "Unable to find the Infiniband/RoCE device", "No IB devices found"),
+    "completion_error": ("Completion with error", "Failed status", "Bad wc status", "CQ error status"),
+    "wrong_result": ("VALIDATION: FAILED",),
+    "cannot_connect": (
+        "Couldn't connect to", "Unable to open file descriptor for socket", "Unable to init the socket",
+        "Unable to connect (retries", "resolve_addr failed", "resolve_route failed", "ADDR_ERROR",
+        "Failed to connect RDMA CM events", "Problem in resolving basic address",
+    ),
+    "port_in_use": ("Couldn't listen to port", "Address already in use"),
+    "memory_region": ("Couldn't allocate MR", "ailed to create mr", "Failed to create MR"),
+    "qp_error": (
+        "Failed to modify QP", "Unable to create QP", "Failed to create QP", "QP size might be too big",
+        "Unable to Connect the HCA",
+    ),
+    "cq_error": ("poll CQ failed", "Couldn't create CQ"),
+    "peer_died": (
+        "Couldn't read remote address", "Couldn't read reports", "Couldn't send local address", "socket/rdma_cm",
+        "Failed to exchange data between server", "Failed to close connection between server",
+    ),
+    "unknown_option": (
+        "unrecognized option", "invalid option -- ", "Invalid Command or flag", "Parser function exited with Error",
+    ),
+    "cuda_error": (
+        "cuInit(0) returned", "cuDeviceGetCount() returned", "no available device(s) that support CUDA",
+        "No such device ID", "cuCtxCreate", "cuMemAlloc error", "cuMemGetHandleForAddressRange error",
+        "Couldn't init GPU context", "Failed to load CUDA library", "DMA-BUF is not supported",
+        "DMA-BUF cannot be used",
+    ),
+    "missing_library": ("error while loading shared libraries",),
+    "missing_program": ("command not found", "No such file or directory"),
+    "segfault": ("Segmentation fault",),
+    "cannot_open": ("Couldn't get context for the device",),
+    "complaint": ("Couldn't ", "Failed to ", "Unable to "),
+}  # fmt: skip
+"""What is printed of each kind."""
 
 # Pieces of which every text above, and every pattern below, holds at least one; none is in a good run. A table
 # without any of them, which is nearly every one, is not searched further.
@@ -119,6 +72,14 @@ _PORT_STATE = re.compile(r"Port number \d{1,5} state is ")
 _NOT_FOUND = re.compile(r"IB device \S{1,80} not found")
 _STATUS = re.compile(r"status(?:[ =]|-[^()\n]{0,60} \(|[ -]{1,8})(\d{1,3})(?!\d)")
 _CUT = 300  # characters kept of one failure's text; a choice, the longest real one is 130
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestFailure:
+    """Why the tool gave up, in its own words; *kind* is a key of ``KINDS``."""
+
+    kind: str
+    text: str
 
 
 def suspicious(text: str) -> bool:
@@ -161,7 +122,7 @@ def blames_fabric(kind: str, text: str) -> bool:
         return status(text) == 12
     if kind == "cuda_error":
         return _BROKEN_GPU.search(text) is not None
-    return FAULT.get(kind) == FABRIC
+    return kind in FABRIC
 
 
 def no_such_gpu(text: str) -> int | None:
@@ -179,8 +140,8 @@ def status(text: str) -> int | None:
 def _kind(line: str) -> str | None:
     if "arning" in line or "WARNING" in line:  # libibverbs warns of every driver that is not installed
         return None
-    for needle, kind in _TEXTS:
-        if needle in line:
+    for kind, texts in KINDS.items():
+        if any(text in line for text in texts):
             return kind
     if "state is" in line and _PORT_STATE.search(line):
         return "port_down"

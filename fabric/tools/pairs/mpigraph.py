@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from fabric.tools.pair_rows import PROBLEMS_MOST, PairRow, PairTable
+from fabric.tools.pairs.rows import PROBLEMS_MOST, PairRow, PairTable
 
 _GBPS = 8 * 1024 * 1024 / 1e9
 _NAME = re.compile(r"(?P<host>[^\s:]+):(?P<rank>\d+)")

@@ -1,26 +1,113 @@
-"""One rank's output, line by line: where each test begins, its table, its closing lines."""
+"""What nccl-tests' output says: every rank's line by line, where each test begins, its table, its closing lines."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from fabric.tools.nccl_checks import disagreements, wrong_rows
-from fabric.tools.nccl_log import NcclRank, NcclRow, NcclTest
-from fabric.tools.nccl_ops import UNCHECKED_IN_PLACE, inferred
-from fabric.tools.nccl_rows import GBPS, LARGEST, UNKNOWN, Columns, columns, full_row, looks_like_row, row
+from fabric.tools.driver import COLOUR
+from fabric.tools.nccl.failures import Failures, NcclFailure
+from fabric.tools.nccl.ops import UNCHECKED_IN_PLACE, disagreements, inferred, wrong_rows
+from fabric.tools.nccl.rows import GBPS, LARGEST, UNKNOWN, Columns, NcclRow, columns, full_row, looks_like_row, row
 
 # The order in which a test prints its parts; a part that comes too early begins the next test.
 _VERSION, _STARTING, _OPTIONS, _DEVICES, _RANK, _HEADING, _FOOTER = range(7)
 _PROBLEMS_KEPT = 20  # of one test; a choice: more than anybody reads
 
 
+# srun -l: "12: "; mpirun --tag-output: "[1,0]<stdout>:", and "[prterun-host-1234@1,0]<stdout>: " since Open MPI 5.
+_PREFIX = re.compile(r"\s*(?:(\d{1,7}):(?: |$)|\[(?:[^\[\]\s@]{1,300}@)?(\d{1,7},\d{1,7})\]<std(?:out|err)>: ?)")
+
+
+class NcclRank(NamedTuple):
+    """
+    One line of the list of devices: *group* is 0 where the job was not split.
+
+    *device* is its number and, where it is printed, its place on the PCI bus: who sees one GPU calls it 0, as all do.
+    """
+
+    rank: int
+    group: int
+    host: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTest:
+    """
+    One collective over a range of sizes.
+
+    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``ops.py``), else None. *avg_busbw_gbps* is the
+    printed average over all rows, a checksum and nothing to judge by. *complete*: the closing lines were printed.
+    *problems* says what does not add up; empty when everything was read and agrees with itself. *told* is what it said
+    of itself by the names printed (``nGpus``, ``iters``), the collective it began under ``starting`` and the one it
+    ended under ``concluded``; *listed* its list of devices. *kinds*: type, reduction and root of its rows, each once.
+    *unchecked*: results that could be checked were not. *wrong* says which results were wrong, None when none were.
+    *line* is where its list of devices begins, or else its table (1-based).
+    """
+
+    op: str | None
+    ranks: int | None
+    rows: tuple[NcclRow, ...]
+    avg_busbw_gbps: float | None
+    complete: bool
+    problems: tuple[str, ...]
+    hosts: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    listed: tuple[NcclRank, ...] = ()
+    kinds: tuple[tuple[str, ...], ...] = ()
+    unchecked: bool = False
+    wrong: str | None = None
+    line: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NcclLog:
+    """All of one output; both are empty when nothing of nccl-tests is in it."""
+
+    tests: tuple[NcclTest, ...]
+    failures: tuple[NcclFailure, ...]
+
+
+def parse(text: str) -> NcclLog:
+    """
+    Every test and every failure in the output of one run; never raises.
+
+    Bandwidth is in decimal Gb/s (printed: GB/s). Reads every column layout since 2019, several tests in a row, lines
+    tagged with their rank by srun or mpirun (each rank is read by itself), indentation, colours, and noise between
+    rows. Collective and ranks are inferred where the log does not say and only one fits; see ``ops.py``.
+    """
+    if "\x1b" in text:
+        text = COLOUR.sub("", text)
+    plain, streams, failures = _Stream(), dict[str, _Stream](), Failures()
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = line.split()
+        if not cells or plain.line(number, line, cells):
+            continue
+        found = _PREFIX.match(line) if ":" in line else None
+        if found is not None:
+            line = line[found.end() :]
+            cells = line.split()
+            stream = streams.setdefault(found[1] or found[2], _Stream())
+            if not cells or stream.line(number, line, cells):
+                continue
+        failures.line(line)
+    tests = [test for stream in (plain, *streams.values()) for test in stream.finish()]
+    tests.sort(key=lambda test: test.line)
+    for test in tests:
+        if test.wrong is not None:
+            failures.wrong_result(test.wrong)
+    return NcclLog(tuple(tests), failures.found())
+
+
 @dataclass(slots=True)
 class _Draft:
     """One test while its lines arrive."""
 
-    first_line: int
+    line: int
     stage: int
     told: dict[str, str] = field(default_factory=dict)
     listed: list[NcclRank] = field(default_factory=list)
@@ -45,16 +132,7 @@ class _Draft:
             self.problems.append(problem)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamTest:
-    """A test and where in the log it began; *wrong* says which results were wrong, None when none were."""
-
-    first_line: int
-    test: NcclTest
-    wrong: str | None
-
-
-class Stream:
+class _Stream:
     """Reads the lines of one rank; ``line`` says whether it knew what to make of one."""
 
     def __init__(self) -> None:
@@ -80,7 +158,7 @@ class Stream:
                 return True
         return cells[0].isdigit() and self._odd_row(number, line, cells)
 
-    def finish(self) -> list[StreamTest]:
+    def finish(self) -> list[NcclTest]:
         """Every test of this rank, in the order printed."""
         if self._remnant and self._now is not None and self._now.columns is not None:
             self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
@@ -163,12 +241,15 @@ class Stream:
         if _small(rank) and (group == "0" or _small(group)):
             bus = cells[at + 3 : at + 4] if cells[at + 3 : at + 4] and cells[at + 3].startswith("[") else []
             device = " ".join([cells[at + 2], *bus])
-            self._at(number, _RANK).listed.append(NcclRank(int(rank), int(group), cells[at], device))
+            now = self._at(number, _RANK)
+            now.line = now.line if now.listed else number
+            now.listed.append(NcclRank(int(rank), int(group), cells[at], device))
 
     def _heading(self, number: int, names: list[str]) -> None:
         if names[1:3] != ["count", "type"]:
             return
         now = self._at(number, _HEADING)
+        now.line = now.line if now.listed else number
         at = columns(names)
         if at is None:
             now.say(f"unknown columns: {' '.join(names)[:200]!r}")
@@ -208,7 +289,7 @@ def _small(cell: str) -> bool:
     return cell.isascii() and cell.isdigit() and len(cell) <= 9
 
 
-def _finished(draft: _Draft) -> StreamTest:
+def _finished(draft: _Draft) -> NcclTest:
     at = draft.columns or UNKNOWN
     op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
     op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
@@ -226,7 +307,7 @@ def _finished(draft: _Draft) -> StreamTest:
     if not draft.rows and draft.average is None:
         problems.append("no result row")
     average = None if draft.average is None else draft.average * GBPS
-    test = NcclTest(
+    return NcclTest(
         op,
         ranks,
         tuple(draft.rows),
@@ -238,8 +319,9 @@ def _finished(draft: _Draft) -> StreamTest:
         tuple(draft.listed),
         tuple(tuple(kind) for kind in draft.kinds),
         at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
+        wrong,
+        draft.line,
     )
-    return StreamTest(draft.first_line, test, wrong)
 
 
 def _listed(listed: Sequence[NcclRank]) -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 
-from fabric.tools.pair_rows import PROBLEMS_MOST, PairFailure, PairRow, PairTable
+from fabric.tools.pairs.rows import PROBLEMS_MOST, PairFailure, PairRow, PairTable
 
 _METRIC = re.compile(
     r"ib-traffic(?::[^/]*)?/(?P<command>ib_(?:write|read|send)_bw)_(?P<size>\d+|None)_(?P<direction>[a-z]+-to-[a-z]+)"

@@ -1,14 +1,20 @@
-"""Checks on values that become part of a command line: none may be read as an option, a list or a script."""
+"""What every tool driver needs: values that are safe in a command line, and what the tool said, made readable."""
 
 from __future__ import annotations
 
 import re
+
+from fabric.errors import ToolError
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A peer may also be an IPv6 address with a zone: fe80::1%eth0, ::1.
 _ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*|(?:/[A-Za-z0-9._+@-]+)+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""What a terminal takes for a colour or a movement."""
+
+_MOST = 200  # characters of a quoted line
 
 
 def word(value: str, what: str) -> str:
@@ -51,3 +57,35 @@ def _matching(pattern: re.Pattern[str], value: str, what: str) -> str:
     if not pattern.fullmatch(value):
         raise ValueError(f"{what} is {value!r}, which a command line could misread")
     return value
+
+
+def plain(text: str) -> str:
+    """Text without colours and carriage returns."""
+    return COLOUR.sub("", text).replace("\r", "")
+
+
+def whole_lines(text: str) -> list[str]:
+    """
+    The lines that were printed to their end.
+
+    A last line without a line break may be cut in the middle of a number, so it is not one.
+    """
+    lines = plain(text).split("\n")
+    return lines[:-1]
+
+
+def complaint(stdout: str, stderr: str) -> str:
+    """The line that says what is wrong: the first with ``-E-`` or ``error``, else the last one of all."""
+    lines = [line.strip() for text in (stderr, stdout) for line in plain(text).splitlines() if line.strip()]
+    marked = [line for line in lines if "-E-" in line or "error" in line.lower()]
+    first = [line for text in (stderr, stdout) for line in plain(text).splitlines() if line.strip()][-1:]
+    found = marked[:1] or first
+    return found[0].strip()[:_MOST] if found else "no output"
+
+
+def need_success(tool: str, stdout: str, stderr: str, exit_status: int) -> None:
+    """Raise ToolError with the tool's own words when it did not end well."""
+    if exit_status == 127:
+        raise ToolError(f"{tool} is not there (exit 127: {complaint(stdout, stderr)})")
+    if exit_status != 0:
+        raise ToolError(f"{tool}: exit {exit_status}: {complaint(stdout, stderr)}")

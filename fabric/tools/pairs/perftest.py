@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 
 from fabric.tools import perftest
-from fabric.tools.pair_rows import PairFailure, PairRow, PairTable
-from fabric.tools.perftest_failures import blames_fabric
-from fabric.tools.perftest_log import PerftestLog
+from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
+from fabric.tools.perftest import PerftestLog
+from fabric.tools.perftest.failures import blames_fabric
 
 _NAME = re.compile(r"(?P<a>[^/]+?)--(?P<b>[^/]+?)(?:--(?P<rail>[^/]+?))?\.[A-Za-z0-9]{1,8}")
 _LOCAL = frozenset({"port_down", "no_device", "cuda_error"})

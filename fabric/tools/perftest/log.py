@@ -1,4 +1,4 @@
-"""The result tables in perftest's output, read line by line."""
+"""What perftest's output says: its result tables, read line by line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fabric.tools.perftest_failures import suspicious
-from fabric.tools.perftest_log import PerftestRow, PerftestTest
+from fabric.tools.driver import COLOUR
+from fabric.tools.perftest.failures import PerftestFailure, failures, suspicious
 
 _GBPS: dict[str, float] = {
     "Gb/sec": 1.0,
@@ -33,6 +33,60 @@ _ADDRESSES = ("local address:", "remote address:")
 _WORD = 64  # characters kept of a value above the table; a choice, a device's name has 63 at most
 _SIDES = 16  # blocks that may be interleaved in one stream: server, client, and parallel pairs; a choice
 _PROBLEMS_KEPT = 20  # of one table; a choice: more than anybody reads
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestRow:
+    """One message size; a bandwidth that the tool did not measure is None, never 0."""
+
+    size_bytes: int
+    iterations: int
+    bw_peak_gbps: float | None
+    bw_average_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestTest:
+    """
+    One block of output: the server's or the client's.
+
+    *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems*
+    says why rows are missing or hold no value; empty when everything was read. *told* is what it said of itself above
+    the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
+    addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
+    line under the table was printed.
+    """
+
+    test: str | None
+    device: str | None
+    rows: tuple[PerftestRow, ...]
+    problems: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    unit: str | None = None
+    local: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestLog:
+    """All of one output; both are empty when nothing of perftest is in it."""
+
+    tests: tuple[PerftestTest, ...]
+    failures: tuple[PerftestFailure, ...]
+
+
+def parse(text: str) -> PerftestLog:
+    """
+    Every table and every failure in the output of one or more perftest programs; never raises.
+
+    Bandwidth is in decimal Gb/s: ``MB/sec`` (before 2024) and ``MiB/sec`` are both MiB/s. A latency table
+    (ib_write_lat) is a test without rows whose problem says so.
+    """
+    if "\x1b" in text:
+        text = COLOUR.sub("", text)
+    found, doubtful = tests(text)
+    return PerftestLog(found, failures(text.splitlines()) if doubtful else ())
 
 
 @dataclass(slots=True)
@@ -195,11 +249,11 @@ def _told(line: str) -> Iterator[tuple[str, str]]:
 
 def tests(text: str) -> tuple[tuple[PerftestTest, ...], bool]:
     """One test per title or table, in the order printed; and whether a line may be a complaint."""
-    usual = _usual(text)
-    return by_lines(text.splitlines()) if usual is None else ((usual,), False)
+    found = usual(text)
+    return by_lines(text.splitlines()) if found is None else ((found,), False)
 
 
-def _usual(text: str) -> PerftestTest | None:
+def usual(text: str) -> PerftestTest | None:
     """The test of a page like nearly all others: one block, addresses, one row; None: it must be read line by line."""
     start = text.find(" local address:")
     title = text.rfind(" RDMA_Write BW Test\n", 0, start) if start > 0 else -1

@@ -12,7 +12,7 @@ from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import LoopbackSpec, Scenario
-from fabric.plan.link_coverage_phases import staged
+from fabric.plan.burn_stages import staged
 from fabric.plan.plan import plan_scenario
 
 ROOT = Path(__file__).parents[2]

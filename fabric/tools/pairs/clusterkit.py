@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from fabric.tools.pair_rows import PROBLEMS_MOST, PairRow, PairTable
+from fabric.tools.pairs.rows import PROBLEMS_MOST, PairRow, PairTable
 
 _ROW = re.compile(r"\s*(?P<rank>\d+)\s*\(\s*(?P<host>[^()\s]+)\s*\)\s*:?(?P<values>[\s\d.]*)")
 _VALUE = re.compile(r"\d+\.\d")

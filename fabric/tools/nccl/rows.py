@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fabric.tools.nccl_log import NcclPlace, NcclRow
-
 GBPS = 8.0
 """nccl-tests prints decimal GB/s; this is the only place that turns them into Gb/s."""
 
@@ -23,6 +21,25 @@ LARGEST = 1e15
 
 _BLANK_PLACE = " " * 32  # what a trace replay prints instead of the out-of-place half
 _LEADING = ("size", "count", "type", "redop", "root")
+
+
+@dataclass(frozen=True, slots=True)
+class NcclPlace:
+    """One half of a row; None is a value that was not printed or not readable. *wrong* counts wrong elements."""
+
+    time_us: float | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+    wrong: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NcclRow:
+    """One message size; *out_of_place* is None in a trace replay, which runs in place only."""
+
+    size_bytes: int
+    out_of_place: NcclPlace | None
+    in_place: NcclPlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,76 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from fabric.tools.nccl_log import NcclFailure
-
-FABRIC, TESTBENCH = "fabric", "testbench"
-
-# Causes come before consequences: a process that crashed on its own makes its peers' retries run out, and those make
-# everybody report a network error.
-FAULT: Mapping[str, str] = {
-    "wrong_result": FABRIC,
-    "missing_library": TESTBENCH,
-    "missing_program": TESTBENCH,
-    "too_few_gpus": TESTBENCH,
-    "out_of_memory": TESTBENCH,
-    "cuda_error": TESTBENCH,
-    "port_down": FABRIC,
-    "ib_completion_error": FABRIC,  # with status 12 only, see blames_fabric
-    "ib_verbs_error": TESTBENCH,
-    "socket_error": TESTBENCH,
-    "segfault": TESTBENCH,
-    "test_timeout": TESTBENCH,
-    "nccl_remote_error": TESTBENCH,
-    "nccl_failure": TESTBENCH,
-    "launcher_error": TESTBENCH,
-}
-"""Whose fault a kind of failure points to, causes first."""
-
-_RANK = {kind: position for position, kind in enumerate(FAULT)}
-_REMOTE = "remote process exited or there was a network error"
+FABRIC = frozenset({"wrong_result", "port_down", "ib_completion_error"})
+"""Kinds that point to the fabric and not to us (an ``ib_completion_error`` with status 12 only, see blames_fabric)."""
 
 # Every match of a line counts, once a kind. Texts: nccl-tests, NCCL 2.12-2.30, Open MPI 4 and 5, Slurm, OpenSSH, glibc.
-_TEXTS: tuple[tuple[str, str], ...] = (
-    ("Got completion from peer", "ib_completion_error"),
-    (_REMOTE, "nccl_remote_error"),
-    ("ncclRemoteError", "nccl_remote_error"),
-    ("Test NCCL failure", "nccl_failure"),
-    ("NCCL error", "nccl_failure"),
-    ("Incompatible NCCL versions", "nccl_failure"),
-    ("Test CUDA failure", "cuda_error"),
-    ("Cuda failure", "cuda_error"),
-    ("CUDA driver version is insufficient", "cuda_error"),
-    ("Test timeout (", "test_timeout"),
-    ("Call to ibv_", "ib_verbs_error"),
-    ("socketStartConnect", "socket_error"),
-    ("socketPollConnect", "socket_error"),
-    ("Invalid number of GPUs", "too_few_gpus"),
-    ("error while loading shared libraries", "missing_library"),
-    ("command not found", "missing_program"),
-    ("Segmentation fault", "segfault"),
-    ("oom-kill", "out_of_memory"),
-    ("oom_kill", "out_of_memory"),
-    ("Out Of Memory", "out_of_memory"),
-    ("Cannot allocate memory", "out_of_memory"),
-    ("There are not enough slots available", "launcher_error"),
-    ("mpirun was unable to", "launcher_error"),
-    ("prterun was unable to", "launcher_error"),
-    ("ORTE was unable to", "launcher_error"),
-    ("PRTE has lost communication", "launcher_error"),
-    ("ORTE has lost communication", "launcher_error"),
-    ("ORTE daemon has unexpectedly failed", "launcher_error"),
-    ("PRTE daemon has unexpectedly failed", "launcher_error"),
-    ("mpirun noticed that process", "launcher_error"),
-    ("prterun noticed that process", "launcher_error"),
-    ("MPI_ABORT was invoked", "launcher_error"),
-    ("srun: error:", "launcher_error"),
-    ("slurmstepd: error:", "launcher_error"),
-    ("ssh: connect to host", "launcher_error"),
-    ("Host key verification failed", "launcher_error"),
-    ("Permission denied (publickey", "launcher_error"),
-    ("Could not resolve hostname", "launcher_error"),
-)
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "wrong_result": (),
+    "missing_library": ("error while loading shared libraries",),
+    "missing_program": ("command not found",),
+    "too_few_gpus": ("Invalid number of GPUs",),
+    "out_of_memory": ("oom-kill", "oom_kill", "Out Of Memory", "Cannot allocate memory"),
+    "cuda_error": ("Test CUDA failure", "Cuda failure", "CUDA driver version is insufficient"),
+    "port_down": (),
+    "ib_completion_error": ("Got completion from peer",),
+    "ib_verbs_error": ("Call to ibv_",),
+    "socket_error": ("socketStartConnect", "socketPollConnect"),
+    "segfault": ("Segmentation fault",),
+    "test_timeout": ("Test timeout (",),
+    "nccl_remote_error": ("remote process exited or there was a network error", "ncclRemoteError"),
+    "nccl_failure": ("Test NCCL failure", "NCCL error", "Incompatible NCCL versions"),
+    "launcher_error": (
+        "There are not enough slots available", "mpirun was unable to", "prterun was unable to", "ORTE was unable to",
+        "PRTE has lost communication", "ORTE has lost communication", "ORTE daemon has unexpectedly failed",
+        "PRTE daemon has unexpectedly failed", "mpirun noticed that process", "prterun noticed that process",
+        "MPI_ABORT was invoked", "srun: error:", "slurmstepd: error:", "ssh: connect to host",
+        "Host key verification failed", "Permission denied (publickey", "Could not resolve hostname",
+    ),
+}  # fmt: skip
+"""
+What is printed of each kind, causes before consequences: a process that crashed on its own makes its peers' retries run
+out, and those make everybody report a network error.
+"""
+
+_RANK = {kind: position for position, kind in enumerate(KINDS)}
 
 # cudaGetErrorString of cudaErrorECCUncorrectable and cudaErrorNvlinkUncorrectable: broken parts, not a broken set-up.
 _BROKEN_GPU = ("uncorrectable ECC error", "uncorrectable NVLink error")
@@ -98,6 +63,19 @@ _STATUS = re.compile(r"(?:\bstatus[= ]|\berror )(?:[A-Z_]{1,40}\()?(\d{1,3})(?!\
 _CUT = 400  # characters kept of one failure's text; a choice, the longest real ones are about 250
 
 
+@dataclass(frozen=True, slots=True)
+class NcclFailure:
+    """
+    Why the run gave up, in the words printed; *kind* is a key of ``KINDS``.
+
+    *host* printed it: it noticed the failure, which does not make it the culprit.
+    """
+
+    host: str | None
+    kind: str
+    text: str
+
+
 class Failures:
     """Gathers what went wrong: the first text for each host and kind."""
 
@@ -109,7 +87,7 @@ class Failures:
         """Look at one line that is not nccl-tests' own table or comment."""
         if "NCCL INFO" in line:
             return
-        kinds = {kind: line.find(needle) for needle, kind in reversed(_TEXTS) if needle in line}
+        kinds = {kind: line.find(text) for kind, texts in KINDS.items() for text in reversed(texts) if text in line}
         if "NET/IB" in line and _PORT_EVENT.search(line):
             kinds["port_down"] = line.find("NET/IB")
         # NCCL looks for plugins it can do without, and a shell warns of a locale that the host lacks.
@@ -151,7 +129,7 @@ def blames_fabric(kind: str, text: str) -> bool:
         return status(text) == 12
     if kind == "cuda_error":
         return any(words in text for words in _BROKEN_GPU)
-    return FAULT.get(kind) == FABRIC
+    return kind in FABRIC
 
 
 def too_few_gpus(text: str) -> tuple[int, int] | None:

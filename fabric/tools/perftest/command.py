@@ -1,33 +1,15 @@
-"""perftest: the command line of ib_write_bw, and what it printed."""
+"""The command line of ib_write_bw, and whether an output answers it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from fabric.tools.argument import address, program, whole, word
-from fabric.tools.perftest_failures import blames_fabric, failures
-from fabric.tools.perftest_log import PerftestFailure, PerftestLog, PerftestRow, PerftestTest
-from fabric.tools.perftest_tables import tests
-
-__all__ = [
-    "Asked",
-    "PerftestFailure",
-    "PerftestLog",
-    "PerftestRow",
-    "PerftestTest",
-    "asked",
-    "blames_fabric",
-    "cut",
-    "otherwise",
-    "parse",
-    "write_bw",
-]
+from fabric.tools.driver import address, program, whole, word
+from fabric.tools.perftest.log import PerftestRow, PerftestTest
 
 _TITLE = "RDMA_Write BW"
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def write_bw(
@@ -155,16 +137,3 @@ def cut(test: PerftestTest, wanted: Asked) -> Iterator[str]:
             yield f"{len(addresses)} {side} addresses of {wanted.queue_pairs} queue pairs"
     if not test.closed:
         yield "no line under the table"
-
-
-def parse(text: str) -> PerftestLog:
-    """
-    Every table and every failure in the output of one or more perftest programs; never raises.
-
-    Bandwidth is in decimal Gb/s: ``MB/sec`` (before 2024) and ``MiB/sec`` are both MiB/s. A latency table
-    (ib_write_lat) is a test without rows whose problem says so.
-    """
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    found, doubtful = tests(text)
-    return PerftestLog(found, failures(text.splitlines()) if doubtful else ())
