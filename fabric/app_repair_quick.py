@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from fabric.model.probe import Probe
 from fabric.model.repair import Because
-from fabric.model.scenario import AllToAllSpec, Scenario, TorAllReduceSpec
+from fabric.model.scenario import Scenario
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.shortened import shortened
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 
 ITERATIONS = 20
 """Of the evidence where the scenario's suite has no such probe: the default of the suite's collectives."""

@@ -33,11 +33,12 @@ from fabric.analysis.standings import Standings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
-from fabric.model.repetition import AUTO, REPEATED_KINDS
+from fabric.model.repetition import AUTO
 from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Topology
 from fabric.model.units import change_text
 from fabric.model.verdict import Baseline, ProbeVerdict
+from fabric.probes.kinds import REPEATED_KINDS
 
 
 class Judge:

@@ -14,8 +14,9 @@ from fabric.analysis.judge import Judge
 from fabric.analysis.samples import name_of
 from fabric.model.follow_up import Limits
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES, REPEATED_KINDS
+from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES
 from fabric.plan.plan import PhasePlan
+from fabric.probes.kinds import REPEATED_KINDS
 
 MOST_TIMES = 4.0
 """In all at most so many times the planned duration of the phase is spent on further samples (a choice: at a CV of 3 %

@@ -19,7 +19,8 @@ from fabric.analysis.peers import LEAST_SPREAD, Peers, peers_of
 from fabric.analysis.sequential import IMPORTANT, Answer, Standing, above, noise_of, own_noise, standing
 from fabric.analysis.series import MEDIAN_EFFICIENCY, Series
 from fabric.model.recorded import Recorded
-from fabric.model.repetition import MOST_SAMPLES, REPEATED_KINDS
+from fabric.model.repetition import MOST_SAMPLES
+from fabric.probes.kinds import REPEATED_KINDS
 
 RECORD_ERROR = 1 / 6
 """Standard error of a recorded median that is small enough, as a share of the loss that matters (a choice)."""

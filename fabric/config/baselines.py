@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fabric.config.document import read_document
 from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
+from fabric.config.probe_file import PROBE_KINDS
 from fabric.config.problems import Problems
 from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
@@ -19,6 +19,7 @@ from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.verdict import Baseline, Limit
+from fabric.probes.keys import ALGORITHMS
 
 
 class LimitEntry(Entry):

@@ -9,26 +9,18 @@ from fabric.config.changes import Fabric, change_specs
 from fabric.config.document import Tree
 from fabric.config.entries import valid, valid_items
 from fabric.config.matrix import suffix
-from fabric.config.probe_specs import probe_specs
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
 from fabric.config.tool_settings import env_problems
 from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.link_burn import LinkBurnSpec
-from fabric.model.scenario import (
-    LocaliseSettings,
-    LoopbackSpec,
-    PairwiseSpec,
-    Phase,
-    RnicToRnicSpec,
-    Where,
-)
+from fabric.model.scenario import LocaliseSettings, Phase, ProbeSpec, Where
+from fabric.probes.again import AgainSpec
+from fabric.probes.pairwise import PairwiseSpec
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
 PHASES_MOST = 2000
 
-_WITHOUT_ENV = (LoopbackSpec, RnicToRnicSpec, PairwiseSpec, LinkBurnSpec)  # no collectives
 _AR, _SL = "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_SL"
 
 
@@ -52,10 +44,11 @@ class Decoder:
         return tuple(found)
 
     def _phase(self, entry: PhaseEntry, changes: tuple[ChangeSpec, ...], path: KeyPath, where: Where) -> Phase:
-        probes = probe_specs(entry.probes, (*path, "probes"), self.problems)
+        _check_probes(entry.probes, (*path, "probes"), self.problems)
+        probes = entry.probes
         env_problems(entry.env, (*path, "env"), self.problems)
         env = self._env(entry, changes, path)
-        if env and all(isinstance(spec, _WITHOUT_ENV) for spec in probes):
+        if env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in probes):
             at = (*path, "env") if entry.env else (*path, "changes")
             self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
         localise = None if entry.localise is None else _localise(entry.localise)
@@ -98,6 +91,16 @@ class Decoder:
             if change.on and level is not None:
                 env.setdefault(_SL, str(level))
         return tuple(env.items())
+
+
+def _check_probes(probes: tuple[ProbeSpec, ...], path: KeyPath, problems: Problems) -> None:
+    """Each probe of a phase has a name of its own within it."""
+    seen: set[str] = set()
+    for position, spec in enumerate(probes):
+        if spec.name in seen:
+            text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
+            problems.add((*path, position), text)
+        seen.add(spec.name)
 
 
 def _localise(entry: LocaliseEntry) -> LocaliseSettings:

@@ -10,13 +10,14 @@ from pydantic import Field
 
 from fabric.config.document import Tree, read_document
 from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
+from fabric.config.probe_file import PROBE_KINDS
 from fabric.config.problems import Problems
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
 from fabric.model.fields.wording import shown
 from fabric.model.recorded import Key, Recorded
+from fabric.probes.keys import ALGORITHMS
 
 LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
 LEAF_CLASSES = ("same_leaf", "cross_leaf")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fabric.model.repetition import LEAST_SAMPLES, REPEATED_KINDS
+from fabric.model.repetition import LEAST_SAMPLES
 from fabric.model.scenario import Phase, ProbeSpec
-from fabric.probes.kinds import kind_of
 
 
 def at_least_thrice(phases: Iterable[Phase]) -> tuple[Phase, ...]:
@@ -19,6 +18,6 @@ def at_least_thrice(phases: Iterable[Phase]) -> tuple[Phase, ...]:
 
 
 def _repeated(spec: ProbeSpec) -> ProbeSpec:
-    if kind_of(spec).KIND not in REPEATED_KINDS:
+    if not spec.alone:
         return spec
-    return replace(spec, repeat=max(LEAST_SAMPLES, spec.repeat))
+    return spec.changed(repeat=max(LEAST_SAMPLES, spec.repeat))

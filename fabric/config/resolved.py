@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import Any, Literal
@@ -54,7 +54,7 @@ class _Document:
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
     document = _Document(FORMAT, scenario_document(scenario), _inventory_document(inventory))
-    return asdict(document)
+    return dict(_adapter().dump_python(document))
 
 
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:

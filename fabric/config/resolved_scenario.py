@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fabric.config.probe_file import ProbeEntry
 from fabric.model.change import (
     AdaptiveRoutingSpec,
     BerSpec,
@@ -13,54 +14,19 @@ from fabric.model.change import (
     PortFlapSpec,
     ShieldSpec,
 )
-from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import (
-    AgainSpec,
-    AllToAllSpec,
-    ConcurrentRingsSpec,
     Expectation,
     ExpectedEnd,
     ExpectedRatio,
     ExpectedRecovery,
-    GroupAllReduceSpec,
     JudgeSettings,
     LocaliseSettings,
-    LoopbackSpec,
-    PairwiseSpec,
     Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
     Scenario,
-    TorAllReduceSpec,
     Where,
 )
-
-ProbeRow = (
-    tuple[Literal["loopback"], LoopbackSpec]
-    | tuple[Literal["rnic_to_rnic"], RnicToRnicSpec]
-    | tuple[Literal["all_to_all"], AllToAllSpec]
-    | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
-    | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
-    | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
-    | tuple[Literal["pairwise"], PairwiseSpec]
-    | tuple[Literal["again"], AgainSpec]
-    | tuple[Literal["link_burn"], LinkBurnSpec]
-)
-
-_KINDS: dict[type[ProbeSpec], str] = {
-    LoopbackSpec: "loopback",
-    RnicToRnicSpec: "rnic_to_rnic",
-    AllToAllSpec: "all_to_all",
-    TorAllReduceSpec: "tor_all_reduce",
-    GroupAllReduceSpec: "group_all_reduce",
-    ConcurrentRingsSpec: "concurrent_rings",
-    PairwiseSpec: "pairwise",
-    AgainSpec: "again",
-    LinkBurnSpec: "link_burn",
-}
-
 
 ChangeRow = (
     tuple[Literal["ber"], BerSpec]
@@ -96,7 +62,7 @@ class _PhaseDocument:
     """What has a default came with changes: a run before them is read as one without."""
 
     name: str
-    probes: tuple[ProbeRow, ...]
+    probes: tuple[ProbeEntry, ...]
     needs: tuple[str, ...]
     changes: tuple[ChangeRow, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
@@ -150,11 +116,10 @@ def scenario_document(scenario: Scenario) -> ScenarioDocument:
 
 
 def _phase_document(phase: Phase) -> _PhaseDocument:
-    probes: Any = tuple((_KINDS[type(spec)], spec) for spec in phase.probes)
     changes: Any = tuple((_CHANGES[type(spec)], spec) for spec in phase.changes)
     return _PhaseDocument(
         name=phase.name,
-        probes=probes,
+        probes=phase.probes,
         needs=phase.needs,
         changes=changes,
         env=phase.env,
@@ -192,7 +157,7 @@ def scenario_of(document: ScenarioDocument) -> Scenario:
 def _phase(document: _PhaseDocument) -> Phase:
     return Phase(
         name=document.name,
-        probes=tuple(spec for _, spec in document.probes),
+        probes=document.probes,
         needs=document.needs,
         changes=tuple(spec for _, spec in document.changes),
         env=document.env,

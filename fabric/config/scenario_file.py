@@ -73,7 +73,9 @@ class PhaseEntry(Entry):
         Annotated[LocaliseEntry, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseEntry)] | None
     ) = Field(None, description="auto: further rounds of its pairwise probes find the bad part.")
     for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
-        None, alias="for", description="It is run again and again for so long: 4h; no round is begun after it."
+        None,
+        validation_alias="for",
+        description="It is run again and again for so long: 4h; no round is begun after it.",
     )
     share: Annotated[float, Decimal(0.001, 1)] | None = Field(
         None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
@@ -137,7 +139,9 @@ class ScenarioFile(Entry):
     expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
     sample: SampleEntry | None = Field(None, description="What is read on the hosts while the run works.")
     for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
-        None, alias="for", description="How long the whole run lasts, for phases with a share of it; or --for."
+        None,
+        validation_alias="for",
+        description="How long the whole run lasts, for phases with a share of it; or --for.",
     )
     identity: Annotated[bool, Flag()] = Field(
         False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."

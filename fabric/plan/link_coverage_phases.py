@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.errors import ConfigError, Problem
-from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
+from fabric.probes.link_burn import LinkBurnSpec
 
 
 def staged(scenario: Scenario, topology: Topology) -> tuple[Scenario, tuple[str, ...]]:
@@ -71,10 +71,9 @@ def _planned(
     if spec.stages:
         return [spec], ()
     from fabric.plan.link_coverage_topology import burn  # numpy: only where links are burned in
-    from fabric.probes.link_burn import stages_of
 
     try:
         found = burn(topology, scenario.hosts, routing=spec.routing)
     except ValueError as exc:
         raise ConfigError([Problem(scenario.source, 0, f"{phase.name}: {spec.name}: {exc}")]) from exc
-    return list(stages_of(replace(spec, stages=found.stages))), found.lines
+    return list(spec.changed(stages=found.stages).one_by_one()), found.lines

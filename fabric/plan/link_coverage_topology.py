@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from fabric.model.link_burn import BurnFlow
 from fabric.model.topology import Topology
 from fabric.plan.link_coverage import CoveragePlan, Stage, plan_coverage
 from fabric.plan.link_coverage_chance import LikelyPlan, plan_by_chance
 from fabric.plan.link_coverage_network import routed_fabric
+from fabric.probes.link_burn import BurnFlow
 from fabric.sim.named_clos import NamedClos
 from fabric.sim.net_from_topology import net_from_topology
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
-from fabric.model.topology import Platform, Rnic, Topology
+from fabric.model.probe import Answered, Measurement, NamedPart, Probe, ProbeCommands, Reading
+from fabric.model.scenario import ProbeSpec, Uses
+from fabric.model.topology import Host, Platform, Rnic, Topology
+from fabric.probes.keys import MessageSize, QueuePairs, Seconds
 from fabric.tools import perftest
 
 SETUP_S = 2.0
@@ -16,6 +19,31 @@ SETUP_S = 2.0
 
 GRACE_S = 20.0
 """How much longer than its duration a side may take before its deadline (seconds)."""
+
+
+class PerftestSpec(ProbeSpec):
+    """What is measured by a server and a client of perftest."""
+
+    tool: ClassVar[str] = "ib_write_bw"
+
+    size_bytes: MessageSize = 64 << 10
+    duration_s: Seconds = 5
+    queue_pairs: QueuePairs = 1
+
+    @property
+    def measured_sizes(self) -> tuple[int, ...]:
+        """The one message size."""
+        return (self.size_bytes,)
+
+    def uses(self, platform: Platform) -> Uses | None:
+        """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
+        to_gpu = self.on_gpus and bool(platform.gpus)
+        return Uses((self.tool, "numactl"), to_gpu, to_gpu, 2 * self.size_bytes * self.queue_pairs)
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether buffers are in GPU memory where there is such."""
+        return False
 
 
 def command(
@@ -42,6 +70,32 @@ def command(
         timeout_s=duration_s + GRACE_S,
         ready_port=port if peer is None else None,
     )
+
+
+def between_hosts(
+    probe: Probe, topology: Topology, *, on_gpu: bool = False, side_of: Callable[..., Command] = command
+) -> ProbeCommands:
+    """
+    The server on the last host, the client, which sends, on the first; hosts know each other by inventory name.
+
+    Buffers are next to each RNIC: on its nearest GPU where *on_gpu* asks for it and there is one, else in host memory.
+    *side_of* makes one side's command, as ``command`` does.
+    """
+    sender, receiver = topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]
+
+    def side(host: Host, device: str, peer: str | None) -> Command:
+        rnic = host.platform.rnic_by_device[device]
+        gpu = rnic.nearest_gpus[0] if on_gpu and rnic.nearest_gpus else None
+        made = side_of(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=gpu, numa_node=rnic.numa)
+        return replace(made, host=host.name)
+
+    there, here = ends_of(probe)
+    return ProbeCommands(servers=(side(receiver, there, None),), client=side(sender, here, receiver.name))
+
+
+def ends_of(probe: Probe) -> tuple[str, str]:
+    """The server's RNIC and the client's."""
+    return str(probe.params["peer_rnic"]), str(probe.params["rnic"])
 
 
 def int_param(probe: Probe, name: str) -> int:

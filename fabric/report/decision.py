@@ -10,7 +10,8 @@ import orjson
 
 from fabric.model.names import fold
 from fabric.model.repair import Because, Decision
-from fabric.model.scenario import AgainSpec, Scenario
+from fabric.model.scenario import Scenario
+from fabric.probes.again import AgainSpec
 from fabric.report.acceptance_text import EXIT_CODES
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code

@@ -10,7 +10,8 @@ import pytest
 from fabric import config
 from fabric.config import from_resolved, resolved_document
 from fabric.errors import ConfigError
-from fabric.model.scenario import LocaliseSettings, PairwiseSpec, Scenario
+from fabric.model.scenario import LocaliseSettings, Scenario
+from fabric.probes.pairwise import PairwiseSpec
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 

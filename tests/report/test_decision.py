@@ -10,7 +10,7 @@ import pytest
 from junitparser import JUnitXml
 
 from fabric.model.repair import Because, Decision
-from fabric.model.scenario import AgainSpec
+from fabric.probes.again import AgainSpec
 from fabric.report.decision import FILE, decision_of, run_exit_code
 from fabric.report.html.page import page
 from fabric.report.junit import junit_xml

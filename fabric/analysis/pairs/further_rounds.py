@@ -12,10 +12,10 @@ from fabric.analysis.pairs.targeted import verifying
 from fabric.model.diagnosis import PairTest
 from fabric.model.follow_up import Limits
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import LocaliseSettings, PairwiseSpec
+from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
-from fabric.probes import pairwise
+from fabric.probes.pairwise import PairwiseSpec
 
 PROBES_MOST = 100_000
 """In all further rounds of a phase (a choice: eight rounds of 2,048 hosts with 8 RNICs are 65,536)."""
@@ -71,8 +71,8 @@ class FurtherRounds:
             # Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and
             # of those after them the first host is to send.
             reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
-            made += pairwise.probes_of(
-                spec, test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
+            made += spec.probes_of(
+                test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
             )
         return made
 

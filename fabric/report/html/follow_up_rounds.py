@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from fabric.model.probe import Probe
-from fabric.model.scenario import PairwiseSpec
+from fabric.probes.pairwise import PairwiseSpec
 from fabric.report.shown_run import ShownRun
 
 

@@ -7,7 +7,7 @@ from fabric.analysis.over_time.dips_tests import partner_of
 from fabric.analysis.over_time.dips_tests import tests as asked_for
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import PairwiseSpec
+from fabric.probes.pairwise import PairwiseSpec
 from tests.analysis.over_time.dipping_rack import RACK, measured, refused
 
 BAD = "gpu003/mlx5_1"

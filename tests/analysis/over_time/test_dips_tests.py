@@ -7,8 +7,8 @@ from dataclasses import replace
 from fabric.analysis.over_time.dips_tests import LEAST_PARTNERS
 from fabric.analysis.over_time.dips_tests import tests as asked_for
 from fabric.model.probe import Probe
-from fabric.model.scenario import PairwiseSpec
 from fabric.model.topology import Topology
+from fabric.probes.pairwise import PairwiseSpec
 from tests.analysis.over_time.dipping_rack import RACK, ends
 
 BAD = "gpu003/mlx5_1"

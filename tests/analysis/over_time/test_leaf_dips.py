@@ -9,7 +9,8 @@ from fabric.analysis.over_time.gather import Finding
 from fabric.analysis.over_time.over_time import over_time
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
+from fabric.probes.pairwise import PairwiseSpec
 from tests.analysis.over_time.test_uplinks import MOST, UNIT, UNIT_OF, hall
 
 ROUNDS = 60
