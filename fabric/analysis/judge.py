@@ -25,6 +25,7 @@ from fabric.analysis.by_samples import by_nearness, by_standing
 from fabric.analysis.confirm import confirmed
 from fabric.analysis.counters import grown
 from fabric.analysis.keys import floor_of, key_of
+from fabric.analysis.latency import latency_verdicts
 from fabric.analysis.limits import Limits, key_text
 from fabric.analysis.peers import Peers, Slow
 from fabric.analysis.series import Series, representative, series_of, slow_series
@@ -93,6 +94,9 @@ class Judge:
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
         ]
+        latencies = latency_verdicts(listed, self._topology)
+        if latencies:
+            verdicts = [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
         if not any(verdict.against for verdict in judged.values()):
             return verdicts
         return self._confirmed(listed, verdicts, belongs, slow)

@@ -14,10 +14,7 @@ from fabric.analysis.samples import name_of
 from fabric.analysis.steadiness import Steadiness, steadiness
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
-
-PEER_KINDS = frozenset({"loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce"})
-"""Kinds whose probes have what they use to themselves. Rings that run at once share the network: what one gains another
-loses, and a slow one among them may be bad luck of routing."""
+from fabric.probes.kinds import PEER_KINDS
 
 USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""

@@ -28,6 +28,7 @@ from fabric.model.repetition import AUTO
 from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.zero_growth import PFC, ZeroGrowth
+from fabric.probes.kinds import UNUSABLE
 
 
 def load_scenario(
@@ -39,6 +40,8 @@ def load_scenario(
     *inventory_path* and *hosts* are ``--inventory`` and ``--hosts`` and override the file's own; *faults* are
     ``--fault`` texts. ConfigError holds everything that is wrong, with both files.
     """
+    if UNUSABLE:
+        raise ConfigError(UNUSABLE)
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
     tree = read_document(path, problems)
     where = inventory_path or _inventory_path(tree, path, problems)

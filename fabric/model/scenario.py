@@ -63,7 +63,8 @@ class ProbeSpec(Entry):
     """Whether one of its probes can be measured again by itself; one of several that run at once would then have the
     network to itself."""
     peers: ClassVar[bool] = False
-    """Whether its probes have what they use to themselves, so that like ones can be compared with each other."""
+    """Whether its probes have what they use to themselves, so that like ones can be compared with each other. Rings
+    that run at once share the network: what one gains another loses, and a slow one may be bad luck of routing."""
 
     name: Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports; the kind when left out.")]
     repeat: Annotated[int, Whole(1, 1000), Field(description="How often each measurement is made.")] = 1

@@ -13,9 +13,11 @@ from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.again import AgainSpec
 from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.collective import with_env
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.latency import LatencySpec
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
@@ -39,6 +41,8 @@ _OWN: tuple[type[ProbeSpec], ...] = (
     PairwiseSpec,
     AgainSpec,
     LinkBurnSpec,
+    LatencySpec,
+    BidirectionalSpec,
 )
 
 
@@ -77,6 +81,9 @@ KINDS: dict[str, type[ProbeSpec]] = {**ASKED, RoutesSpec.kind: RoutesSpec}
 
 REPEATED_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.alone)
 """Kinds of which one probe can be measured again by itself."""
+
+PEER_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.peers)
+"""Kinds of which like probes are compared with each other."""
 
 PAIRED = frozenset({TorAllReduceSpec.kind})
 """The kinds that measure neighbours of a ring, and so can be given another neighbour."""

@@ -21,7 +21,7 @@ from pydantic import Field
 from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.intra_host import repeated
@@ -38,6 +38,12 @@ FIRST_PORT = 30_000
 _ROUNDS_APART = 32  # ports of as many rounds differ: a server that lingers is not in the next round's way
 
 
+Ways = tuple[tuple[str, ...], tuple[str, ...]]
+"""Which ways bytes take through the PCIe switch of the sender, and of the receiver."""
+
+ONE_WAY: Ways = (("down",), ("up",))
+
+
 class PairSpec(PerftestSpec):
     """
     What is measured between two RNICs of one rail, in *rounds* in which each host is measured once.
@@ -49,6 +55,7 @@ class PairSpec(PerftestSpec):
 
     needs: ClassVar[str] = "another host in the run with an RNIC of the same rail and line rate"
     first_port: ClassVar[int] = FIRST_PORT
+    ways: ClassVar[Ways] = ONE_WAY
 
     rounds: Annotated[
         int,
@@ -82,6 +89,10 @@ class PairSpec(PerftestSpec):
                         test, plane, phase=phase, topology=topology, number=number, reverse=number % 2 == 1
                     )
 
+    def own_params(self) -> dict[str, ParamValue]:
+        """Parameters that no other kind of pair has."""
+        return {}
+
     def probes_of(
         self, test: PairTest, plane: Plane, *, phase: str, topology: Topology, number: int, reverse: bool
     ) -> Iterator[Probe]:
@@ -91,7 +102,7 @@ class PairSpec(PerftestSpec):
         names = (test.b, test.a) if reverse else (test.a, test.b)
         ends = [topology.hosts[name] for name in names]
         rnics = [_rnic(host, plane.rail) for host in ends]
-        claims = _claims(ends, rnics)
+        claims = _claims(ends, rnics, self.ways)
         for label, series in repeated(f"{rnics[0].device}.t{number + 1}", self.repeat):
             why = {"why": test.why} if test.why else {}
             yield Probe(
@@ -112,6 +123,7 @@ class PairSpec(PerftestSpec):
                     "port": self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
                     "series": f"{names[0]}+{names[1]}/{series}",
                     "name": self.name,
+                    **self.own_params(),
                     **why,
                 },
             )
@@ -189,18 +201,19 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
     )
 
 
-def _claims(ends: Sequence[Host], rnics: Sequence[Rnic]) -> tuple[str, ...]:
+def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], ways: Ways = ONE_WAY) -> tuple[str, ...]:
     """
     Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves.
 
     Interned: of a fleet a million probes name the same few ten thousand.
     """
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
-    # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
+    # A sender reads memory (its PCIe switch's uplink downwards), a receiver writes it (upwards).
     claims += [
         f"{host.name}/{rnic.pcie_switch}:{way}"
-        for host, rnic, way in zip(ends, rnics, ("down", "up"), strict=True)
+        for host, rnic, own in zip(ends, rnics, ways, strict=True)
         if rnic.pcie_switch is not None
+        for way in own
     ]
     leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
     if len(leaves) > 1 and leaves[0] != leaves[1]:

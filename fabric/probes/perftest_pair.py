@@ -113,14 +113,10 @@ def read_bandwidth(probe: Probe, topology: Topology, answered: Answered, *, devi
     When either side failed, its own trouble counts before what it says of the other side: a client that cannot
     connect, or a server whose peer died, is the consequence. *devices*: the server's RNIC and the client's.
     """
-    client = answered.client
-    sides = [_Side(result, devices[0], _log(result)) for result in answered.servers]
-    sides += [] if client is None else [_Side(client, devices[1], _log(client))]
-    failures = [failure for side in sides for failure in _failures(side)]
-    if failures:
-        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
-    if client is None:
-        return Reading((), Outcome.ERROR, "the client was never started")
+    sides = _sides(answered, devices)
+    failed = _failed(sides, answered, "ib_write_bw")
+    if failed is not None:
+        return failed
     wrong = [text for side in sides for text in _wrong(side, topology)] or _apart([side.log.tests[0] for side in sides])
     if wrong:
         return Reading((), Outcome.ERROR, "; ".join(wrong))
@@ -128,6 +124,23 @@ def read_bandwidth(probe: Probe, topology: Topology, answered: Answered, *, devi
     value = row.bw_average_gbps
     assert value is not None  # else it was said as a problem
     return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
+
+
+def failure_of(answered: Answered, *, devices: tuple[str, str], tool: str) -> Reading | None:
+    """Why a server and a client of any of perftest's tools measured nothing, in their own words; None: all is well."""
+    return _failed(_sides(answered, devices), answered, tool)
+
+
+def _sides(answered: Answered, devices: tuple[str, str]) -> list[_Side]:
+    sides = [_Side(result, devices[0], _log(result)) for result in answered.servers]
+    return sides if answered.client is None else [*sides, _Side(answered.client, devices[1], _log(answered.client))]
+
+
+def _failed(sides: Sequence[_Side], answered: Answered, tool: str) -> Reading | None:
+    failures = [failure for side in sides for failure in _failures(side, tool)]
+    if failures:
+        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
+    return Reading((), Outcome.ERROR, "the client was never started") if answered.client is None else None
 
 
 class _Side(NamedTuple):
@@ -145,10 +158,10 @@ def _log(result: CommandResult) -> perftest.PerftestLog:
 _CONDITIONS = {"port_down": "down", "no_device": "absent"}
 _CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "complaint", "exit"})
 _OF_THE_SHELL = frozenset({"missing_program", "missing_library", "unknown_option"})
-_LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
+LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
-def _failures(side: _Side) -> Iterator[tuple[str, Reading]]:
+def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
     """Kind and reading of everything that one side complained of, beside a good row too; nothing when all is well."""
     result, host = side.result, side.result.command.host
     for failure in side.log.failures:
@@ -157,10 +170,10 @@ def _failures(side: _Side) -> Iterator[tuple[str, Reading]]:
         outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         condition = _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
-        yield failure.kind, Reading((), outcome, f"{host}: ib_write_bw on {side.device}: {failure.text}", named)
+        yield failure.kind, Reading((), outcome, f"{host}: {tool} on {side.device}: {failure.text}", named)
     if result.exit_status != 0:
         last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-        reason = f"{host}: ib_write_bw exit {result.exit_status}: {last[:200]}"
+        reason = f"{host}: {tool} exit {result.exit_status}: {last[:200]}"
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 
@@ -171,7 +184,7 @@ def _wrong(side: _Side, topology: Topology) -> Iterator[str]:
     if len(tests) != 1:
         yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
         return
-    wanted = perftest.asked(command.argv, _LINK_TYPES[topology.hosts[command.host].platform.link_layer])
+    wanted = perftest.asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
     other = "; ".join(perftest.otherwise(tests[0], wanted))
     if other:
         yield f"{who} answered for another test: {other}"

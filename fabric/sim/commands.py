@@ -22,6 +22,7 @@ from fabric.sim.rack import Rack
 from fabric.sim.write_bw import WriteBw
 from fabric.sim.write_bw_options import NotSimulated, write_bw_options
 from fabric.sim.write_bw_text import REFUSED
+from fabric.sim.write_lat import WriteBothWays, WriteLat
 
 _COLLECTIVES = {f"{operation}_perf": operation for operation in OPERATIONS}
 _NUMACTL = {
@@ -79,10 +80,12 @@ def _job(name: str, words: list[str], setting: Setting) -> Job:
         return Ask(TOOLS[name], tuple(words), setting)
     if name in _COLLECTIVES:
         return Collective(_COLLECTIVES[name], collective_options(words), setting)
-    if name == "ib_write_bw":
+    if name in ("ib_write_bw", "ib_write_lat"):
         if len(setting.hosts) > 1:
             raise NotSimulated(f"{len(setting.hosts)} ranks of this program")
-        return WriteBw(write_bw_options(words), setting)
+        options = write_bw_options(words)
+        kind = WriteLat if name == "ib_write_lat" else WriteBothWays if options.both_ways else WriteBw
+        return kind(options, setting)
     return Say(setting, stderr=f"bash: line 1: {name}: command not found\n", status=127)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fabric.model.topology import Gpu
 from fabric.sim import write_bw_text as text
@@ -35,7 +36,9 @@ class Side:
 
 
 class WriteBw:
-    """One ``ib_write_bw`` command line."""
+    """One ``ib_write_bw`` command line; *transfer* is what happens between its two sides."""
+
+    transfer: ClassVar[type[Transfer]] = Transfer
 
     def __init__(self, options: WriteBwOptions, setting: Setting) -> None:
         self.options = options
@@ -118,7 +121,7 @@ class WriteBw:
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
         del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
-        transfer = Transfer(rack, End(self, process, side, rack.chance(process.site, self.hash)), server.end())
+        transfer = self.transfer(rack, End(self, process, side, rack.chance(process.site, self.hash)), server.end())
         process.work = server.process.work = transfer
         rack.timeline.at(at_s + SET_UP_S, transfer.connected)
 

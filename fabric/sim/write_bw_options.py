@@ -32,7 +32,8 @@ _TABLE = {
         ),
         ("plain", "yes", "-x --gid-index -S --sl -t --tx-depth -u --qp-timeout -m --mtu -I --inline_size"),
         ("plain", "yes", "-Q --cq-mod -l --post_list -T --tos -f --margin -L --hop_limit --tclass --source_ip"),
-        ("-", "no", "-a --all -b --bidirectional -R --rdma_cm -z --com_rdma_cm --out_json --reversed"),
+        ("both_ways", "no", "-b --bidirectional"),
+        ("-", "no", "-a --all -R --rdma_cm -z --com_rdma_cm --out_json --reversed"),
         ("-", "no", "--run_infinitely --cpu_util -O --dualport --report-both --report-per-port"),
         ("-", "yes", "-w --limit_bw -y --limit_msgrate -c --connection --output --rate_limit --out_json_file"),
     )
@@ -55,6 +56,7 @@ class WriteBwOptions:
     cuda: int | None
     ib_port: int
     version: bool
+    both_ways: bool
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
@@ -76,6 +78,7 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         cuda=None if "cuda" not in fields else _number(fields["cuda"] or "0", 0, 1023),
         ib_port=_number(fields.get("ib_port", "1"), 1, 255),
         version="version" in fields,
+        both_ways="both_ways" in fields,
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.analysis.candidates import NETWORK_KINDS
+from fabric.analysis.candidates import crosses_leaves
 from fabric.analysis.over_time.gather import Finding
 from fabric.analysis.over_time.shapes import LEAST_POINTS, is_low
 from fabric.analysis.over_time.shared import INSIDE, Seen, Shared, shared_parts
@@ -160,7 +160,7 @@ def _rnics(probe: Probe) -> tuple[str, ...]:
 
     A loopback to a GPU may stay below the PCIe switch, and none of them sees a cable: they say nothing here.
     """
-    if probe.kind not in NETWORK_KINDS or probe.kind in INSIDE or "rnic" not in probe.params:
+    if not crosses_leaves(probe) or probe.kind in INSIDE or "rnic" not in probe.params:
         return ()
     own = str(probe.params["rnic"])
     ends = (f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}")
