@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.config.changes import Fabric, change_specs
 from fabric.config.document import Tree
@@ -145,20 +145,12 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
     for number, phases in by_combination:
         for phase in phases:
             ending = suffix(phase.where, number)
-            made = Phase(
+            made = replace(
+                phase,
                 name=phase.name + ending,
-                probes=phase.probes,
                 needs=tuple(need + ending for need in phase.needs),
-                changes=phase.changes,
-                env=phase.env,
                 label=phase.name,
-                where=phase.where,
                 round=number,
-                localise=phase.localise,
-                for_s=phase.for_s,
-                share=phase.share,
-                stop_host_on=phase.stop_host_on,
-                drill=phase.drill,
             )
             if len(made.name) > NAME_MOST:
                 text = (

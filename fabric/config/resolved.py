@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.config.resolved_scenario import ScenarioDocument, scenario_document, scenario_of
+from fabric.config.resolved_scenario import ScenarioRow, scenario_of, scenario_row
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.wording import shown
@@ -47,13 +47,13 @@ class _InventoryDocument:
 @dataclass(frozen=True, slots=True)
 class _Document:
     format: Literal[1]
-    scenario: ScenarioDocument
+    scenario: ScenarioRow
     inventory: _InventoryDocument
 
 
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
-    document = _Document(FORMAT, scenario_document(scenario), _inventory_document(inventory))
+    document = _Document(FORMAT, scenario_row(scenario), _inventory_document(inventory))
     return dict(_adapter().dump_python(document))
 
 
