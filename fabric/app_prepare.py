@@ -12,8 +12,6 @@ from fabric.analysis.candidates import components_of
 from fabric.analysis.over_time.dipped_again import dips_lines
 from fabric.changes.blast_radius import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
-from fabric.config.again_lines import again_lines
-from fabric.config.changes_lines import changes_lines
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
@@ -80,7 +78,7 @@ def prepare(
     longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
     if too_much := _too_much(scenario_path, scenario, plan, inventory):
         raise ConfigError(too_much)
-    warnings = (*longer, *_late(scenario_path, plan))
+    warnings = (*longer, *_late(scenario_path, scenario, plan))
     given = {
         "folder": str(Path.cwd()),
         "scenario": str(scenario_path),
@@ -107,9 +105,9 @@ def require_run(asked: Asked) -> None:
         raise ConfigError([Problem("--budget", 0, text)])
     if not any(_unfilled(asked.scenario)):
         return
-    source = asked.scenario.source
     text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
-    raise ConfigError([Problem(source, line, text) for line in again_lines(Path(source)) or (0,)])
+    lines = [line for key, _, line in asked.scenario.lines if key == AgainSpec.kind] or [0]
+    raise ConfigError([Problem(asked.scenario.source, line, text) for line in lines])
 
 
 def _covers(topology: Topology) -> Covers:
@@ -139,14 +137,19 @@ def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) 
             *hold_problems(phase_plan, inventory.changes.lease),
         )
     ]
-    lines = changes_lines(path) if found else {}
+    lines = _lines_of_changes(scenario)
     return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
 
 
-def _late(path: Path, plan: Plan) -> tuple[str, ...]:
+def _lines_of_changes(scenario: Scenario) -> dict[str, int]:
+    """The line of ``changes:`` for each phase that has them, by its written name."""
+    return {phase: line for key, phase, line in scenario.lines if key == "changes"}
+
+
+def _late(path: Path, scenario: Scenario, plan: Plan) -> tuple[str, ...]:
     """What of each phase may begin after its end, with the line that asks for it; phases of one matrix say it once."""
     found = {
         (one.phase.written, change): text for one in plan.phases for change, text in may_come_too_late(one).items()
     }
-    lines = changes_lines(path) if found else {}
+    lines = _lines_of_changes(scenario)
     return tuple(str(Problem(str(path), lines.get(name, 0), text)) for (name, _), text in found.items())

@@ -10,11 +10,11 @@ from fabric.config.document import Tree
 from fabric.config.entries import valid, valid_items
 from fabric.config.matrix import suffix
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
+from fabric.config.scenario_file import PhaseEntry
 from fabric.config.tool_settings import env_problems
 from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.scenario import LocaliseSettings, Phase, ProbeSpec, Where
+from fabric.model.scenario import Phase, ProbeSpec, Where
 from fabric.probes.again import AgainSpec
 from fabric.probes.pairwise import PairwiseSpec
 
@@ -51,8 +51,7 @@ class Decoder:
         if env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in probes):
             at = (*path, "env") if entry.env else (*path, "changes")
             self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
-        localise = None if entry.localise is None else _localise(entry.localise)
-        if localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in probes):
+        if entry.localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in probes):
             self.problems.add(
                 (*path, "localise"), "it needs a pairwise probe in this phase: further rounds are of pairs"
             )
@@ -70,7 +69,7 @@ class Decoder:
             changes=changes,
             env=env,
             where=where,
-            localise=localise,
+            localise=entry.localise,
             for_s=None if entry.for_ is None else float(entry.for_),
             share=entry.share,
             stop_host_on=entry.stop_host_on,
@@ -101,10 +100,6 @@ def _check_probes(probes: tuple[ProbeSpec, ...], path: KeyPath, problems: Proble
             text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
             problems.add((*path, position), text)
         seen.add(spec.name)
-
-
-def _localise(entry: LocaliseEntry) -> LocaliseSettings:
-    return LocaliseSettings(rounds=entry.rounds, budget_s=float(entry.budget), paths=entry.paths)
 
 
 def written_names(raw: Tree | None) -> list[str]:

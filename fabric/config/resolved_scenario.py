@@ -67,7 +67,7 @@ class ScenarioRow(Scenario):
 
 def scenario_row(scenario: Scenario) -> ScenarioRow:
     """The scenario with rows that name their kinds."""
-    return _as(ScenarioRow, scenario, phases=tuple(_as(_PhaseRow, phase) for phase in scenario.phases))
+    return _as(ScenarioRow, scenario, phases=tuple(_as(_PhaseRow, phase) for phase in scenario.phases), lines=())
 
 
 def scenario_of(row: ScenarioRow) -> Scenario:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from fabric.model.change import ChangeSpec
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import SAFE_NAME, Whole
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Whole
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings
@@ -102,18 +103,29 @@ class ProbeSpec(Entry):
         raise ValueError(f"{probe.probe_id}: no probe is of kind {cls.kind}")
 
 
-@dataclass(frozen=True, slots=True)
-class LocaliseSettings:
+class LocaliseSettings(Entry):
     """
-    Further rounds of pair tests after the planned ones: at most *rounds* in all, begun within *budget_s* seconds.
+    Further rounds of pair tests that find the bad part.
 
-    *paths* ``static``: the switches' tables say which uplinks a pair crosses, and they are read; ``unknown``: adaptive
-    routing or ECMP decides, and uplinks and spines cannot be told apart.
+    *paths* ``unknown``: adaptive routing or ECMP decides, and uplinks and spines cannot be told apart.
     """
 
-    rounds: int = 10
-    budget_s: float = 1200.0
-    paths: str = "unknown"  # "unknown" | "static"
+    rounds: Annotated[
+        int,
+        Whole(1, 32),
+        Field(description="How many rounds of each rail there are at most, the planned ones included."),
+    ] = 10
+    budget_s: Annotated[
+        float,
+        Duration(1, 86400),
+        AfterValidator(float),
+        Field(validation_alias="budget", description="After this time no further round begins."),
+    ] = 1200.0
+    paths: Annotated[
+        str,
+        Choice(("unknown", "static")),
+        Field(description="static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."),
+    ] = "unknown"
 
 
 DRILLS = "drills"
@@ -221,6 +233,10 @@ class JudgeSettings:
     zero_growth: ZeroGrowth | None = None
 
 
+Lines = tuple[tuple[str, str, int], ...]
+"""A key (``changes``, or a kind of probe), the phase that has it, and the line; not kept in run.json."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario file, decoded; *hosts* names the hosts it runs on, already resolved, in inventory order."""
@@ -237,3 +253,4 @@ class Scenario:
     sample: SampleSettings | None = None  # what is read on the hosts meanwhile; None: nothing
     identity: bool = False  # serial numbers and firmware of the hosts' parts are read at the start
     lasts_s: float | None = None  # the whole run, where phases have a share of it
+    lines: Lines = field(default=(), compare=False)  # where its file says what is found wrong only once it is planned

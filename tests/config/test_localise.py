@@ -29,7 +29,7 @@ def loaded(folder: Path, body: str) -> Scenario:
     ("text", "expected"),
     [
         ("auto", LocaliseSettings()),
-        ("{rounds: 8, budget: 5m}", LocaliseSettings(8, 300.0)),
+        ("{rounds: 8, budget: 5m}", LocaliseSettings(rounds=8, budget_s=300.0)),
         ("{paths: static}", LocaliseSettings(paths="static")),
     ],
 )
