@@ -48,11 +48,13 @@ class GroupAllReduceSpec(AllReduceSpec):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         """What each key alone cannot say."""
+        wrong = []
         if self.hosts is not None and self.gpus is not None:
-            raise PydanticCustomError("both", "'hosts' and 'gpus' say the same thing: leave out one")
+            wrong.append("'hosts' and 'gpus' say the same thing: leave out one")
         if self.order != "sorted" and self.launcher == "srun":
-            text = f"order {self.order} needs launcher mpirun: srun ranks hosts in an order of its own"
-            raise PydanticCustomError("order", text)
+            wrong.append(f"order {self.order} needs launcher mpirun: srun ranks hosts in an order of its own")
+        if wrong:
+            raise PydanticCustomError("group", "; ".join(wrong))
         return self
 
     def ranks(self, gpus: int, *, hosts: int) -> int:
