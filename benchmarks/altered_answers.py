@@ -25,12 +25,19 @@ from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun
 from fabric.model import scenario
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Inventory
-from fabric.model.link_burn import BurnFlow, LinkBurnSpec
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ParamValue, Probe, ProbeResult
 from fabric.model.topology import Host, Platform, Topology
 from fabric.ports import Ended, Executor, Happening, Ready, Ticket
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,17 +143,17 @@ def simulated() -> Iterator[Base]:
     flow = BurnFlow("gpu001", "mlx5_0", "gpu002", "mlx5_0")
     back = BurnFlow("gpu003", "mlx5_1", "gpu004", "mlx5_1")
     specs: list[tuple[scenario.ProbeSpec | LinkBurnSpec, str]] = [
-        (scenario.LoopbackSpec(), "numa1"),
-        (scenario.LoopbackSpec(), "gpu3"),
-        (scenario.RnicToRnicSpec(), "mlx5_2.mlx5_5"),
-        (scenario.PairwiseSpec(rounds=1), "mlx5_3"),
+        (LoopbackSpec(), "numa1"),
+        (LoopbackSpec(), "gpu3"),
+        (RnicToRnicSpec(), "mlx5_2.mlx5_5"),
+        (PairwiseSpec(rounds=1), "mlx5_3"),
         (LinkBurnSpec(duration_s=60, stages=((flow, back),)), "mlx5_0.mlx5_0"),
-        (scenario.AllToAllSpec(sizes_bytes=SMALL), "all"),
-        (scenario.AllToAllSpec(sizes_bytes=SMALL), "bit1-0"),
-        (scenario.TorAllReduceSpec(sizes_bytes=SMALL), "gpu001+"),
-        (scenario.TorAllReduceSpec(sizes_bytes=SMALL, launcher="srun"), "gpu002+"),
-        (scenario.GroupAllReduceSpec(sizes_bytes=SMALL, hosts=4), ""),
-        (scenario.ConcurrentRingsSpec(sizes_bytes=SMALL), ""),
+        (AllToAllSpec(sizes_bytes=SMALL), "all"),
+        (AllToAllSpec(sizes_bytes=SMALL), "bit1-0"),
+        (TorAllReduceSpec(sizes_bytes=SMALL), "gpu001+"),
+        (TorAllReduceSpec(sizes_bytes=SMALL, launcher="srun"), "gpu002+"),
+        (GroupAllReduceSpec(sizes_bytes=SMALL, hosts=4), ""),
+        (ConcurrentRingsSpec(sizes_bytes=SMALL), ""),
     ]
     for ethernet in (False, True):
         inventory = _roce(asked.inventory) if ethernet else asked.inventory

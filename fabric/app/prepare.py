@@ -12,15 +12,13 @@ from pydantic_core import PydanticCustomError
 
 from fabric.changes.blast_radius import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
-from fabric.config.again_lines import again_lines
-from fabric.config.changes_lines import changes_lines
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
 from fabric.judge.course.dips.follow_up import dips_lines
 from fabric.judge.locate.candidates import components_of
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
-from fabric.model.scenario import AgainSpec, Scenario
+from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
 from fabric.plan.as_run import as_run
@@ -28,6 +26,7 @@ from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.hold_limit import hold_problems, may_come_too_late
 from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
 from fabric.plan.rounds import longer_than_asked, rounds_alike
+from fabric.probes.again import AgainSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def prepare(
     longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
     if too_much := _too_much(scenario_path, scenario, plan, inventory):
         raise ConfigError(too_much)
-    warnings = (*longer, *_late(scenario_path, plan))
+    warnings = (*longer, *_late(scenario_path, scenario, plan))
     given = {
         "folder": str(Path.cwd()),
         "scenario": str(scenario_path),
@@ -109,9 +108,9 @@ def require_run(asked: Asked) -> None:
         raise ConfigError([Problem("--budget", 0, text)])
     if not any(_unfilled(asked.scenario)):
         return
-    source = asked.scenario.source
     text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
-    raise ConfigError([Problem(source, line, text) for line in again_lines(Path(source)) or (0,)])
+    lines = [line for key, _, line in asked.scenario.lines if key == AgainSpec.kind] or [0]
+    raise ConfigError([Problem(asked.scenario.source, line, text) for line in lines])
 
 
 def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
@@ -158,14 +157,19 @@ def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) 
             *hold_problems(phase_plan, inventory.changes.lease),
         )
     ]
-    lines = changes_lines(path) if found else {}
+    lines = _lines_of_changes(scenario)
     return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
 
 
-def _late(path: Path, plan: Plan) -> tuple[str, ...]:
+def _lines_of_changes(scenario: Scenario) -> dict[str, int]:
+    """The line of ``changes:`` for each phase that has them, by its written name."""
+    return {phase: line for key, phase, line in scenario.lines if key == "changes"}
+
+
+def _late(path: Path, scenario: Scenario, plan: Plan) -> tuple[str, ...]:
     """What of each phase may begin after its end, with the line that asks for it; phases of one matrix say it once."""
     found = {
         (one.phase.written, change): text for one in plan.phases for change, text in may_come_too_late(one).items()
     }
-    lines = changes_lines(path) if found else {}
+    lines = _lines_of_changes(scenario)
     return tuple(str(Problem(str(path), lines.get(name, 0), text)) for (name, _), text in found.items())

@@ -24,18 +24,18 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.repair import Acceptance, Because, Evidence
 from fabric.model.scenario import (
-    AgainSpec,
-    AllToAllSpec,
-    LoopbackSpec,
-    PairwiseSpec,
     Phase,
-    RnicToRnicSpec,
     Scenario,
-    TorAllReduceSpec,
 )
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, plan_scenario
+from fabric.probes.again import AgainSpec
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.shortened import shortened
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.report.shown_run import Row, ShownRun
 from fabric.store.identity import read_identity
 from fabric.store.past_run import PastRun, read_past_run
@@ -222,18 +222,18 @@ def _long_enough(planned: PhasePlan) -> Phase:
 def _stretched(spec: Any, stretch: float) -> Any:
     if not isinstance(spec, PairwiseSpec):
         return spec
-    return replace(spec, duration_s=max(1, min(LONGEST_S, ceil(stretch * spec.duration_s))))
+    return spec.changed(duration_s=max(1, min(LONGEST_S, ceil(stretch * spec.duration_s))))
 
 
 def _spec(spec: Any, because: Because) -> Any:
     if isinstance(spec, AgainSpec):
-        return replace(spec, because=because, repeat=QUICK_REPEAT if because.quick else spec.repeat)
+        return spec.changed(because=because, repeat=QUICK_REPEAT if because.quick else spec.repeat)
     if isinstance(spec, PairwiseSpec):
-        return replace(spec, only=because.hosts)  # the neighbours are needed for nothing else
+        return spec.changed(only=because.hosts)  # the neighbours are needed for nothing else
     if because.quick and isinstance(spec, LoopbackSpec | RnicToRnicSpec):
-        return replace(spec, repeat=1, duration_s=min(QUICK_DURATION_S, spec.duration_s))
+        return spec.changed(repeat=1, duration_s=min(QUICK_DURATION_S, spec.duration_s))
     if because.quick and isinstance(spec, AllToAllSpec | TorAllReduceSpec):
-        return replace(spec, repeat=1)
+        return spec.changed(repeat=1)
     return spec
 
 

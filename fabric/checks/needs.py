@@ -15,23 +15,8 @@ from fabric.model.change import (
     ShieldSpec,
 )
 from fabric.model.inventory import Inventory
-from fabric.model.link_burn import LinkBurnSpec
-from fabric.model.scenario import (
-    MIB,
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    PairwiseSpec,
-    ProbeSpec,
-    RnicToRnicSpec,
-    Scenario,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import ProbeSpec, Scenario
 from fabric.model.topology import Host, Platform
-
-NCCL_PINNED_BYTES = 256 * MIB
-"""Memory that NCCL locks for its buffers on one process; a choice, on the large side of 16 channels of 4 MiB."""
 
 GUARD_PROGRAMS = ("flock", "setsid", "timeout")
 """What the guard of a change calls beside sh and the smallest tools."""
@@ -113,7 +98,7 @@ def _by_ssh(platform: Platform) -> bool:
 
 
 def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) -> HostNeeds:
-    found = [need for spec in specs for need in _of_probe(spec, platform)]
+    found = [need for need in (spec.uses(platform) for spec in specs) if need is not None]
     return replace(
         common,
         programs=tuple(dict.fromkeys(name for need in found for name in need.programs)),
@@ -121,21 +106,6 @@ def _of_platform(specs: list[ProbeSpec], platform: Platform, common: HostNeeds) 
         gpudirect=any(need.gpudirect for need in found),
         pinned_bytes=max((need.pinned_bytes for need in found), default=0),
     )
-
-
-def _of_probe(spec: ProbeSpec, platform: Platform) -> Iterator[HostNeeds]:
-    """What one kind of probe needs, where these hosts can take part in it."""
-    gpus = len(platform.gpus)
-    if isinstance(spec, LoopbackSpec | RnicToRnicSpec | PairwiseSpec | LinkBurnSpec):
-        # perftest holds a sending and a receiving half for each queue pair.
-        pinned_bytes = 2 * spec.size_bytes * spec.queue_pairs
-        uses_gpus = isinstance(spec, LoopbackSpec) or (isinstance(spec, LinkBurnSpec) and spec.memory == "gpu")
-        to_gpu = uses_gpus and gpus > 0
-        yield HostNeeds(programs=("ib_write_bw", "numactl"), cuda=to_gpu, gpudirect=to_gpu, pinned_bytes=pinned_bytes)
-    elif isinstance(spec, AllToAllSpec) and gpus > 1:
-        yield HostNeeds(programs=("alltoall_perf",))
-    elif isinstance(spec, TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec) and gpus:
-        yield HostNeeds(programs=("all_reduce_perf", spec.launcher), gpudirect=True, pinned_bytes=NCCL_PINNED_BYTES)
 
 
 def altering(scenario: Scenario, inventory: Inventory) -> dict[str, Alters]:

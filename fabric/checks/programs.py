@@ -25,6 +25,7 @@ _ASKED_WITH: Mapping[str, str] = {
 }
 _VERSION: Mapping[str, re.Pattern[str]] = {
     "ib_write_bw": re.compile(r"^\s*Version: (\S+)", re.MULTILINE),
+    "ib_write_lat": re.compile(r"^\s*Version: (\S+)", re.MULTILINE),
     "mpirun": re.compile(r"\(Open MPI\) (\S+)"),
     "srun": re.compile(r"^slurm\S* (\S+)", re.MULTILINE),
     "mlxreg": re.compile(r"\b(?:mft|mstflint) ([\w.-]+)"),
@@ -39,6 +40,7 @@ _IS: Mapping[str, tuple[re.Pattern[str], str]] = {
 }
 _FROM: Mapping[str, str] = {
     "ib_write_bw": "perftest",
+    "ib_write_lat": "perftest",
     "alltoall_perf": "nccl-tests",
     "all_reduce_perf": "nccl-tests, built with MPI=1",
     "mpirun": "Open MPI",

@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from fabric.model.inventory import Inventory
 from fabric.model.line_reach import ONE_LINE, RING, bound_by_lines, least_gbps, out_of_reach
-from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.names import fold
-from fabric.model.scenario import (
-    AgainSpec,
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    ExpectedRatio,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    PairwiseSpec,
-    ProbeSpec,
-    RnicToRnicSpec,
-    Scenario,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import ExpectedRatio, LimitKey, Scenario
 from fabric.model.topology import Platform
 from fabric.model.verdict import Baseline, Limit
-from fabric.probes.kinds import kind_of
+from fabric.probes.loopback import link_classes
 
 HALF = 0.5
 """A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
 
 
 _NAMED_MOST = 6  # limits named in one line
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a limit is looked up by, as a judge does."""
-
-    kind: str
-    link_class: str | None = None
-    size_bytes: int | None = None
-    ranks: int | None = None
-    algorithm: str | None = None
 
 
 def baseline_notes(
@@ -80,7 +55,7 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
         baseline = baselines[scenario.judge.baseline or platform.baseline]
         asked = [
             one for phase in scenario.phases for spec in phase.probes
-            for one in _asked(platform, spec, hosts=len(scenario.hosts))
+            for one in spec.limit_keys(platform, hosts=len(scenario.hosts))
         ]  # fmt: skip
         names = dict.fromkeys(
             _what(limit)
@@ -117,7 +92,7 @@ def _some(names: Iterable[str]) -> str:
 
 def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
     """Limits that no healthy host of the platform meets, or that a broken one still does."""
-    classes = _link_classes(platform)
+    classes = link_classes(platform)
     for limit in limits:
         if limit.link_class is not None and limit.link_class not in classes:
             continue
@@ -164,7 +139,7 @@ def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenar
     for spec in (
         spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
     ):
-        for asked in _asked(platform, spec, hosts=len(scenario.hosts)):
+        for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
             if any(_matches(limit, asked) for limit in listed):
                 continue
             parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
@@ -180,35 +155,7 @@ def _expected(scenario: Scenario) -> frozenset[str]:
     return frozenset(found)
 
 
-def _asked(platform: Platform, spec: ProbeSpec, *, hosts: int) -> Iterator[_Asked]:
-    """What the probes of a spec are looked up by on hosts of the platform; nothing where it has no probes there."""
-    gpus = len(platform.gpus)
-    if isinstance(spec, LoopbackSpec):
-        for link_class in _link_classes(platform):
-            yield _Asked("loopback", link_class=link_class, size_bytes=spec.size_bytes)
-    elif isinstance(spec, RnicToRnicSpec | PairwiseSpec | LinkBurnSpec):
-        if (len(platform.rnics) if isinstance(spec, RnicToRnicSpec) else hosts) > 1:
-            yield _Asked(kind_of(spec).KIND, size_bytes=spec.size_bytes)
-    elif isinstance(spec, AllToAllSpec):
-        if gpus > 1:
-            yield _Asked("all_to_all", size_bytes=spec.sizes_bytes[-1], ranks=gpus)
-    elif not isinstance(spec, AgainSpec):  # what it stands for was asked of that run
-        yield from _asked_between_hosts(gpus, spec, hosts=hosts)
-
-
-def _asked_between_hosts(
-    gpus: int, spec: TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec, *, hosts: int
-) -> Iterator[_Asked]:
-    if isinstance(spec, TorAllReduceSpec):
-        kind, ranks = "tor_all_reduce", 2 * gpus
-    elif isinstance(spec, GroupAllReduceSpec):
-        kind, ranks = "group_all_reduce", spec.gpus or (spec.hosts or hosts) * gpus
-    else:
-        kind, ranks = "concurrent_rings", spec.groups_of * gpus
-    yield _Asked(kind, size_bytes=spec.sizes_bytes[-1], ranks=ranks, algorithm=spec.algorithm)
-
-
-def _matches(limit: Limit, asked: _Asked) -> bool:
+def _matches(limit: Limit, asked: LimitKey) -> bool:
     pairs = (
         (limit.link_class, asked.link_class),
         (limit.size_bytes, asked.size_bytes),
@@ -218,9 +165,3 @@ def _matches(limit: Limit, asked: _Asked) -> bool:
     if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
         return False
     return all(part in (None, wanted) for part, wanted in pairs)
-
-
-def _link_classes(platform: Platform) -> tuple[str, ...]:
-    """The link classes that the platform has, in the order first met."""
-    pairs = ((rnic, endpoint) for rnic in platform.rnics for endpoint in platform.endpoints)
-    return tuple(dict.fromkeys(platform.link_class(rnic, endpoint) for rnic, endpoint in pairs))

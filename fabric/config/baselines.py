@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fabric.config.document import read_document
 from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
+from fabric.config.probe_file import PROBE_KINDS
 from fabric.config.problems import Problems
 from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
@@ -19,6 +19,7 @@ from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.verdict import Baseline, Limit
+from fabric.probes.keys import ALGORITHMS
 
 
 class LimitEntry(Entry):
@@ -28,9 +29,11 @@ class LimitEntry(Entry):
     link_class: Annotated[str, Choice(LINK_CLASSES)] | None = Field(
         None, description="The PCIe distance, for loopback."
     )
-    size: Annotated[int, Size(1, 1 << 40)] | None = Field(None, description="The message size.")
-    min_size: Annotated[int, Size(1, 1 << 40)] | None = Field(
-        None, description="The limit says nothing of smaller messages."
+    size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
+        None, validation_alias="size", description="The message size."
+    )
+    min_size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
+        None, validation_alias="min_size", description="The limit says nothing of smaller messages."
     )
     ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks take part.")
     algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
@@ -63,23 +66,11 @@ def load_baseline(path: Path) -> Baseline:
     first: dict[tuple[object, ...], int] = {}
     limits = []
     for here, entry in valid_items(LimitEntry, tree.get("limits"), ("limits",)):
-        key = (entry.kind, entry.link_class, entry.size, entry.ranks, entry.algorithm)
+        key = (entry.kind, entry.link_class, entry.size_bytes, entry.ranks, entry.algorithm)
         if key in first:
             problems.add(here, f"the same key as the limit on line {first[key]}")
         first.setdefault(key, problems.lines[here])
-        limits.append(
-            Limit(
-                kind=entry.kind,
-                at_least_gbps=entry.at_least_gbps,
-                source=entry.source,
-                link_class=entry.link_class,
-                size_bytes=entry.size,
-                ranks=entry.ranks,
-                algorithm=entry.algorithm,
-                per_rnic=entry.per_rnic,
-                min_size_bytes=entry.min_size or 0,
-            )
-        )
+        limits.append(Limit(**entry.model_dump(exclude_none=True)))
     name = tree.get("name")
     if isinstance(name, str) and name != path.stem:
         problems.add(("name",), f"expected {quoted(path.stem)}, as the file is called, got {quoted(name)}")

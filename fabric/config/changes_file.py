@@ -92,7 +92,7 @@ class BerEntry(Entry):
     )
     at: At | None = Field(None, description=_AT_TEXT)
     stop_above: StopAboveEntry | None = Field(None, description=_STOP_TEXT)
-    for_: For | None = Field(None, alias="for", description=_FOR_TEXT)
+    for_: For | None = Field(None, validation_alias="for", description=_FOR_TEXT)
 
 
 class LinkDownEntry(Entry):
@@ -102,7 +102,7 @@ class LinkDownEntry(Entry):
     by: Annotated[str, Choice(PORT_TOOLS)] | None = Field(None, description=_BY_TEXT)
     at: At | None = Field(None, description=_AT_TEXT)
     stop_above: StopAboveEntry | None = Field(None, description=_STOP_TEXT)
-    for_: For | None = Field(None, alias="for", description=_FOR_TEXT)
+    for_: For | None = Field(None, validation_alias="for", description=_FOR_TEXT)
 
 
 class PortFlapEntry(Entry):

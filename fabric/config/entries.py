@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fabric.config.problems import KeyPath, Problems
-from fabric.model.fields.entry import Entry
+from fabric.model.fields.entry import Entry, OneOf
 from fabric.model.fields.wording import nearest, quoted, seen
 
 AnEntry = TypeVar("AnEntry", bound=Entry)
@@ -27,7 +27,7 @@ _EXPECTED = {
 def report(model: type[Entry], tree: object, problems: Problems) -> None:
     """Note everything in *tree* that the model refuses."""
     try:
-        model.model_validate(tree)
+        model.from_file(tree)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
             if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
@@ -39,7 +39,7 @@ def report(model: type[Entry], tree: object, problems: Problems) -> None:
 def valid(model: type[AnEntry], tree: object) -> AnEntry | None:
     """The entry, or None when it is wrong (which ``report`` has said)."""
     try:
-        return model.model_validate(tree)
+        return model.from_file(tree)
     except ValidationError:
         return None
 
@@ -83,7 +83,7 @@ def _unknown_key(model: type[Entry], path: KeyPath) -> str:
     """What to say about a key that the mapping does not have."""
     key = str(path[-1])
     around = _models_at(model, path)
-    known = [field.alias or name for one in around for name, field in one.model_fields.items()]
+    known = [key for one in around for key in one.written_keys()]
     return f"unknown key {quoted(key)}{nearest(key, known)}"
 
 
@@ -93,9 +93,9 @@ def _models_at(model: type[Entry], path: KeyPath) -> list[type[Entry]]:
     for step in path[:-1]:
         inner: list[type[Entry]] = []
         for one in here:
-            field = one.model_fields.get(step) if isinstance(step, str) else None
+            field = one.written_keys().get(step) if isinstance(step, str) else None
             inner += _models_in(field.annotation) if field else []
-        chosen = [one for one in here if step in one.model_fields]  # the tag of a union is a key that only one has
+        chosen = [one for one in here if step in one.written_keys()]  # the tag of a union is a key that only one has
         here = inner or chosen or here  # list positions and names of a mapping are no fields
     return here
 
@@ -104,4 +104,6 @@ def _models_in(annotation: Any) -> list[type[Entry]]:
     """The models that a field's type speaks of, however wrapped."""
     if isinstance(annotation, type) and issubclass(annotation, Entry):
         return [annotation]
+    if isinstance(annotation, OneOf):
+        return list(annotation.models)
     return [model for inner in get_args(annotation) for model in _models_in(inner)]

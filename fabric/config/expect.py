@@ -14,19 +14,13 @@ from fabric.config.problems import KeyPath, Problems
 from fabric.model.change import AdaptiveRoutingSpec, PortFlapSpec, ShieldSpec
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
-    AgainSpec,
     Expectation,
     ExpectedEnd,
     ExpectedRatio,
     ExpectedRecovery,
-    LoopbackSpec,
-    PairwiseSpec,
     Phase,
     PhaseRef,
-    ProbeSpec,
-    RnicToRnicSpec,
     Where,
 )
 from fabric.model.units import size_text
@@ -102,7 +96,7 @@ class Expected:
                 self.problems.add((*path, "probe"), text)
                 continue
             wanted = [probe for probe in probes if entry.probe in (None, probe.name)]
-            sizes = sorted({size for probe in wanted for size in _sizes(probe)})
+            sizes = sorted({size for probe in wanted for size in probe.measured_sizes})
             if sizes and entry.size is not None and entry.size not in sizes:
                 known = one_of(size_text(size) for size in sizes)
                 text = f"expected a size that phase {quoted(label)} measures, {known}; got {size_text(entry.size)}"
@@ -145,12 +139,6 @@ def _apart(one: Where, other: Where) -> bool:
     """Whether no combination is in both."""
     values = dict(other)
     return any(name in values and values[name] != value for name, value in one)
-
-
-def _sizes(probe: ProbeSpec) -> tuple[int, ...]:
-    if isinstance(probe, LoopbackSpec | RnicToRnicSpec | PairwiseSpec | LinkBurnSpec):
-        return (probe.size_bytes,)
-    return () if isinstance(probe, AgainSpec) else probe.sizes_bytes
 
 
 def _ends_while_measured(phase: Phase) -> bool:

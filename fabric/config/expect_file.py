@@ -8,11 +8,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fabric.config.tool_settings import AsWritten
+from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size, Span
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Word, refusal
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.scenario import GIB
 
 ENDS = ("completed", "aborted")
 _FORMS = "compare, or phase with ends or with recovers_within"

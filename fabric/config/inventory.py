@@ -47,7 +47,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     changes = change_settings(tree.get("changes", {}), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
-    file = InventoryFile.model_validate(tree)
+    file = InventoryFile.from_file(tree)
     return Inventory(
         name=file.name,
         source=str(path),

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.config.changes import Fabric, change_specs
 from fabric.config.document import Tree
 from fabric.config.entries import valid, valid_items
 from fabric.config.matrix import suffix
-from fabric.config.probe_specs import probe_specs
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
+from fabric.config.scenario_file import PhaseEntry
 from fabric.config.tool_settings import env_problems
 from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.link_burn import LinkBurnSpec
-from fabric.model.scenario import (
-    LocaliseSettings,
-    LoopbackSpec,
-    PairwiseSpec,
-    Phase,
-    RnicToRnicSpec,
-    Where,
-)
+from fabric.model.scenario import Phase, ProbeSpec, Where
+from fabric.probes.again import AgainSpec
+from fabric.probes.pairwise import PairwiseSpec
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
 PHASES_MOST = 2000
 
-_WITHOUT_ENV = (LoopbackSpec, RnicToRnicSpec, PairwiseSpec, LinkBurnSpec)  # no collectives
 _AR, _SL = "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_SL"
 
 
@@ -52,14 +44,14 @@ class Decoder:
         return tuple(found)
 
     def _phase(self, entry: PhaseEntry, changes: tuple[ChangeSpec, ...], path: KeyPath, where: Where) -> Phase:
-        probes = probe_specs(entry.probes, (*path, "probes"), self.problems)
+        _check_probes(entry.probes, (*path, "probes"), self.problems)
+        probes = entry.probes
         env_problems(entry.env, (*path, "env"), self.problems)
         env = self._env(entry, changes, path)
-        if env and all(isinstance(spec, _WITHOUT_ENV) for spec in probes):
+        if env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in probes):
             at = (*path, "env") if entry.env else (*path, "changes")
             self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
-        localise = None if entry.localise is None else _localise(entry.localise)
-        if localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in probes):
+        if entry.localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in probes):
             self.problems.add(
                 (*path, "localise"), "it needs a pairwise probe in this phase: further rounds are of pairs"
             )
@@ -77,7 +69,7 @@ class Decoder:
             changes=changes,
             env=env,
             where=where,
-            localise=localise,
+            localise=entry.localise,
             for_s=None if entry.for_ is None else float(entry.for_),
             share=entry.share,
             stop_host_on=entry.stop_host_on,
@@ -100,8 +92,14 @@ class Decoder:
         return tuple(env.items())
 
 
-def _localise(entry: LocaliseEntry) -> LocaliseSettings:
-    return LocaliseSettings(rounds=entry.rounds, budget_s=float(entry.budget), paths=entry.paths)
+def _check_probes(probes: tuple[ProbeSpec, ...], path: KeyPath, problems: Problems) -> None:
+    """Each probe of a phase has a name of its own within it."""
+    seen: set[str] = set()
+    for position, spec in enumerate(probes):
+        if spec.name in seen:
+            text = f"two probes named {quoted(spec.name)} in this phase: give one another 'name'"
+            problems.add((*path, position), text)
+        seen.add(spec.name)
 
 
 def written_names(raw: Tree | None) -> list[str]:
@@ -142,20 +140,12 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
     for number, phases in by_combination:
         for phase in phases:
             ending = suffix(phase.where, number)
-            made = Phase(
+            made = replace(
+                phase,
                 name=phase.name + ending,
-                probes=phase.probes,
                 needs=tuple(need + ending for need in phase.needs),
-                changes=phase.changes,
-                env=phase.env,
                 label=phase.name,
-                where=phase.where,
                 round=number,
-                localise=phase.localise,
-                for_s=phase.for_s,
-                share=phase.share,
-                stop_host_on=phase.stop_host_on,
-                drill=phase.drill,
             )
             if len(made.name) > NAME_MOST:
                 text = (

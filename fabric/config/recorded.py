@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +10,14 @@ from pydantic import Field
 
 from fabric.config.document import Tree, read_document
 from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import ALGORITHMS, PROBE_KINDS
+from fabric.config.probe_file import PROBE_KINDS
 from fabric.config.problems import Problems
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
 from fabric.model.fields.wording import shown
 from fabric.model.recorded import Key, Recorded
+from fabric.probes.keys import ALGORITHMS
 
 LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
 LEAF_CLASSES = ("same_leaf", "cross_leaf")
@@ -37,7 +38,9 @@ class RecordedEntry(Entry):
     link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = Field(
         None, description="The PCIe distance, for loopback; whether one leaf was crossed or more, between RNICs."
     )
-    size: Annotated[int, Size(1, 1 << 40)] | None = Field(None, description="The message size.")
+    size_bytes: Annotated[int, Size(1, 1 << 40)] | None = Field(
+        None, validation_alias="size", description="The message size."
+    )
     ranks: Annotated[int, Whole(1, 1_000_000)] | None = Field(None, description="How many ranks took part.")
     algorithm: Annotated[str, Choice(ALGORITHMS)] | None = Field(None, description="NCCL_ALGO.")
     direction: Annotated[str, Choice(DIRECTIONS)] | None = Field(None, description="one_way or both_ways.")
@@ -53,17 +56,9 @@ class RecordedEntry(Entry):
 
     def recorded(self) -> Recorded:
         """In the words of the model."""
-        key = Key(
-            kind=self.kind,
-            tool=self.tool,
-            link_class=self.link_class,
-            size_bytes=self.size,
-            ranks=self.ranks,
-            algorithm=self.algorithm,
-            direction=self.direction,
-            line_rate_gbps=self.line_rate_gbps,
-        )
-        return Recorded(key, self.median_gbps, self.mad_gbps, self.n, self.cv, self.runs, self.trimmed)
+        given = self.model_dump()
+        key = Key(**{field.name: given.pop(field.name) for field in fields(Key)})
+        return Recorded(key, **given)
 
 
 class CandidateFile(Entry):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from fabric.config.resolved_scenario import ScenarioDocument, scenario_document, scenario_of
+from fabric.config.resolved_scenario import ScenarioRow, scenario_of, scenario_row
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.wording import shown
@@ -47,14 +47,14 @@ class _InventoryDocument:
 @dataclass(frozen=True, slots=True)
 class _Document:
     format: Literal[1]
-    scenario: ScenarioDocument
+    scenario: ScenarioRow
     inventory: _InventoryDocument
 
 
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
-    document = _Document(FORMAT, scenario_document(scenario), _inventory_document(inventory))
-    return asdict(document)
+    document = _Document(FORMAT, scenario_row(scenario), _inventory_document(inventory))
+    return dict(_adapter().dump_python(document))
 
 
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, Literal, TypeVar, Union
 
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from fabric.config.probe_file import ProbeEntry
 from fabric.model.change import (
     AdaptiveRoutingSpec,
     BerSpec,
@@ -13,197 +18,63 @@ from fabric.model.change import (
     PortFlapSpec,
     ShieldSpec,
 )
-from fabric.model.link_burn import LinkBurnSpec
-from fabric.model.repetition import FilledTime
-from fabric.model.sampling import SampleSettings
-from fabric.model.scenario import (
-    AgainSpec,
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    Expectation,
-    ExpectedEnd,
-    ExpectedRatio,
-    ExpectedRecovery,
-    GroupAllReduceSpec,
-    JudgeSettings,
-    LocaliseSettings,
-    LoopbackSpec,
-    PairwiseSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    Scenario,
-    TorAllReduceSpec,
-    Where,
-)
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, Scenario
 
-ProbeRow = (
-    tuple[Literal["loopback"], LoopbackSpec]
-    | tuple[Literal["rnic_to_rnic"], RnicToRnicSpec]
-    | tuple[Literal["all_to_all"], AllToAllSpec]
-    | tuple[Literal["tor_all_reduce"], TorAllReduceSpec]
-    | tuple[Literal["group_all_reduce"], GroupAllReduceSpec]
-    | tuple[Literal["concurrent_rings"], ConcurrentRingsSpec]
-    | tuple[Literal["pairwise"], PairwiseSpec]
-    | tuple[Literal["again"], AgainSpec]
-    | tuple[Literal["link_burn"], LinkBurnSpec]
-)
+_Kind = TypeVar("_Kind")
 
-_KINDS: dict[type[ProbeSpec], str] = {
-    LoopbackSpec: "loopback",
-    RnicToRnicSpec: "rnic_to_rnic",
-    AllToAllSpec: "all_to_all",
-    TorAllReduceSpec: "tor_all_reduce",
-    GroupAllReduceSpec: "group_all_reduce",
-    ConcurrentRingsSpec: "concurrent_rings",
-    PairwiseSpec: "pairwise",
-    AgainSpec: "again",
-    LinkBurnSpec: "link_burn",
+
+class _Named:
+    """Metadata: a row names the kind of what follows, ``["ber", {...}]``."""
+
+    def __init__(self, kinds: Mapping[str, Any]) -> None:
+        self._kinds = kinds
+        self._names = {kind: name for name, kind in kinds.items()}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        rows: Any = Union[tuple(tuple[Literal[name], kind] for name, kind in self._kinds.items())]  # type: ignore[valid-type]  # noqa: UP007
+        return core_schema.no_info_after_validator_function(
+            lambda row: row[1],
+            handler.generate_schema(rows),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda one: (self._names[type(one)], asdict(one))
+            ),
+        )
+
+
+_CHANGES = {
+    "ber": BerSpec,
+    "link_down": LinkDownSpec,
+    "port_flap": PortFlapSpec,
+    "adaptive_routing": AdaptiveRoutingSpec,
+    "shield": ShieldSpec,
 }
-
-
-ChangeRow = (
-    tuple[Literal["ber"], BerSpec]
-    | tuple[Literal["link_down"], LinkDownSpec]
-    | tuple[Literal["port_flap"], PortFlapSpec]
-    | tuple[Literal["adaptive_routing"], AdaptiveRoutingSpec]
-    | tuple[Literal["shield"], ShieldSpec]
-)
-
-_CHANGES: dict[type[ChangeSpec], str] = {
-    BerSpec: "ber",
-    LinkDownSpec: "link_down",
-    PortFlapSpec: "port_flap",
-    AdaptiveRoutingSpec: "adaptive_routing",
-    ShieldSpec: "shield",
-}
-
-ExpectRow = (
-    tuple[Literal["ratio"], ExpectedRatio]
-    | tuple[Literal["end"], ExpectedEnd]
-    | tuple[Literal["recovery"], ExpectedRecovery]
-)
-
-_EXPECTED: dict[type[Expectation], str] = {
-    ExpectedRatio: "ratio",
-    ExpectedEnd: "end",
-    ExpectedRecovery: "recovery",
-}
+_EXPECTED = {"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery}
 
 
 @dataclass(frozen=True, slots=True)
-class _PhaseDocument:
-    """What has a default came with changes: a run before them is read as one without."""
-
-    name: str
-    probes: tuple[ProbeRow, ...]
-    needs: tuple[str, ...]
-    changes: tuple[ChangeRow, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
-    label: str = ""
-    where: Where = ()
-    round: int = 1
-    localise: LocaliseSettings | None = None
-    for_s: float | None = None
-    share: float | None = None
-    stop_host_on: str | None = None
-    drill: bool = False
-    fills: FilledTime | None = None
-    kept: tuple[int, ...] | None = None
+class _PhaseRow(Phase):
+    probes: tuple[ProbeEntry, ...]
+    changes: tuple[Annotated[ChangeSpec, _Named(_CHANGES)], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ScenarioDocument:
-    """A scenario as it stands in run.json."""
+class ScenarioRow(Scenario):
+    """A scenario as it stands in run.json; what has a default came later, and a run before that is without it."""
 
-    name: str
-    description: str
-    source: str
-    inventory: str
-    hosts: tuple[str, ...]
-    phases: tuple[_PhaseDocument, ...]
-    judge: JudgeSettings
-    expect: tuple[ExpectRow, ...] = ()
-    allow: tuple[str, ...] = ()
-    sample: SampleSettings | None = None
-    identity: bool = False
-    lasts_s: float | None = None
+    phases: tuple[_PhaseRow, ...]
+    expect: tuple[Annotated[Expectation, _Named(_EXPECTED)], ...] = ()
 
 
-def scenario_document(scenario: Scenario) -> ScenarioDocument:
-    """The scenario as rows that name their kinds."""
-    expect: Any = tuple((_EXPECTED[type(each)], each) for each in scenario.expect)
-    return ScenarioDocument(
-        name=scenario.name,
-        description=scenario.description,
-        source=scenario.source,
-        inventory=scenario.inventory,
-        hosts=scenario.hosts,
-        phases=tuple(_phase_document(phase) for phase in scenario.phases),
-        judge=scenario.judge,
-        expect=expect,
-        allow=scenario.allow,
-        sample=scenario.sample,
-        identity=scenario.identity,
-        lasts_s=scenario.lasts_s,
-    )
+def scenario_row(scenario: Scenario) -> ScenarioRow:
+    """The scenario with rows that name their kinds."""
+    return _as(ScenarioRow, scenario, phases=tuple(_as(_PhaseRow, phase) for phase in scenario.phases), lines=())
 
 
-def _phase_document(phase: Phase) -> _PhaseDocument:
-    probes: Any = tuple((_KINDS[type(spec)], spec) for spec in phase.probes)
-    changes: Any = tuple((_CHANGES[type(spec)], spec) for spec in phase.changes)
-    return _PhaseDocument(
-        name=phase.name,
-        probes=probes,
-        needs=phase.needs,
-        changes=changes,
-        env=phase.env,
-        label=phase.label,
-        where=phase.where,
-        round=phase.round,
-        localise=phase.localise,
-        for_s=phase.for_s,
-        share=phase.share,
-        stop_host_on=phase.stop_host_on,
-        drill=phase.drill,
-        fills=phase.fills,
-        kept=phase.kept,
-    )
+def scenario_of(row: ScenarioRow) -> Scenario:
+    """What ``scenario_row`` was made from."""
+    return _as(Scenario, row, phases=tuple(_as(Phase, phase) for phase in row.phases))
 
 
-def scenario_of(document: ScenarioDocument) -> Scenario:
-    """What ``scenario_document`` was made from."""
-    return Scenario(
-        name=document.name,
-        description=document.description,
-        source=document.source,
-        inventory=document.inventory,
-        hosts=document.hosts,
-        phases=tuple(_phase(each) for each in document.phases),
-        judge=document.judge,
-        expect=tuple(each for _, each in document.expect),
-        allow=document.allow,
-        sample=document.sample,
-        identity=document.identity,
-        lasts_s=document.lasts_s,
-    )
-
-
-def _phase(document: _PhaseDocument) -> Phase:
-    return Phase(
-        name=document.name,
-        probes=tuple(spec for _, spec in document.probes),
-        needs=document.needs,
-        changes=tuple(spec for _, spec in document.changes),
-        env=document.env,
-        label=document.label,
-        where=document.where,
-        round=document.round,
-        localise=document.localise,
-        for_s=document.for_s,
-        share=document.share,
-        stop_host_on=document.stop_host_on,
-        drill=document.drill,
-        fills=document.fills,
-        kept=document.kept,
-    )
+def _as(kind: type[_Kind], one: Any, **other: Any) -> _Kind:
+    """The same fields as an object of another class."""
+    return kind(**{field.name: getattr(one, field.name) for field in fields(kind)} | other)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,19 +16,17 @@ from fabric.config.entries import valid
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.problems import Problems
-from fabric.config.repetition import at_least_thrice
-from fabric.config.sample_file import SampleEntry
 from fabric.config.scenario_body import Body, read_body
-from fabric.config.scenario_file import JudgeEntry
+from fabric.config.scenario_file import AllowedGrowthEntry, JudgeEntry
 from fabric.config.selection import HostsText, Selection, selected
-from fabric.config.zero_growth_file import check_zero_growth, zero_growth_of
 from fabric.errors import ConfigError, Problem
-from fabric.model.fields.wording import shown
+from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.repetition import AUTO
+from fabric.model.repetition import AUTO, LEAST_SAMPLES
 from fabric.model.sampling import SampleSettings
-from fabric.model.scenario import JudgeSettings, Scenario
-from fabric.model.zero_growth import PFC, ZeroGrowth
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.model.zero_growth import PFC, RETRANSMITS, ZeroGrowth
+from fabric.probes.kinds import UNUSABLE
 
 
 def load_scenario(
@@ -39,6 +38,8 @@ def load_scenario(
     *inventory_path* and *hosts* are ``--inventory`` and ``--hosts`` and override the file's own; *faults* are
     ``--fault`` texts. ConfigError holds everything that is wrong, with both files.
     """
+    if UNUSABLE:
+        raise ConfigError(UNUSABLE)
     problems, command_line = Problems(shown(str(path))), Problems("--hosts")
     tree = read_document(path, problems)
     where = inventory_path or _inventory_path(tree, path, problems)
@@ -59,34 +60,96 @@ def load_scenario(
     if missing:
         problems.add(("judge", "baseline"), missing)
     if body.file is not None:
-        check_zero_growth(judge.zero_growth, judge.allowed_growth, body.file.sample, problems=problems)
+        _check_zero_growth(judge.zero_growth, judge.allowed_growth, body.file.sample, problems=problems)
     problems.raise_if_any((*others, *command_line.all()))
     file = body.file
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
-    growth = zero_growth_of(judge.zero_growth, judge.allowed_growth)
+    growth = _zero_growth(judge.zero_growth, judge.allowed_growth)
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
         source=str(path),
         inventory=inventory.source,
         hosts=names,
-        phases=at_least_thrice(body.phases) if judge.samples == AUTO else body.phases,
+        phases=_at_least_thrice(body.phases) if judge.samples == AUTO else body.phases,
         judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples, growth),
         expect=body.expect,
         allow=file.allow,
         sample=_sample(file.sample, growth),
         identity=file.identity,
         lasts_s=None if file.for_ is None else float(file.for_),
+        lines=tuple(_lines(tree.get("phases"), problems)),
     )
     return scenario, inventory
 
 
-def _sample(entry: SampleEntry | None, growth: ZeroGrowth | None) -> SampleSettings | None:
-    """Pauses are read where they are judged: asking for them costs a tool each time."""
-    if entry is None:
+_LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
+"""Criteria that need a limit, and its key."""
+
+
+def _zero_growth(criteria: tuple[str, ...], allowed: AllowedGrowthEntry | None) -> ZeroGrowth | None:
+    """The decoded keys; None where nothing is asked."""
+    if not criteria:
         return None
-    return replace(entry.settings(), pfc=growth is not None and PFC in growth.criteria)
+    limits = allowed or AllowedGrowthEntry()
+    return ZeroGrowth(criteria, limits.pfc_paused, limits.retransmits_per_hour)
+
+
+def _check_zero_growth(
+    criteria: tuple[str, ...],
+    allowed: AllowedGrowthEntry | None,
+    sample: SampleSettings | None,
+    *,
+    problems: Problems,
+) -> None:
+    """Note what each key alone cannot say."""
+    limits = allowed or AllowedGrowthEntry()
+    for position, name in enumerate(criteria):
+        if name in criteria[:position]:
+            problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
+    for name, key in _LIMITS.items():
+        given = getattr(limits, key) is not None
+        if name in criteria and not given:
+            text = f"{quoted(name)} grows on a good fabric, too: say what is too much: 'allowed_growth: {{{key}: ...}}'"
+            problems.add(("judge", "zero_growth", criteria.index(name)), text)
+        if given and name not in criteria:
+            problems.add(("judge", "allowed_growth", key), f"it is not judged: 'zero_growth' does not have {name}")
+    if criteria and (sample is None or not sample.counters):
+        text = "what ports count must be read for it: 'sample: {every: 5m}'"
+        problems.add(("judge", "zero_growth"), text if sample is None else "it needs the counters of 'sample:'")
+
+
+def _at_least_thrice(phases: Iterable[Phase]) -> tuple[Phase, ...]:
+    """The phases with ``repeat`` of at least three, where samples may be added; one with changes stays as written."""
+    return tuple(
+        phase if phase.changes else replace(phase, probes=tuple(_repeated(spec) for spec in phase.probes))
+        for phase in phases
+    )
+
+
+def _repeated(spec: ProbeSpec) -> ProbeSpec:
+    if not spec.alone:
+        return spec
+    return spec.changed(repeat=max(LEAST_SAMPLES, spec.repeat))
+
+
+def _lines(phases: Tree | None, problems: Problems) -> Iterator[tuple[str, str, int]]:
+    """Where each phase has its changes, and its probes by kind, written with settings or without."""
+    for position, phase in enumerate(phases if isinstance(phases, list) else []):
+        if not isinstance(phase, dict):
+            continue
+        name, path, probes = str(phase.get("name")), ("phases", position), phase.get("probes")
+        if "changes" in phase:
+            yield "changes", name, problems.lines.get((*path, "changes"), 0)
+        for place, probe in enumerate(probes if isinstance(probes, list) else []):
+            kind = next(iter(probe), "") if isinstance(probe, dict) else str(probe)
+            yield kind, name, problems.lines.get((*path, "probes", place), 0)
+
+
+def _sample(settings: SampleSettings | None, growth: ZeroGrowth | None) -> SampleSettings | None:
+    """Pauses are read where they are judged: asking for them costs a tool each time."""
+    return settings and settings.changed(pfc=growth is not None and PFC in growth.criteria)
 
 
 def _inventory_path(tree: dict[str, Tree], path: Path, problems: Problems) -> Path | None:

@@ -9,19 +9,18 @@ from pydantic import BeforeValidator, Field
 from fabric.config.changes_file import ChangeEntry
 from fabric.config.expect_file import ExpectEntry
 from fabric.config.probe_file import ProbeEntry
-from fabric.config.sample_file import SampleEntry
 from fabric.config.selection import HostsText, Selection
 from fabric.config.tool_settings import AsWritten, Env
-from fabric.config.zero_growth_file import AllowedGrowthEntry, Criterion
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.model.repetition import AS_WRITTEN, AUTO
+from fabric.model.sampling import SampleSettings
 from fabric.model.scenario import DRILLS, LocaliseSettings
+from fabric.model.zero_growth import CRITERIA
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""
-PATHS = ("unknown", "static")
 ROUND_ORDERS = ("as_written", "abba")
 
 Name = Annotated[str, SAFE_NAME]
@@ -29,26 +28,8 @@ MatrixValue = Annotated[str, AsWritten("a value", most=256)]
 MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length=20)]
 
 
-_LOCALISE = LocaliseSettings()
-
-
 LONGEST_S = 30 * 86_400
 """Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
-
-
-class LocaliseEntry(Entry):
-    """Further rounds of pair tests that find the bad part."""
-
-    rounds: Annotated[int, Whole(1, 32)] = Field(
-        _LOCALISE.rounds, description="How many rounds of each rail there are at most, the planned ones included."
-    )
-    budget: Annotated[int, Duration(1, 86400)] = Field(
-        int(_LOCALISE.budget_s), description="After this time no further round begins."
-    )
-    paths: Annotated[str, Choice(PATHS)] = Field(
-        _LOCALISE.paths,
-        description="static: no adaptive routing, so that the switches' tables say which uplinks a pair crosses.",
-    )
 
 
 def _auto(value: object) -> object:
@@ -60,6 +41,11 @@ def _auto(value: object) -> object:
     return value
 
 
+Localise = Annotated[
+    LocaliseSettings, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseSettings)
+]
+
+
 class PhaseEntry(Entry):
     """A part of the scenario; phases run in the order written."""
 
@@ -69,11 +55,13 @@ class PhaseEntry(Entry):
         (), max_length=64, description="What is altered while it runs; everything is undone at its end."
     )
     env: Env = Field({}, max_length=64, description="Variables for its collectives; they win over the platform's env.")
-    localise: (
-        Annotated[LocaliseEntry, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseEntry)] | None
-    ) = Field(None, description="auto: further rounds of its pairwise probes find the bad part.")
+    localise: Localise | None = Field(
+        None, description="auto: further rounds of its pairwise probes find the bad part."
+    )
     for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
-        None, alias="for", description="It is run again and again for so long: 4h; no round is begun after it."
+        None,
+        validation_alias="for",
+        description="It is run again and again for so long: 4h; no round is begun after it.",
     )
     share: Annotated[float, Decimal(0.001, 1)] | None = Field(
         None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
@@ -86,6 +74,23 @@ class PhaseEntry(Entry):
         False, description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
     )
     probes: tuple[ProbeEntry, ...] = Field(min_length=1, max_length=64, description="What is measured, in this order.")
+
+
+Criterion = Annotated[str, Choice(CRITERIA)]
+
+MOST_RETRANSMITS = 1e12
+"""A bound on what can be written (a choice: more than a port of 800 Gb/s has packets in an hour)."""
+
+
+class AllowedGrowthEntry(Entry):
+    """What grows on a good fabric, too: how much of it is too much."""
+
+    pfc_paused: Annotated[float, Decimal(0, 1)] | None = Field(
+        None, description="The share of an hour in which a port may be paused, in either direction: 0.05."
+    )
+    retransmits_per_hour: Annotated[float, Decimal(0, MOST_RETRANSMITS)] | None = Field(
+        None, description="How much the counters of retransmissions of a port may grow in an hour, together."
+    )
 
 
 class JudgeEntry(Entry):
@@ -135,9 +140,11 @@ class ScenarioFile(Entry):
     phases: tuple[PhaseEntry, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
     judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
     expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
-    sample: SampleEntry | None = Field(None, description="What is read on the hosts while the run works.")
+    sample: SampleSettings | None = Field(None, description="What is read on the hosts while the run works.")
     for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
-        None, alias="for", description="How long the whole run lasts, for phases with a share of it; or --for."
+        None,
+        validation_alias="for",
+        description="How long the whole run lasts, for phases with a share of it; or --for.",
     )
     identity: Annotated[bool, Flag()] = Field(
         False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MIB = 1 << 20
+GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,6 @@ LEAST_SAMPLES = 3
 MOST_SAMPLES = 30
 """More samples of one probe are never asked for (safety goals, B.3). Enough to tell 3 % at a CV of 3 % in one test."""
 
-REPEATED_KINDS = frozenset({"loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce", "group_all_reduce"})
-"""Kinds of which one probe can be measured again by itself. A ring of several that run at once cannot: alone it would
-have the network to itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class FilledTime:

@@ -5,26 +5,37 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from fabric.model.fields.entry import Entry, NotInFiles
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import Flag
 
 Value = int | float | None
 """A number that was read; None: it could not be."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSettings:
+class SampleSettings(Entry):
     """
-    What is sampled, every *every_s* seconds, from the first phase to the last.
+    What is sampled, and how often, from the first phase to the last; without the key nothing is.
 
-    *counters*: what ports count; *temperatures*: of RNICs, their modules and GPUs, and clocks; *optics*: light received
-    and sent, by mlxlink, which asks the firmware and so runs five times less often; *pfc*: pause frames of Ethernet
-    ports, by ethtool, five times less often, too.
+    *pfc*: pause frames of Ethernet ports, by ethtool, as seldom as optics, where they are judged.
     """
 
-    every_s: float = 10.0
-    counters: bool = True
-    temperatures: bool = True
-    optics: bool = False
-    pfc: bool = False
+    every_s: Annotated[
+        float,
+        Duration(1, 3600),
+        AfterValidator(float),
+        Field(validation_alias="every", description="How often, 1s to 1h."),
+    ] = 10.0
+    counters: Annotated[bool, Flag(), Field(description="Error counters of the RNICs' ports.")] = True
+    temperatures: Annotated[bool, Flag(), Field(description="Of RNICs, modules and GPUs; clocks of GPUs.")] = True
+    optics: Annotated[
+        bool, Flag(), Field(description="Light received and sent (mlxlink -m, as root), five times less often.")
+    ] = False
+    pfc: Annotated[bool, NotInFiles()] = False
 
 
 @dataclass(frozen=True, slots=True)

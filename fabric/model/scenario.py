@@ -2,174 +2,130 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field
 
 from fabric.model.change import ChangeSpec
-from fabric.model.link_burn import LinkBurnSpec
-from fabric.model.repair import Because
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import SAFE_NAME, Choice, Whole
+from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings
+from fabric.model.topology import Platform, Topology
 from fabric.model.zero_growth import ZeroGrowth
 
-GIB = 1 << 30
-MIB = 1 << 20
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """
+    What a probe needs of a host beside its RNICs.
+
+    *programs* are called by name. *cuda*: perftest reaches GPU memory itself. *gpudirect*: some RNIC reads GPU memory.
+    *pinned_bytes*: the most that one program locks.
+    """
+
+    programs: tuple[str, ...] = ()
+    cuda: bool = False
+    gpudirect: bool = False
+    pinned_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class LoopbackSpec:
-    """Each RNIC to every memory node and GPU of its own host (MegaScale 4.3), with ib_write_bw."""
+class LimitKey:
+    """What the limit for a probe is looked up by, as the judge does."""
 
-    name: str = "loopback"
-    size_bytes: int = 8 * MIB
-    duration_s: int = 5
-    queue_pairs: int = 1
-    repeat: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RnicToRnicSpec:
-    """Every ordered pair of RNICs of one host (MegaScale 4.3), with ib_write_bw."""
-
-    name: str = "rnic_to_rnic"
-    size_bytes: int = 64 << 10
-    duration_s: int = 5
-    queue_pairs: int = 2
-    repeat: int = 1
+    kind: str
+    link_class: str | None = None
+    size_bytes: int | None = None
+    ranks: int | None = None
+    algorithm: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AllToAllSpec:
+class ProbeSpec(Entry):
     """
-    All-to-all among the GPUs of one host, with alltoall_perf.
+    One entry of a phase's ``probes:``, and what its kind does with it.
 
-    With *halves* also among complementary halves of the GPUs, one split per bit of the GPU number, so that
-    one slow GPU can be named: it is in the slow half of every split.
+    Each kind is a class of its own in a file of its own (``fabric.probes``): its fields are the keys of the entry, the
+    row in run.json and the JSON Schema; the first line of its docstring is what the schema says of it.
     """
 
-    name: str = "all_to_all"
-    sizes_bytes: tuple[int, ...] = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
-    halves: bool = True
-    iterations: int = 20
-    repeat: int = 1
+    kind: ClassVar[str]
+    needs: ClassVar[str]
+    """What a host must have to be measured, in words."""
+    some: ClassVar[bool] = False
+    """Whether it is asked of some of the hosts only: those that it does not measure miss nothing."""
+    collective: ClassVar[bool] = False
+    """Whether it runs NCCL, and so is given the variables of its phase."""
+    alone: ClassVar[bool] = False
+    """Whether one of its probes can be measured again by itself; one of several that run at once would then have the
+    network to itself."""
+    peers: ClassVar[bool] = False
+    """Whether its probes have what they use to themselves, so that like ones can be compared with each other. Rings
+    that run at once share the network: what one gains another loses, and a slow one may be bad luck of routing."""
+
+    name: Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports; the kind when left out.")]
+    repeat: Annotated[int, Whole(1, 1000), Field(description="How often each measurement is made.")] = 1
+
+    @property
+    def is_of_some(self) -> bool:
+        """Whether this very entry says of which hosts it is, so that the others miss nothing."""
+        return False
+
+    @property
+    def measured_sizes(self) -> tuple[int, ...]:
+        """The message sizes that it measures, bytes."""
+        return ()
+
+    def uses(self, platform: Platform) -> Uses | None:
+        """What it needs of a host of this platform; None where such a host takes no part."""
+        return None
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """What its probes' limits are looked up by on one of so many hosts of the platform; none without probes."""
+        return iter(())
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """Every probe of this kind on these hosts, fully decided."""
+        raise NotImplementedError
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """What to run for a probe of this kind."""
+        raise ValueError(f"{probe.probe_id}: no probe is of kind {cls.kind}")
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """What its output says."""
+        raise ValueError(f"{probe.probe_id}: no probe is of kind {cls.kind}")
 
 
-@dataclass(frozen=True, slots=True)
-class TorAllReduceSpec:
+class LocaliseSettings(Entry):
     """
-    All-reduce between neighbours under one ToR, with all_reduce_perf over mpirun or srun.
+    Further rounds of pair tests that find the bad part.
 
-    *algorithm* defaults to RING: on two hosts NCCL would pick Tree or NVLSTree, whose bus bandwidth exceeds
-    the network's bottleneck and can hide a slow rail (facts: nccl-tests #290, #196).
-    """
-
-    name: str = "tor_all_reduce"
-    sizes_bytes: tuple[int, ...] = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
-    algorithm: str = "RING"
-    launcher: str = "mpirun"  # "mpirun" | "srun"
-    iterations: int = 20
-    repeat: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class GroupAllReduceSpec:
-    """
-    One all-reduce over the first *hosts* hosts of the run, or as many as have *gpus* GPUs; without either, over all.
-
-    *order* ``sorted`` ranks them as they are listed, ``random`` as *seed* shuffles them: the order decides how many
-    connections leave a leaf.
-    """
-
-    name: str = "group_all_reduce"
-    hosts: int | None = None
-    gpus: int | None = None
-    sizes_bytes: tuple[int, ...] = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
-    algorithm: str = "RING"
-    launcher: str = "mpirun"
-    order: str = "sorted"  # "sorted" | "random"
-    seed: int = 0
-    iterations: int = 20
-    repeat: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ConcurrentRingsSpec:
-    """
-    All-reduce in disjoint groups of hosts, all groups at once.
-
-    *pairing*: ``across`` takes hosts of a group as far apart in the list as it goes, ``neighbours`` one after the
-    other, ``random`` as *seed* shuffles them.
-    """
-
-    name: str = "concurrent_rings"
-    groups_of: int = 2
-    pairing: str = "across"  # "across" | "neighbours" | "random"
-    seed: int = 0
-    sizes_bytes: tuple[int, ...] = (8 * GIB,)
-    algorithm: str = "RING"
-    launcher: str = "mpirun"
-    iterations: int = 20
-    repeat: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class PairwiseSpec:
-    """
-    RNIC to RNIC of another host on the same rail, with ib_write_bw, in *rounds* in which each host is measured once.
-
-    The first round stays under the leaves, the others cross them. *size_bytes* and *queue_pairs* as in the published
-    limit (oci-hpc).
-    Not empty, *only* keeps the pairs of which one host is named there. *first*: with which round of all it begins.
+    *paths* ``unknown``: adaptive routing or ECMP decides, and uplinks and spines cannot be told apart.
     """
 
-    name: str = "pairwise"
-    rounds: int = 3
-    size_bytes: int = 64 << 10
-    duration_s: int = 3
-    queue_pairs: int = 2
-    repeat: int = 1
-    only: tuple[str, ...] = ()
-    first: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AgainSpec:
-    """
-    Probes of an earlier run, measured *repeat* times each: the evidence against a host that was repaired.
-
-    *because* is None in a file: ``fabric run --because RUN`` fills it with what did not pass there.
-    """
-
-    name: str = "again"
-    repeat: int = 5
-    because: Because | None = None
-
-
-ProbeSpec = (
-    LoopbackSpec
-    | RnicToRnicSpec
-    | AllToAllSpec
-    | TorAllReduceSpec
-    | GroupAllReduceSpec
-    | ConcurrentRingsSpec
-    | PairwiseSpec
-    | AgainSpec
-    | LinkBurnSpec
-)
-"""What one entry of a phase's ``probes:`` asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocaliseSettings:
-    """
-    Further rounds of pair tests after the planned ones: at most *rounds* in all, begun within *budget_s* seconds.
-
-    *paths* ``static``: the switches' tables say which uplinks a pair crosses, and they are read; ``unknown``: adaptive
-    routing or ECMP decides, and uplinks and spines cannot be told apart.
-    """
-
-    rounds: int = 10
-    budget_s: float = 1200.0
-    paths: str = "unknown"  # "unknown" | "static"
+    rounds: Annotated[
+        int,
+        Whole(1, 32),
+        Field(description="How many rounds of each rail there are at most, the planned ones included."),
+    ] = 10
+    budget_s: Annotated[
+        float,
+        Duration(1, 86400),
+        AfterValidator(float),
+        Field(validation_alias="budget", description="After this time no further round begins."),
+    ] = 1200.0
+    paths: Annotated[
+        str,
+        Choice(("unknown", "static")),
+        Field(description="static: no adaptive routing, so the switches' tables say which uplinks a pair crosses."),
+    ] = "unknown"
 
 
 DRILLS = "drills"
@@ -277,6 +233,10 @@ class JudgeSettings:
     zero_growth: ZeroGrowth | None = None
 
 
+Lines = tuple[tuple[str, str, int], ...]
+"""A key (``changes``, or a kind of probe), the phase that has it, and the line; not kept in run.json."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario file, decoded; *hosts* names the hosts it runs on, already resolved, in inventory order."""
@@ -293,3 +253,4 @@ class Scenario:
     sample: SampleSettings | None = None  # what is read on the hosts meanwhile; None: nothing
     identity: bool = False  # serial numbers and firmware of the hosts' parts are read at the start
     lasts_s: float | None = None  # the whole run, where phases have a share of it
+    lines: Lines = field(default=(), compare=False)  # where its file says what is found wrong only once it is planned

@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fabric.errors import ConfigError, Problem
-from fabric.model.link_burn import BurnFlow, LinkBurnSpec
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.topology import Topology
-from fabric.probes.link_burn import stages_of
+from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 
 if TYPE_CHECKING:
     from fabric.plan.link_coverage import CoveragePlan, LikelyPlan, Stage
@@ -65,7 +64,7 @@ def _staged(phase: Phase, scenario: Scenario, topology: Topology) -> tuple[list[
                 flows, said = burn(topology, scenario.hosts, routing=spec.routing)
             except ValueError as exc:
                 raise ConfigError([Problem(scenario.source, 0, f"{phase.name}: {spec.name}: {exc}")]) from exc
-            stages += stages_of(replace(spec, stages=flows))
+            stages += spec.changed(stages=flows).one_by_one()
             lines += said
     if not stages:
         return [phase], lines

@@ -12,9 +12,6 @@ from fabric.model.topology import Topology
 from fabric.plan.plan import Plan
 from fabric.plan.schedule import Schedule
 
-BETWEEN_HOSTS_OR_RNICS = frozenset({"rnic_to_rnic", "pairwise", "link_burn"})
-"""Kinds that say which RNICs send and receive; collectives between hosts use every RNIC of theirs."""
-
 _Work = dict[str, list[float]]
 """The durations (seconds) of all probes of a host, or of a leaf, by its name."""
 
@@ -77,8 +74,12 @@ def _loads(counts: Counter[str], work_s: dict[str, float]) -> tuple[Load, ...]:
 
 
 def _leaves(probe: Probe, topology: Topology) -> Iterator[str]:
-    """The leaves that a probe's bytes go through; none where they stay inside the host."""
-    if probe.kind in BETWEEN_HOSTS_OR_RNICS:
+    """
+    The leaves that a probe's bytes go through; none where they stay inside the host.
+
+    Some probes say which RNICs send and receive; collectives between hosts use every RNIC of theirs.
+    """
+    if "peer_rnic" in probe.params:
         for name, key in ((probe.hosts[0], "rnic"), (probe.hosts[-1], "peer_rnic")):
             host = topology.hosts[name]
             rail = (

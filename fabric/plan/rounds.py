@@ -14,12 +14,15 @@ from itertools import groupby
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import FilledTime
-from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, PairwiseSpec, Phase, ProbeSpec, Scenario
+from fabric.model.scenario import Phase, ProbeSpec, Scenario
 from fabric.model.topology import Topology
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.pair_planes import planes_of
 from fabric.probes.pair_rounds import matches_all
+from fabric.probes.pairwise import PairSpec
 
 MOST_PHASES = 2000
 """As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
@@ -85,8 +88,8 @@ def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], 
     perfect = all(matches_all(plane.leaves) for plane in planes_of(hosts, topology))
 
     def of_any_round(spec: ProbeSpec) -> ProbeSpec:
-        pairs = isinstance(spec, PairwiseSpec) and perfect and not spec.only
-        return replace(spec, first=min(spec.first, 1)) if pairs and isinstance(spec, PairwiseSpec) else spec
+        pairs = isinstance(spec, PairSpec) and perfect and not spec.only
+        return spec.changed(first=min(spec.first, 1)) if pairs and isinstance(spec, PairSpec) else spec
 
     return lambda phase: (phase.name if phase.changes else "", phase.env, tuple(map(of_any_round, phase.probes)))
 
@@ -168,10 +171,10 @@ def _round(block: Sequence[Phase], number: int, fills: FilledTime) -> Iterator[P
 
 
 def _drawn_anew(spec: ProbeSpec, number: int) -> ProbeSpec:
-    if isinstance(spec, PairwiseSpec):
-        return replace(spec, first=spec.first + number * spec.rounds)
+    if isinstance(spec, PairSpec):
+        return spec.changed(first=spec.first + number * spec.rounds)
     if isinstance(spec, ConcurrentRingsSpec | GroupAllReduceSpec):
-        return replace(spec, seed=spec.seed + number)
+        return spec.changed(seed=spec.seed + number)
     return spec
 
 

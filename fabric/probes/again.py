@@ -9,41 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Annotated, ClassVar
 
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.scenario import AgainSpec
+from fabric.model.fields.entry import NotInFiles
+from fabric.model.probe import Probe
+from fabric.model.repair import Because
+from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.intra_host import repeated
-
-KIND = "again"
-NEEDS = "a run that failed (fabric run --because RUN)"
-SOME = True
+from fabric.probes.keys import Name, Repeat
 
 
-def expand(
-    spec: AgainSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
-) -> Iterator[Probe]:
-    """The probes whose hosts all take part, each *repeat* times, the repetitions of one after the other."""
-    del topology
-    here = set(hosts)
-    for probe in [] if spec.because is None else [one.probe for one in spec.because.evidence]:
-        if not here.issuperset(probe.hosts):
-            continue
-        label = probe.probe_id.partition("/")[2]
-        params = dict(probe.params)
-        for name, _ in repeated(label, spec.repeat):
-            if "port" in params:
-                params["port"] = next(ports)
-            yield replace(probe, probe_id=f"{phase}/{name}", phase=phase, params=dict(params))
+class AgainSpec(ProbeSpec):
+    """
+    The probes that did not pass in the run of --because, repeated.
 
+    *because* is None in a file: ``fabric run --because RUN`` fills it with what did not pass there.
+    """
 
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """Never asked: every probe made here is of another kind."""
-    del topology
-    raise ValueError(f"{probe.probe_id}: no probe is of kind {KIND}, which stands for those of an earlier run")
+    kind: ClassVar[str] = "again"
+    needs: ClassVar[str] = "a run that failed (fabric run --because RUN)"
+    some: ClassVar[bool] = True
 
+    name: Name = kind
+    repeat: Repeat = 5
+    because: Annotated[Because | None, NotInFiles()] = None
 
-def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
-    """Never asked, as ``commands``."""
-    del topology, answered
-    raise ValueError(f"{probe.probe_id}: no probe is of kind {KIND}, which stands for those of an earlier run")
+    @property
+    def is_of_some(self) -> bool:
+        """Once it is known what to repeat."""
+        return self.because is not None
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """The probes whose hosts all take part, each *repeat* times, the repetitions of one after the other."""
+        here = set(hosts)
+        for probe in [] if self.because is None else [one.probe for one in self.because.evidence]:
+            if not here.issuperset(probe.hosts):
+                continue
+            label = probe.probe_id.partition("/")[2]
+            params = dict(probe.params)
+            for name, _ in repeated(label, self.repeat):
+                if "port" in params:
+                    params["port"] = next(ports)
+                yield replace(probe, probe_id=f"{phase}/{name}", phase=phase, params=dict(params))

@@ -8,47 +8,93 @@ halves that run at the same time; one slow GPU is in the slow half of every spli
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from fabric.model.command import Command
+from fabric.model.fields.scalars import Flag
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.scenario import AllToAllSpec
+from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
-from fabric.probes.collective import START_S, argv, environment, read_busbw, timeout_s, transfer_s
+from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
 from fabric.probes.intra_host import HostProbe, repeated, spread
-
-KIND = "all_to_all"
-NEEDS = "two GPUs"
-SOME = False
+from fabric.probes.keys import Name
 
 PLANNED_GBPS = 2500.0
 """Algorithm bandwidth that the plan expects; a choice: a little less than an H100 host that just meets its limit."""
 
 
-def expand(
-    spec: AllToAllSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
-) -> Iterator[Probe]:
-    """The whole host, then its halves: 1 + 6 on 8 GPUs. No TCP port is needed: one process drives all GPUs."""
-    del ports
+class AllToAllSpec(CollectiveSpec):
+    """
+    All-to-all among the GPUs of one host (alltoall_perf).
 
-    def layout(platform: Platform) -> list[HostProbe]:
-        return [
-            HostProbe(
-                label=repeat_label,
-                claims=tuple(f"gpu{index}" for index in gpus),
-                duration_s=START_S + transfer_s(spec.sizes_bytes, spec.iterations, gbps=PLANNED_GBPS),
-                params={
-                    "gpus": gpus,
-                    "ranks": len(gpus),
-                    "sizes_bytes": spec.sizes_bytes,
-                    "iterations": spec.iterations,
-                    "series": series,
-                },
-            )
-            for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=spec.halves)
-            for repeat_label, series in repeated(label, spec.repeat)
-        ]
+    With *halves* also among complementary halves of the GPUs, one split per bit of the GPU number.
+    """
 
-    return spread(layout, kind=KIND, prefix=f"{phase}/{spec.name}", topology=topology, hosts=hosts)
+    kind: ClassVar[str] = "all_to_all"
+    needs: ClassVar[str] = "two GPUs"
+    alone: ClassVar[bool] = True
+    peers: ClassVar[bool] = True
+
+    name: Name = kind
+    halves: Annotated[
+        bool,
+        Flag(),
+        Field(description="Whether halves of the GPUs are measured too, so that one slow GPU can be named."),
+    ] = True
+
+    def uses(self, platform: Platform) -> Uses | None:
+        """One program, where there are two GPUs."""
+        return Uses(("alltoall_perf",)) if len(platform.gpus) > 1 else None
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """That of all its GPUs."""
+        gpus = len(platform.gpus)
+        return iter([LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=gpus)] if gpus > 1 else ())
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """The whole host, then its halves: 1 + 6 on 8 GPUs. No TCP port is needed: one process drives all GPUs."""
+
+        def layout(platform: Platform) -> list[HostProbe]:
+            return [
+                HostProbe(
+                    label=repeat_label,
+                    claims=tuple(f"gpu{index}" for index in gpus),
+                    duration_s=START_S + transfer_s(self.sizes_bytes, self.iterations, gbps=PLANNED_GBPS),
+                    params={
+                        "gpus": gpus,
+                        "ranks": len(gpus),
+                        "sizes_bytes": self.sizes_bytes,
+                        "iterations": self.iterations,
+                        "series": series,
+                    },
+                )
+                for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=self.halves)
+                for repeat_label, series in repeated(label, self.repeat)
+            ]
+
+        return spread(layout, kind=self.kind, prefix=f"{phase}/{self.name}", topology=topology, hosts=hosts)
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """alltoall_perf in one process, the group's GPUs made visible."""
+        platform = topology.hosts[probe.hosts[0]].platform
+        gpus = probe.params["gpus"]
+        if not isinstance(gpus, tuple):
+            raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
+        client = Command(
+            host=probe.hosts[0],
+            argv=argv(probe, platform, op="alltoall"),
+            timeout_s=timeout_s(probe, start_s=START_S),
+            env=tuple(environment(probe, platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
+        )
+        return ProbeCommands(servers=(), client=client)
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """Bus bandwidth per size, out of place and in place, or why there is none."""
+        return read_busbw(probe, answered, op="alltoall")
 
 
 def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -62,24 +108,3 @@ def groups(indexes: Sequence[int], *, halves: bool) -> Iterator[tuple[str, tuple
             half = tuple(index for position, index in enumerate(indexes) if position >> bit & 1 == side)
             if len(half) > 1:
                 yield f"bit{bit}-{side}", half
-
-
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """alltoall_perf in one process, the group's GPUs made visible."""
-    platform = topology.hosts[probe.hosts[0]].platform
-    gpus = probe.params["gpus"]
-    if not isinstance(gpus, tuple):
-        raise TypeError(f"{probe.probe_id}: gpus is {gpus!r}, not a tuple")
-    client = Command(
-        host=probe.hosts[0],
-        argv=argv(probe, platform, op="alltoall"),
-        timeout_s=timeout_s(probe, start_s=START_S),
-        env=tuple(environment(probe, platform, CUDA_VISIBLE_DEVICES=",".join(map(str, gpus))).items()),
-    )
-    return ProbeCommands(servers=(), client=client)
-
-
-def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
-    """Bus bandwidth per size, out of place and in place, or why there is none."""
-    del topology
-    return read_busbw(probe, answered, op="alltoall")

@@ -6,10 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
+from typing import ClassVar
 
+from fabric.model.command import GIB
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
+from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Platform
+from fabric.probes.keys import Iterations, Sizes
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl
 from fabric.tools.driver import program, setting
@@ -20,6 +24,20 @@ START_S = 4.0
 
 _NAMED = 4  # hosts that a reason names; a choice
 _DEADLINE_GBPS = 1000.0  # algorithm bandwidth that a deadline allows for; a choice, far below a healthy H100 host
+
+
+class CollectiveSpec(ProbeSpec):
+    """What nccl-tests measures."""
+
+    collective: ClassVar[bool] = True
+
+    sizes_bytes: Sizes = (GIB, 2 * GIB, 4 * GIB, 8 * GIB)
+    iterations: Iterations = 20
+
+    @property
+    def measured_sizes(self) -> tuple[int, ...]:
+        """All of them."""
+        return self.sizes_bytes
 
 
 def sizes(probe: Probe) -> tuple[int, ...]:

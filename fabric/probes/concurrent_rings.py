@@ -8,31 +8,54 @@ group, so that a fast group is through before a slow one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
 
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.scenario import ConcurrentRingsSpec
+from pydantic import Field
+
+from fabric.model.command import GIB
+from fabric.model.fields.scalars import Choice, Whole
+from fabric.model.probe import Probe
 from fabric.model.topology import Host, Topology
 from fabric.probes import multi_host
-from fabric.probes.collective import read_busbw
-
-KIND = "concurrent_rings"
-NEEDS = "GPUs, and enough other hosts of its make to fill its group"
-SOME = False
+from fabric.probes.keys import Name, Seed, Sizes
+from fabric.probes.multi_host import AllReduceSpec
 
 _NAMED = 4  # more hosts than this are not all said in an id
 
 
-def expand(
-    spec: ConcurrentRingsSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
-) -> Iterator[Probe]:
-    """One probe a group and repetition; hosts that fill no group are left out."""
-    del ports
-    number = 0
-    for alike in multi_host.alike(topology.hosts[name] for name in hosts):
-        for group in groups(alike, spec):
-            label = _label(group)
-            yield from multi_host.probes(spec, group, kind=KIND, phase=phase, label=label, group=number)
-            number += 1
+class ConcurrentRingsSpec(AllReduceSpec):
+    """
+    All-reduce in disjoint groups of hosts, all groups at once (all_reduce_perf).
+
+    *pairing*: ``across`` takes hosts of a group as far apart in the list as it goes, ``neighbours`` one after the
+    other, ``random`` as *seed* shuffles them.
+    """
+
+    kind: ClassVar[str] = "concurrent_rings"
+    needs: ClassVar[str] = "GPUs, and enough other hosts of its make to fill its group"
+
+    name: Name = kind
+    groups_of: Annotated[int, Whole(2, 1024), Field(description="How many hosts form a group.")] = 2
+    pairing: Annotated[
+        str,
+        Choice(("across", "neighbours", "random")),
+        Field(description="Which hosts: across (far apart in the list), neighbours or random."),
+    ] = "across"
+    seed: Seed = 0
+    sizes_bytes: Sizes = (8 * GIB,)
+
+    def ranks(self, gpus: int, *, hosts: int) -> int:
+        """Those of one group."""
+        return self.groups_of * gpus
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """One probe a group and repetition; hosts that fill no group are left out."""
+        number = 0
+        for alike in multi_host.alike(topology.hosts[name] for name in hosts):
+            for group in groups(alike, self):
+                label = _label(group)
+                yield from self.probes(group, phase=phase, label=label, group=number)
+                number += 1
 
 
 def groups(hosts: Sequence[Host], spec: ConcurrentRingsSpec) -> list[list[Host]]:
@@ -52,14 +75,3 @@ def _label(group: Sequence[Host]) -> str:
     if len(group) <= _NAMED:
         return "+".join(host.name for host in group)
     return f"{group[0].name}+{len(group) - 1}-more"
-
-
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """all_reduce_perf over the hosts of the group."""
-    return multi_host.commands(probe, topology)
-
-
-def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
-    """Bus bandwidth per size, out of place and in place, or why there is none."""
-    del topology
-    return read_busbw(probe, answered, op="all_reduce")

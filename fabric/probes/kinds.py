@@ -2,116 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from itertools import count
-from typing import Any, Protocol
 
-from fabric.model.link_burn import LinkBurnSpec
+from fabric.errors import Problem
 from fabric.model.names import fold
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.scenario import (
-    AgainSpec,
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    PairwiseSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    TorAllReduceSpec,
-)
+from fabric.model.probe import Probe
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
-from fabric.probes import (
-    again,
-    all_to_all,
-    concurrent_rings,
-    group_all_reduce,
-    link_burn,
-    loopback,
-    pairwise,
-    rnic_to_rnic,
-    routes,
-    tor_all_reduce,
-)
+from fabric.probes.again import AgainSpec
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.collective import with_env
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.latency import LatencySpec
+from fabric.probes.link_burn import LinkBurnSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.routes import RoutesSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
+
+GROUP = "fabric.probes"
+"""Entry points of this group bring kinds of others: each names a class that is a ``ProbeSpec``."""
 
 FIRST_PORT = 18600
 """First TCP port given to a probe's server; perftest's default is 18515, ephemeral ports start at 32768."""
 
-
-class Kind(Protocol):
-    """What one kind of probe can do; each is a module of this package."""
-
-    KIND: str
-    NEEDS: str
-    SOME: bool
-    """Whether it is asked of some of the hosts only: those that it does not measure miss nothing."""
-
-    def expand(
-        self,
-        spec: Any,
-        *,
-        phase: str,
-        topology: Topology,
-        hosts: Sequence[str],
-        ports: Iterator[int],
-    ) -> Iterator[Probe]:
-        """Every probe of this kind on these hosts, fully decided."""
-        ...
-
-    def commands(self, probe: Probe, topology: Topology) -> ProbeCommands:
-        """What to run for it."""
-        ...
-
-    def read(self, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """What its output says."""
-        ...
+_OWN: tuple[type[ProbeSpec], ...] = (
+    LoopbackSpec,
+    RnicToRnicSpec,
+    AllToAllSpec,
+    TorAllReduceSpec,
+    GroupAllReduceSpec,
+    ConcurrentRingsSpec,
+    PairwiseSpec,
+    AgainSpec,
+    LinkBurnSpec,
+    LatencySpec,
+    BidirectionalSpec,
+)
 
 
-KINDS: Mapping[str, Kind] = {
-    loopback.KIND: loopback,
-    rnic_to_rnic.KIND: rnic_to_rnic,
-    all_to_all.KIND: all_to_all,
-    tor_all_reduce.KIND: tor_all_reduce,
-    group_all_reduce.KIND: group_all_reduce,
-    concurrent_rings.KIND: concurrent_rings,
-    pairwise.KIND: pairwise,
-    link_burn.KIND: link_burn,
-    routes.KIND: routes,
-}
+def _with_others(found: dict[str, type[ProbeSpec]]) -> tuple[Problem, ...]:
+    """Add the kinds that other packages bring; why some could not be added."""
+    problems = []
+    for point in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+        try:
+            _add(point, found)
+        except Exception as exc:  # noqa: BLE001 - whatever a stranger's module does while it is imported
+            package = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
+            why = f"probe kind {point.name!r}{package} ({GROUP}: {point.value}) cannot be used: "
+            problems.append(Problem("plug-in", 0, f"{why}{type(exc).__name__}: {exc}"))
+    return tuple(problems)
 
-COLLECTIVES = frozenset({all_to_all.KIND, tor_all_reduce.KIND, group_all_reduce.KIND, concurrent_rings.KIND})
-"""The kinds that run NCCL, and so are given the variables of their phase."""
 
-PAIRED = frozenset({tor_all_reduce.KIND})
+def _add(point: EntryPoint, found: dict[str, type[ProbeSpec]]) -> None:
+    kind = point.load()
+    if not isinstance(kind, type) or not issubclass(kind, ProbeSpec):
+        raise TypeError("it is no class made from fabric.model.scenario.ProbeSpec")
+    if getattr(kind, "kind", None) != point.name:
+        raise ValueError(f"its class calls itself {getattr(kind, 'kind', None)!r}")
+    if point.name in found:
+        raise ValueError("there is a kind of that name already")
+    found[point.name] = kind
+
+
+ASKED: dict[str, type[ProbeSpec]] = {kind.kind: kind for kind in _OWN}
+"""Every kind that a scenario may ask for."""
+
+UNUSABLE = _with_others(ASKED)
+"""Why kinds of other packages cannot be used; a scenario is not read while there are such."""
+
+KINDS: dict[str, type[ProbeSpec]] = {**ASKED, RoutesSpec.kind: RoutesSpec}
+"""Every kind that a probe may have."""
+
+REPEATED_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.alone)
+"""Kinds of which one probe can be measured again by itself."""
+
+PEER_KINDS = frozenset(kind.kind for kind in ASKED.values() if kind.peers)
+"""Kinds of which like probes are compared with each other."""
+
+PAIRED = frozenset({TorAllReduceSpec.kind})
 """The kinds that measure neighbours of a ring, and so can be given another neighbour."""
-
-_OF_SPEC: Mapping[type, Kind] = {
-    LoopbackSpec: loopback,
-    RnicToRnicSpec: rnic_to_rnic,
-    AllToAllSpec: all_to_all,
-    TorAllReduceSpec: tor_all_reduce,
-    GroupAllReduceSpec: group_all_reduce,
-    ConcurrentRingsSpec: concurrent_rings,
-    PairwiseSpec: pairwise,
-    LinkBurnSpec: link_burn,
-    AgainSpec: again,
-}
-
-
-def kind_of(spec: ProbeSpec) -> Kind:
-    """The kind that a spec asks for."""
-    return _OF_SPEC[type(spec)]
 
 
 def expand_phase(phase: Phase, topology: Topology, hosts: Sequence[str]) -> list[Probe]:
     """Every probe of a phase; each server has a TCP port of its own on its host, collectives have the phase's env."""
     ports = count(FIRST_PORT)
     return [
-        with_env(probe, phase.env) if probe.kind in COLLECTIVES else probe
+        with_env(probe, phase.env) if KINDS[probe.kind].collective else probe
         for spec in phase.probes
-        for probe in kind_of(spec).expand(spec, phase=phase.name, topology=topology, hosts=hosts, ports=ports)
+        for probe in spec.expand(phase=phase.name, topology=topology, hosts=hosts, ports=ports)
     ]
 
 
@@ -120,16 +104,9 @@ def left_out(phase: Phase, hosts: Sequence[str], probes: Iterable[Probe]) -> lis
     measured: dict[str, set[str]] = {}
     for probe in probes:
         measured.setdefault(probe.kind, set()).update(probe.hosts)
-    kinds = {kind_of(spec).KIND: kind_of(spec) for spec in phase.probes if not _of_some(spec)}
+    kinds = {spec.kind: spec for spec in phase.probes if not spec.is_of_some}
     missing = {
-        name: [] if kind.SOME and name in measured else [host for host in hosts if host not in measured.get(name, ())]
+        name: [] if kind.some and name in measured else [host for host in hosts if host not in measured.get(name, ())]
         for name, kind in kinds.items()
     }
-    return [f"no {name} on {fold(alone)}: it needs {kinds[name].NEEDS}" for name, alone in missing.items() if alone]
-
-
-def _of_some(spec: ProbeSpec) -> bool:
-    """Whether a spec itself says of which hosts it is, so that the others miss nothing."""
-    if isinstance(spec, PairwiseSpec):
-        return bool(spec.only)
-    return isinstance(spec, AgainSpec) and spec.because is not None
+    return [f"no {name} on {fold(alone)}: it needs {kinds[name].needs}" for name, alone in missing.items() if alone]

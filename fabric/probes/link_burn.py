@@ -13,85 +13,123 @@ uplink to host memory, and no link would see more than half its rate. GPUs are n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
 
-from fabric.model.command import Command
-from fabric.model.link_burn import BurnFlow, LinkBurnSpec
+from pydantic import Field
+
+from fabric.model.fields.entry import NotInFiles
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import Choice
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.topology import Host, Topology
-from fabric.probes.perftest_pair import SETUP_S, command, int_param, read_bandwidth
+from fabric.model.scenario import LimitKey
+from fabric.model.topology import Platform, Topology
+from fabric.probes.keys import Name, QueuePairs
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, between_hosts, ends_of, int_param, read_bandwidth
 
 KIND = "link_burn"
-NEEDS = "another RNIC in the run that a route leads to"
-SOME = True
 
 FIRST_PORT = 31_000
 """TCP ports of these probes' servers, one for each RNIC of a host: above those of ``pairwise``."""
 
 
-def expand(
-    spec: LinkBurnSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
-) -> Iterator[Probe]:
-    """A probe for each flow of each stage whose two hosts are in the run."""
-    del ports
-    taking_part = frozenset(hosts)
-    for number, stage in enumerate(spec.stages):
-        for flow in stage:
-            if flow.host in taking_part and flow.peer in taking_part:
-                yield _probe(spec, flow, number, phase, topology)
+@dataclass(frozen=True, slots=True)
+class BurnFlow:
+    """One RNIC that writes to another: *host* and *device* to *peer* and *peer_device*."""
+
+    host: str
+    device: str
+    peer: str
+    peer_device: str
 
 
-def stages_of(spec: LinkBurnSpec) -> Iterator[LinkBurnSpec]:
-    """The same spec once for each stage, with the others empty, so that stages keep their numbers."""
-    for number, stage in enumerate(spec.stages):
-        yield replace(spec, stages=((),) * number + (stage,))
+class LinkBurnSpec(PerftestSpec):
+    """
+    Flows between RNICs, in stages that load every link to half its rate or more (ib_write_bw).
 
+    *stages* follow from the routing and the fabric when the phase is planned. The duration is Imbue's. It is never
+    repeated: a longer burn-in is a longer duration.
+    """
 
-def _probe(spec: LinkBurnSpec, flow: BurnFlow, number: int, phase: str, topology: Topology) -> Probe:
-    sender, receiver = topology.hosts[flow.host].platform, topology.hosts[flow.peer].platform
-    label = f"{flow.device}.{flow.peer_device}.s{number + 1}"
-    claims = [f"{flow.host}/{flow.device}:out", f"{flow.peer}/{flow.peer_device}:in"]
-    return Probe(
-        probe_id=f"{phase}/{flow.host}+{flow.peer}/{spec.name}.{label}",
-        kind=KIND,
-        phase=phase,
-        hosts=(flow.host,) if flow.host == flow.peer else (flow.host, flow.peer),
-        claims=tuple(claims),
-        duration_s=spec.duration_s + SETUP_S,
-        params={
-            "rnic": flow.device,
-            "peer_rnic": flow.peer_device,
-            "rail": sender.rnic_by_device[flow.device].rail,
-            "stage": number,
-            "size_bytes": spec.size_bytes,
-            "duration_s": spec.duration_s,
-            "queue_pairs": spec.queue_pairs,
-            "memory": spec.memory,
-            "port": FIRST_PORT + receiver.rnics.index(receiver.rnic_by_device[flow.peer_device]),
-            "series": f"{flow.host}+{flow.peer}/{label}",
-            "name": spec.name,
-        },
-    )
+    kind: ClassVar[str] = KIND
+    needs: ClassVar[str] = "another RNIC in the run that a route leads to"
+    some: ClassVar[bool] = True
 
+    name: Name = KIND
+    repeat: Annotated[int, NotInFiles()] = 1
+    routing: Annotated[
+        str,
+        Choice(("ftree", "updn", "minhop", "ar", "ecmp")),
+        Field(description="How the fabric routes: ftree, updn, minhop (OpenSM's tables), ar or ecmp."),
+    ] = "ar"
+    memory: Annotated[
+        str,
+        Choice(("gpu", "host")),
+        Field(description="Where the buffers are: gpu (the nearest of the RNIC, if it has one) or host."),
+    ] = "gpu"
+    duration_s: Annotated[
+        int, Duration(1, 86400), Field(validation_alias="duration", description="How long each stage runs.")
+    ] = 1800
+    queue_pairs: QueuePairs = 2
+    stages: Annotated[tuple[tuple[BurnFlow, ...], ...], NotInFiles()] = ()
 
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """The server on the receiving host, the client, which sends, on the first; hosts know each other by name."""
-    sender, receiver = topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]
+    @property
+    def on_gpus(self) -> bool:
+        """As it is asked for."""
+        return self.memory == "gpu"
 
-    def side(host: Host, device: str, peer: str | None) -> Command:
-        rnic = host.platform.rnic_by_device[device]
-        gpu = rnic.nearest_gpus[0] if rnic.nearest_gpus and probe.params["memory"] == "gpu" else None
-        made = command(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=gpu, numa_node=rnic.numa)
-        return replace(made, host=host.name)
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """One, where there is another host."""
+        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
 
-    server = side(receiver, str(probe.params["peer_rnic"]), None)
-    return ProbeCommands(servers=(server,), client=side(sender, str(probe.params["rnic"]), receiver.name))
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """A probe for each flow of each stage whose two hosts are in the run."""
+        taking_part = frozenset(hosts)
+        for number, stage in enumerate(self.stages):
+            for flow in stage:
+                if flow.host in taking_part and flow.peer in taking_part:
+                    yield self._probe(flow, number, phase, topology)
 
+    def one_by_one(self) -> Iterator[Self]:
+        """The same spec once for each stage, with the others empty, so that stages keep their numbers."""
+        for number, stage in enumerate(self.stages):
+            yield self.changed(stages=((),) * number + (stage,))
 
-def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
-    """The average bandwidth, or why there is none."""
-    devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
-    return read_bandwidth(probe, topology, answered, devices=devices)
+    def _probe(self, flow: BurnFlow, number: int, phase: str, topology: Topology) -> Probe:
+        sender, receiver = topology.hosts[flow.host].platform, topology.hosts[flow.peer].platform
+        label = f"{flow.device}.{flow.peer_device}.s{number + 1}"
+        claims = [f"{flow.host}/{flow.device}:out", f"{flow.peer}/{flow.peer_device}:in"]
+        return Probe(
+            probe_id=f"{phase}/{flow.host}+{flow.peer}/{self.name}.{label}",
+            kind=self.kind,
+            phase=phase,
+            hosts=(flow.host,) if flow.host == flow.peer else (flow.host, flow.peer),
+            claims=tuple(claims),
+            duration_s=self.duration_s + SETUP_S,
+            params={
+                "rnic": flow.device,
+                "peer_rnic": flow.peer_device,
+                "rail": sender.rnic_by_device[flow.device].rail,
+                "stage": number,
+                "size_bytes": self.size_bytes,
+                "duration_s": self.duration_s,
+                "queue_pairs": self.queue_pairs,
+                "memory": self.memory,
+                "port": FIRST_PORT + receiver.rnics.index(receiver.rnic_by_device[flow.peer_device]),
+                "series": f"{flow.host}+{flow.peer}/{label}",
+                "name": self.name,
+            },
+        )
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """The server on the receiving host, the client, which sends, on the first."""
+        return between_hosts(probe, topology, on_gpu=probe.params["memory"] == "gpu")
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The average bandwidth, or why there is none."""
+        return read_bandwidth(probe, topology, answered, devices=ends_of(probe))
 
 
 def stage_of(probe: Probe) -> int:

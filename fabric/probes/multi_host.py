@@ -7,11 +7,12 @@ from hashlib import sha256
 from math import log2
 
 from fabric.model.command import MIB, Command
-from fabric.model.probe import ParamValue, Probe, ProbeCommands
-from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, TorAllReduceSpec
+from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Host, Platform, Topology
-from fabric.probes.collective import START_S, argv, environment, timeout_s, transfer_s
+from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
 from fabric.probes.intra_host import repeated
+from fabric.probes.keys import Algorithm, Launcher
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import launch
 
@@ -26,6 +27,9 @@ OF_LINE_RATE = 0.92
 
 NO_RNICS_GBPS = 100.0
 """What a host without RNICs is planned with, as if over one ordinary interface (a choice)."""
+
+NCCL_PINNED_BYTES = 256 * MIB
+"""Memory that NCCL locks for its buffers on one process; a choice, on the large side of 16 channels of 4 MiB."""
 
 BYTES_PER_RANK = 256
 """All ranks are listed before the first row, in 93 bytes and the launcher's mark: 16,384 of them take 1.5 MB."""
@@ -63,37 +67,6 @@ def _planned_gbps(hosts: Sequence[Host]) -> float:
     return OF_LINE_RATE * (line_gbps or NO_RNICS_GBPS) * ranks / (2 * (ranks - 1))
 
 
-def probes(
-    spec: TorAllReduceSpec | GroupAllReduceSpec | ConcurrentRingsSpec,
-    hosts: Sequence[Host],
-    *,
-    kind: str,
-    phase: str,
-    label: str,
-    **params: ParamValue,
-) -> Iterator[Probe]:
-    """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which hosts, in its id."""
-    for name, series in repeated(spec.name, spec.repeat):
-        yield Probe(
-            probe_id=f"{phase}/{label}/{name}",
-            kind=kind,
-            phase=phase,
-            hosts=tuple(host.name for host in hosts),
-            claims=claims(hosts),
-            duration_s=start_s(len(hosts)) + transfer_s(spec.sizes_bytes, spec.iterations, gbps=_planned_gbps(hosts)),
-            params={
-                "ranks": sum(len(host.platform.gpus) for host in hosts),
-                "sizes_bytes": spec.sizes_bytes,
-                "iterations": spec.iterations,
-                "algorithm": spec.algorithm,
-                "launcher": spec.launcher,
-                "series": f"{label}/{series}",
-                "name": spec.name,
-                **params,
-            },
-        )
-
-
 def claims(hosts: Iterable[Host]) -> tuple[str, ...]:
     """Every GPU and RNIC of these hosts."""
     return tuple(claim for host in hosts for claim in _claims(host))
@@ -104,24 +77,79 @@ def _claims(host: Host) -> tuple[str, ...]:
     return tuple(f"{host.name}/{part}" for part in parts)
 
 
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """all_reduce_perf, one process a GPU, launched from the first host; hosts know each other by inventory name."""
-    hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
-    platform = topology.hosts[probe.hosts[0]].platform
-    env = environment(
-        probe,
-        platform,
-        NCCL_ALGO=str(probe.params["algorithm"]),
-        # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
-        NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
-    )
-    words = argv(probe, platform, op="all_reduce")
-    if probe.params["launcher"] == "srun":
-        launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
-    else:
-        mpirun, options = platform.program("mpirun"), platform.mpirun_options
-        launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
-    cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
-    deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
-    client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)
-    return ProbeCommands(servers=(), client=client)
+class AllReduceSpec(CollectiveSpec):
+    """
+    An all-reduce over several hosts (all_reduce_perf, started by mpirun or srun).
+
+    *algorithm* defaults to RING: on two hosts NCCL would pick Tree or NVLSTree, whose bus bandwidth exceeds the
+    network's bottleneck and can hide a slow rail (facts: nccl-tests #290, #196).
+    """
+
+    algorithm: Algorithm = "RING"
+    launcher: Launcher = "mpirun"
+
+    def ranks(self, gpus: int, *, hosts: int) -> int:
+        """How many take part in each probe where each of so many *hosts* has so many *gpus*."""
+        raise NotImplementedError
+
+    def uses(self, platform: Platform) -> Uses | None:
+        """The program and its launcher, where there are GPUs."""
+        if not platform.gpus:
+            return None
+        return Uses(("all_reduce_perf", self.launcher), gpudirect=True, pinned_bytes=NCCL_PINNED_BYTES)
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """That of the largest size and all ranks."""
+        ranks = self.ranks(len(platform.gpus), hosts=hosts)
+        yield LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=ranks, algorithm=self.algorithm)
+
+    def probes(self, hosts: Sequence[Host], *, phase: str, label: str, **params: ParamValue) -> Iterator[Probe]:
+        """The all-reduce over *hosts* in this order, as often as it is repeated; *label* says which, in its id."""
+        gbps = _planned_gbps(hosts)
+        for name, series in repeated(self.name, self.repeat):
+            yield Probe(
+                probe_id=f"{phase}/{label}/{name}",
+                kind=self.kind,
+                phase=phase,
+                hosts=tuple(host.name for host in hosts),
+                claims=claims(hosts),
+                duration_s=start_s(len(hosts)) + transfer_s(self.sizes_bytes, self.iterations, gbps=gbps),
+                params={
+                    "ranks": sum(len(host.platform.gpus) for host in hosts),
+                    "sizes_bytes": self.sizes_bytes,
+                    "iterations": self.iterations,
+                    "algorithm": self.algorithm,
+                    "launcher": self.launcher,
+                    "series": f"{label}/{series}",
+                    "name": self.name,
+                    **params,
+                },
+            )
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """all_reduce_perf, one process a GPU, launched from the first host; hosts know each other by inventory name."""
+        hosts = tuple((name, len(topology.hosts[name].platform.gpus)) for name in probe.hosts)
+        platform = topology.hosts[probe.hosts[0]].platform
+        env = environment(
+            probe,
+            platform,
+            NCCL_ALGO=str(probe.params["algorithm"]),
+            # "=" asks for exact names: without it mlx5_1 also selects mlx5_10.
+            NCCL_IB_HCA="=" + ",".join(f"{rnic.device}:{rnic.port}" for rnic in platform.rnics),
+        )
+        words = argv(probe, platform, op="all_reduce")
+        if probe.params["launcher"] == "srun":
+            launched = launch.srun(words, hosts=hosts, env=env, launcher_path=platform.program("srun"))
+        else:
+            mpirun, options = platform.program("mpirun"), platform.mpirun_options
+            launched = launch.mpirun(words, hosts=hosts, env=env, launcher_path=mpirun, options=options)
+        cap_bytes = MIB + BYTES_PER_RANK * int_param(probe, "ranks")
+        deadline_s = timeout_s(probe, start_s=start_s(len(probe.hosts)))
+        client = Command(host=probe.hosts[0], argv=launched, timeout_s=deadline_s, output_cap_bytes=cap_bytes)
+        return ProbeCommands(servers=(), client=client)
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """Bus bandwidth per size, out of place and in place, or why there is none."""
+        return read_busbw(probe, answered, op="all_reduce")

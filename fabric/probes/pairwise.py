@@ -14,20 +14,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from sys import intern
+from typing import Annotated, ClassVar
 
-from fabric.model.command import Command
+from pydantic import Field
+
 from fabric.model.diagnosis import PairTest
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.scenario import PairwiseSpec
-from fabric.model.topology import Host, Rnic, Topology
+from fabric.model.fields.entry import NotInFiles
+from fabric.model.fields.scalars import Whole
+from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.scenario import LimitKey
+from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.intra_host import repeated
+from fabric.probes.keys import Name, QueuePairs, Seconds
 from fabric.probes.pair_planes import Plane, planes_of
 from fabric.probes.pair_rounds import across_leaves, under_leaves
-from fabric.probes.perftest_pair import SETUP_S, command, int_param, read_bandwidth
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, between_hosts, ends_of, int_param, read_bandwidth
 
 KIND = "pairwise"
-NEEDS = "another host in the run with an RNIC of the same rail and line rate"
-SOME = False
 
 FIRST_PORT = 30_000
 """TCP ports of these probes' servers: above those counted from ``kinds.FIRST_PORT``, below the ephemeral ones."""
@@ -35,56 +38,113 @@ FIRST_PORT = 30_000
 _ROUNDS_APART = 32  # ports of as many rounds differ: a server that lingers is not in the next round's way
 
 
-def expand(
-    spec: PairwiseSpec, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]
-) -> Iterator[Probe]:
-    """The first rounds of every plane: one under the leaves, the others across them."""
-    del ports
-    for plane in planes_of(hosts, topology):
-        for number in range(spec.first, spec.first + spec.rounds):
-            tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
-            for test in tests:
-                if spec.only and {test.a, test.b}.isdisjoint(spec.only):
-                    continue
-                # Odd rounds go the other way, so that every host sends and receives.
-                yield from probes_of(
-                    spec, test, plane, phase=phase, topology=topology, number=number, reverse=number % 2 == 1
-                )
+Ways = tuple[tuple[str, ...], tuple[str, ...]]
+"""Which ways bytes take through the PCIe switch of the sender, and of the receiver."""
+
+ONE_WAY: Ways = (("down",), ("up",))
 
 
-def probes_of(
-    spec: PairwiseSpec, test: PairTest, plane: Plane, *, phase: str, topology: Topology, number: int, reverse: bool
-) -> Iterator[Probe]:
+class PairSpec(PerftestSpec):
     """
-    One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends.
+    What is measured between two RNICs of one rail, in *rounds* in which each host is measured once.
+
+    The first round stays under the leaves, the others cross them. Size and queue pairs are those of the published limit
+    (oci-hpc). Not empty, *only* keeps the pairs of which one host is named there. *first*: with which round of all it
+    begins.
     """
-    names = (test.b, test.a) if reverse else (test.a, test.b)
-    ends = [topology.hosts[name] for name in names]
-    rnics = [_rnic(host, plane.rail) for host in ends]
-    claims = _claims(ends, rnics)
-    for label, series in repeated(f"{rnics[0].device}.t{number + 1}", spec.repeat):
-        why = {"why": test.why} if test.why else {}
-        yield Probe(
-            probe_id=f"{phase}/{names[0]}+{names[1]}/{spec.name}.{label}",
-            kind=KIND,
-            phase=phase,
-            hosts=names,
-            claims=claims,
-            duration_s=spec.duration_s + SETUP_S,
-            params={
-                "rnic": rnics[0].device,
-                "peer_rnic": rnics[1].device,
-                "rail": plane.rail,
-                "round": number,
-                "size_bytes": spec.size_bytes,
-                "duration_s": spec.duration_s,
-                "queue_pairs": spec.queue_pairs,
-                "port": FIRST_PORT + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
-                "series": f"{names[0]}+{names[1]}/{series}",
-                "name": spec.name,
-                **why,
-            },
-        )
+
+    needs: ClassVar[str] = "another host in the run with an RNIC of the same rail and line rate"
+    first_port: ClassVar[int] = FIRST_PORT
+    ways: ClassVar[Ways] = ONE_WAY
+
+    rounds: Annotated[
+        int,
+        Whole(1, 16),
+        Field(description="How many rounds are planned: the first under the leaves, the others across them."),
+    ] = 3
+    duration_s: Seconds = 3
+    queue_pairs: QueuePairs = 2
+    only: Annotated[tuple[str, ...], NotInFiles()] = ()
+    first: Annotated[int, NotInFiles()] = 0
+
+    @property
+    def is_of_some(self) -> bool:
+        """Where it is only of some pairs."""
+        return bool(self.only)
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """One, where there is another host."""
+        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
+
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """The first rounds of every plane: one under the leaves, the others across them."""
+        for plane in planes_of(hosts, topology):
+            for number in range(self.first, self.first + self.rounds):
+                tests = under_leaves(plane.leaves) if number == 0 else across_leaves(plane.leaves, (), number - 1)
+                for test in tests:
+                    if self.only and {test.a, test.b}.isdisjoint(self.only):
+                        continue
+                    # Odd rounds go the other way, so that every host sends and receives.
+                    yield from self.probes_of(
+                        test, plane, phase=phase, topology=topology, number=number, reverse=number % 2 == 1
+                    )
+
+    def own_params(self) -> dict[str, ParamValue]:
+        """Parameters that no other kind of pair has."""
+        return {}
+
+    def probes_of(
+        self, test: PairTest, plane: Plane, *, phase: str, topology: Topology, number: int, reverse: bool
+    ) -> Iterator[Probe]:
+        """
+        One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends.
+        """
+        names = (test.b, test.a) if reverse else (test.a, test.b)
+        ends = [topology.hosts[name] for name in names]
+        rnics = [_rnic(host, plane.rail) for host in ends]
+        claims = _claims(ends, rnics, self.ways)
+        for label, series in repeated(f"{rnics[0].device}.t{number + 1}", self.repeat):
+            why = {"why": test.why} if test.why else {}
+            yield Probe(
+                probe_id=f"{phase}/{names[0]}+{names[1]}/{self.name}.{label}",
+                kind=self.kind,
+                phase=phase,
+                hosts=names,
+                claims=claims,
+                duration_s=self.duration_s + SETUP_S,
+                params={
+                    "rnic": rnics[0].device,
+                    "peer_rnic": rnics[1].device,
+                    "rail": plane.rail,
+                    "round": number,
+                    "size_bytes": self.size_bytes,
+                    "duration_s": self.duration_s,
+                    "queue_pairs": self.queue_pairs,
+                    "port": self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
+                    "series": f"{names[0]}+{names[1]}/{series}",
+                    "name": self.name,
+                    **self.own_params(),
+                    **why,
+                },
+            )
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """The server on the second host, the client, which sends, on the first; both have inventory names."""
+        return between_hosts(probe, topology)
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The average bandwidth, or why there is none."""
+        return read_bandwidth(probe, topology, answered, devices=ends_of(probe))
+
+
+class PairwiseSpec(PairSpec):
+    """RNIC to RNIC of another host on the same rail, in rounds of pairs (ib_write_bw)."""
+
+    kind: ClassVar[str] = KIND
+
+    name: Name = KIND
 
 
 def other_pairs(
@@ -141,18 +201,19 @@ def _moved(probe: Probe, names: tuple[str, str], topology: Topology) -> Probe:
     )
 
 
-def _claims(ends: Sequence[Host], rnics: Sequence[Rnic]) -> tuple[str, ...]:
+def _claims(ends: Sequence[Host], rnics: Sequence[Rnic], ways: Ways = ONE_WAY) -> tuple[str, ...]:
     """
     Of a sender and a receiver: their RNICs, the way through their PCIe switches, the uplinks of two leaves.
 
     Interned: of a fleet a million probes name the same few ten thousand.
     """
     claims = [f"{host.name}/{rnic.device}" for host, rnic in zip(ends, rnics, strict=True)]
-    # The sender reads memory (its PCIe switch's uplink downwards), the receiver writes it (upwards).
+    # A sender reads memory (its PCIe switch's uplink downwards), a receiver writes it (upwards).
     claims += [
         f"{host.name}/{rnic.pcie_switch}:{way}"
-        for host, rnic, way in zip(ends, rnics, ("down", "up"), strict=True)
+        for host, rnic, own in zip(ends, rnics, ways, strict=True)
         if rnic.pcie_switch is not None
+        for way in own
     ]
     leaves = [leaf for leaf in (_leaf(host, rnics[0].rail) for host in ends) if leaf is not None]
     if len(leaves) > 1 and leaves[0] != leaves[1]:
@@ -166,25 +227,6 @@ def _leaf(host: Host, rail: int) -> str | None:
 
 def _rnic(host: Host, rail: int) -> Rnic:
     return host.platform.rnic_by_rail[rail]
-
-
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """The server on the second host, the client, which sends, on the first; hosts know each other by inventory name."""
-    sender, receiver = (topology.hosts[name] for name in probe.hosts)
-
-    def side(host: Host, device: str, peer: str | None) -> Command:
-        rnic = host.platform.rnic_by_device[device]
-        made = command(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=None, numa_node=rnic.numa)
-        return replace(made, host=host.name)
-
-    server = side(receiver, str(probe.params["peer_rnic"]), None)
-    return ProbeCommands(servers=(server,), client=side(sender, str(probe.params["rnic"]), receiver.name))
-
-
-def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
-    """The average bandwidth, or why there is none."""
-    devices = (str(probe.params["peer_rnic"]), str(probe.params["rnic"]))
-    return read_bandwidth(probe, topology, answered, devices=devices)
 
 
 def round_of(probe: Probe) -> int:

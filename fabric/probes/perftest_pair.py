@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, NamedPart, Probe, Reading
-from fabric.model.topology import Platform, Rnic, Topology
+from fabric.model.probe import Answered, Measurement, NamedPart, Probe, ProbeCommands, Reading
+from fabric.model.scenario import ProbeSpec, Uses
+from fabric.model.topology import Host, Platform, Rnic, Topology
+from fabric.probes.keys import MessageSize, QueuePairs, Seconds
 from fabric.tools import perftest
 
 SETUP_S = 2.0
@@ -16,6 +19,31 @@ SETUP_S = 2.0
 
 GRACE_S = 20.0
 """How much longer than its duration a side may take before its deadline (seconds)."""
+
+
+class PerftestSpec(ProbeSpec):
+    """What is measured by a server and a client of perftest."""
+
+    tool: ClassVar[str] = "ib_write_bw"
+
+    size_bytes: MessageSize = 64 << 10
+    duration_s: Seconds = 5
+    queue_pairs: QueuePairs = 1
+
+    @property
+    def measured_sizes(self) -> tuple[int, ...]:
+        """The one message size."""
+        return (self.size_bytes,)
+
+    def uses(self, platform: Platform) -> Uses | None:
+        """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
+        to_gpu = self.on_gpus and bool(platform.gpus)
+        return Uses((self.tool, "numactl"), to_gpu, to_gpu, 2 * self.size_bytes * self.queue_pairs)
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether buffers are in GPU memory where there is such."""
+        return False
 
 
 def command(
@@ -44,6 +72,32 @@ def command(
     )
 
 
+def between_hosts(
+    probe: Probe, topology: Topology, *, on_gpu: bool = False, side_of: Callable[..., Command] = command
+) -> ProbeCommands:
+    """
+    The server on the last host, the client, which sends, on the first; hosts know each other by inventory name.
+
+    Buffers are next to each RNIC: on its nearest GPU where *on_gpu* asks for it and there is one, else in host memory.
+    *side_of* makes one side's command, as ``command`` does.
+    """
+    sender, receiver = topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]
+
+    def side(host: Host, device: str, peer: str | None) -> Command:
+        rnic = host.platform.rnic_by_device[device]
+        gpu = rnic.nearest_gpus[0] if on_gpu and rnic.nearest_gpus else None
+        made = side_of(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=gpu, numa_node=rnic.numa)
+        return replace(made, host=host.name)
+
+    there, here = ends_of(probe)
+    return ProbeCommands(servers=(side(receiver, there, None),), client=side(sender, here, receiver.name))
+
+
+def ends_of(probe: Probe) -> tuple[str, str]:
+    """The server's RNIC and the client's."""
+    return str(probe.params["peer_rnic"]), str(probe.params["rnic"])
+
+
 def int_param(probe: Probe, name: str) -> int:
     """A whole-number parameter of a probe; raises TypeError when it is not one."""
     value = probe.params[name]
@@ -59,14 +113,10 @@ def read_bandwidth(probe: Probe, topology: Topology, answered: Answered, *, devi
     When either side failed, its own trouble counts before what it says of the other side: a client that cannot
     connect, or a server whose peer died, is the consequence. *devices*: the server's RNIC and the client's.
     """
-    client = answered.client
-    sides = [_Side(result, devices[0], _log(result)) for result in answered.servers]
-    sides += [] if client is None else [_Side(client, devices[1], _log(client))]
-    failures = [failure for side in sides for failure in _failures(side)]
-    if failures:
-        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
-    if client is None:
-        return Reading((), Outcome.ERROR, "the client was never started")
+    sides = _sides(answered, devices)
+    failed = _failed(sides, answered, "ib_write_bw")
+    if failed is not None:
+        return failed
     wrong = [text for side in sides for text in _wrong(side, topology)] or _apart([side.log.tests[0] for side in sides])
     if wrong:
         return Reading((), Outcome.ERROR, "; ".join(wrong))
@@ -74,6 +124,23 @@ def read_bandwidth(probe: Probe, topology: Topology, answered: Answered, *, devi
     value = row.bw_average_gbps
     assert value is not None  # else it was said as a problem
     return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
+
+
+def failure_of(answered: Answered, *, devices: tuple[str, str], tool: str) -> Reading | None:
+    """Why a server and a client of any of perftest's tools measured nothing, in their own words; None: all is well."""
+    return _failed(_sides(answered, devices), answered, tool)
+
+
+def _sides(answered: Answered, devices: tuple[str, str]) -> list[_Side]:
+    sides = [_Side(result, devices[0], _log(result)) for result in answered.servers]
+    return sides if answered.client is None else [*sides, _Side(answered.client, devices[1], _log(answered.client))]
+
+
+def _failed(sides: Sequence[_Side], answered: Answered, tool: str) -> Reading | None:
+    failures = [failure for side in sides for failure in _failures(side, tool)]
+    if failures:
+        return min(failures, key=lambda failure: failure[0] in _CONSEQUENCES)[1]
+    return Reading((), Outcome.ERROR, "the client was never started") if answered.client is None else None
 
 
 class _Side(NamedTuple):
@@ -91,10 +158,10 @@ def _log(result: CommandResult) -> perftest.PerftestLog:
 _CONDITIONS = {"port_down": "down", "no_device": "absent"}
 _CONSEQUENCES = frozenset({"cannot_connect", "peer_died", "complaint", "exit"})
 _OF_THE_SHELL = frozenset({"missing_program", "missing_library", "unknown_option"})
-_LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
+LINK_TYPES = {"infiniband": "IB", "ethernet": "Ethernet"}
 
 
-def _failures(side: _Side) -> Iterator[tuple[str, Reading]]:
+def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
     """Kind and reading of everything that one side complained of, beside a good row too; nothing when all is well."""
     result, host = side.result, side.result.command.host
     for failure in side.log.failures:
@@ -103,10 +170,10 @@ def _failures(side: _Side) -> Iterator[tuple[str, Reading]]:
         outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         condition = _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
-        yield failure.kind, Reading((), outcome, f"{host}: ib_write_bw on {side.device}: {failure.text}", named)
+        yield failure.kind, Reading((), outcome, f"{host}: {tool} on {side.device}: {failure.text}", named)
     if result.exit_status != 0:
         last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-        reason = f"{host}: ib_write_bw exit {result.exit_status}: {last[:200]}"
+        reason = f"{host}: {tool} exit {result.exit_status}: {last[:200]}"
         yield "exit", Reading((), Outcome.ERROR, reason)
 
 
@@ -117,7 +184,7 @@ def _wrong(side: _Side, topology: Topology) -> Iterator[str]:
     if len(tests) != 1:
         yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
         return
-    wanted = perftest.asked(command.argv, _LINK_TYPES[topology.hosts[command.host].platform.link_layer])
+    wanted = perftest.asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
     other = "; ".join(perftest.otherwise(tests[0], wanted))
     if other:
         yield f"{who} answered for another test: {other}"

@@ -8,21 +8,20 @@ What is read are numbers, kept as measurements: LIDs of RNICs and leaves, switch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import ClassVar
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.model.command import MIB, Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.pair_planes import Plane
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import iblinkinfo, ibroute
 
 KIND = "routes"
-NEEDS = "an InfiniBand fabric"
-SOME = True
 
 LID, PEER, ROUTE = "lid", "peer", "route"
 """First words of metrics: ``lid gpu001/mlx5_0``, ``peer su0-leaf3:17 spine05``, ``route 812``."""
@@ -31,12 +30,6 @@ _LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take so
 _CAP_BYTES = 64 * MIB
 # How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
 _MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
-
-
-def expand(spec: Any, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-    """None: no scenario asks for it."""
-    del spec, phase, topology, hosts, ports
-    return iter(())
 
 
 def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sudo: bool) -> Probe:
@@ -80,34 +73,41 @@ def _probe(name: str, phase: str, asker: str, timeout_s: float, params: dict[str
     )
 
 
-def commands(probe: Probe, topology: Topology) -> ProbeCommands:
-    """iblinkinfo or ibroute, through the RNIC that is named."""
-    host = topology.hosts[probe.hosts[0]]
-    lid = int_param(probe, "lid")
-    if lid:
-        words = ibroute.argv(lid, tool=host.platform.program("ibroute"))
-    else:
-        words = iblinkinfo.argv(tool=host.platform.program("iblinkinfo"))
-    prefix = ("sudo", "-n") if probe.params["sudo"] else ()
-    through = ("-C", str(probe.params["device"]), "-P", str(int_param(probe, "device_port")))
-    argv = (*prefix, words[0], *through, *words[1:])
-    timeout_s = float(int_param(probe, "timeout_s"))
-    return ProbeCommands((), Command(host.name, argv, timeout_s, output_cap_bytes=_CAP_BYTES))
+class RoutesSpec(ProbeSpec):
+    """Static routes, read from the switches; no scenario asks for it."""
 
+    kind: ClassVar[str] = KIND
+    needs: ClassVar[str] = "an InfiniBand fabric"
+    some: ClassVar[bool] = True
 
-def read(probe: Probe, topology: Topology, answered: Answered) -> Reading:
-    """The numbers; PASS, for nothing of them is to be judged. INCONCLUSIVE where they cannot be had."""
-    del topology
-    client = answered.client
-    if client is None:
-        return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
-    said = (client.stdout, client.stderr, client.exit_status)
-    try:
-        rows = _table(probe, ibroute.read(*said)) if probe.params["lid"] else _links(probe, iblinkinfo.read(*said))
-    except (ToolError, UnreadableOutput) as exc:
-        return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
-    found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)
-    return Reading(found, Outcome.PASS)
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """iblinkinfo or ibroute, through the RNIC that is named."""
+        host = topology.hosts[probe.hosts[0]]
+        lid = int_param(probe, "lid")
+        if lid:
+            words = ibroute.argv(lid, tool=host.platform.program("ibroute"))
+        else:
+            words = iblinkinfo.argv(tool=host.platform.program("iblinkinfo"))
+        prefix = ("sudo", "-n") if probe.params["sudo"] else ()
+        through = ("-C", str(probe.params["device"]), "-P", str(int_param(probe, "device_port")))
+        argv = (*prefix, words[0], *through, *words[1:])
+        timeout_s = float(int_param(probe, "timeout_s"))
+        return ProbeCommands((), Command(host.name, argv, timeout_s, output_cap_bytes=_CAP_BYTES))
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The numbers; PASS, for nothing of them is to be judged. INCONCLUSIVE where they cannot be had."""
+        client = answered.client
+        if client is None:
+            return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
+        said = (client.stdout, client.stderr, client.exit_status)
+        try:
+            rows = _table(probe, ibroute.read(*said)) if probe.params["lid"] else _links(probe, iblinkinfo.read(*said))
+        except (ToolError, UnreadableOutput) as exc:
+            return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
+        found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)
+        return Reading(found, Outcome.PASS)
 
 
 def _table(probe: Probe, ports: dict[int, int]) -> list[tuple[str, int]]:

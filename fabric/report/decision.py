@@ -11,9 +11,10 @@ import orjson
 
 from fabric.model.names import fold
 from fabric.model.repair import Acceptance, Because, Decision, Weighed
-from fabric.model.scenario import AgainSpec, Scenario
+from fabric.model.scenario import Scenario
 from fabric.model.units import duration_text
 from fabric.model.verdict import Suspect
+from fabric.probes.again import AgainSpec
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code

@@ -42,7 +42,7 @@ _VERDICT = {
 _PHASES = "STRUCT(name VARCHAR, probes JSON[])[]"
 _RUN = {"run_id": "VARCHAR", "asked": f"STRUCT(scenario STRUCT(hosts VARCHAR[], phases {_PHASES}))"}
 
-WITH_PEERS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce")
+WITH_PEERS = ("loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce", "bidirectional")
 """
 Kinds whose probes have what they use to themselves, so that one of them says what is normal for another (``PEER_KINDS``
 of judge/normal/series.py). Rings that run at once share the network: half of what others have is no fault of a host.

@@ -18,16 +18,11 @@ from fabric.model.change import (
     SubnetManager,
 )
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import (
-    AllToAllSpec,
-    GroupAllReduceSpec,
-    JudgeSettings,
-    LoopbackSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    Scenario,
-)
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml")

@@ -10,17 +10,12 @@ from fabric import config
 from fabric.config.baseline_fit import out_of_reach_line
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import (
-    AllToAllSpec,
-    JudgeSettings,
-    LoopbackSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    Scenario,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.model.verdict import Baseline, Limit
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 
 ROOT = Path(__file__).parents[2]
 NOTHING = ": it judges nothing there"

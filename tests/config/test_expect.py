@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fabric import config
-from fabric.model.scenario import GIB, Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, PhaseRef
+from fabric.model.command import GIB
+from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, PhaseRef
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 

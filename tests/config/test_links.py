@@ -24,7 +24,7 @@ POD = config.load_inventory(ROOT / "inventory" / "pod-64.yaml").topology
 def drawn(topology: Topology, hosts: tuple[str, ...] | None = None, **wanted: object) -> tuple[str, ...]:
     """What is drawn; there must be no problem."""
     problems = Problems("scenario.yaml")
-    entry = DrawnLinks.model_validate(wanted)
+    entry = DrawnLinks.from_file(wanted)
     names = Links(topology, tuple(topology.hosts) if hosts is None else hosts).drawn(entry, ("links",), problems)
     assert problems.all() == ()
     return names

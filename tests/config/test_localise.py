@@ -10,7 +10,8 @@ import pytest
 from fabric import config
 from fabric.config import from_resolved, resolved_document
 from fabric.errors import ConfigError
-from fabric.model.scenario import LocaliseSettings, PairwiseSpec, Scenario
+from fabric.model.scenario import LocaliseSettings, Scenario
+from fabric.probes.pairwise import PairwiseSpec
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 
@@ -28,7 +29,7 @@ def loaded(folder: Path, body: str) -> Scenario:
     ("text", "expected"),
     [
         ("auto", LocaliseSettings()),
-        ("{rounds: 8, budget: 5m}", LocaliseSettings(8, 300.0)),
+        ("{rounds: 8, budget: 5m}", LocaliseSettings(rounds=8, budget_s=300.0)),
         ("{paths: static}", LocaliseSettings(paths="static")),
     ],
 )

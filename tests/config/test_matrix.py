@@ -13,7 +13,9 @@ from fabric import config
 from fabric.config.matrix import rounds, suffix
 from fabric.errors import ConfigError
 from fabric.model.change import LinkDownSpec, PortFlapSpec
-from fabric.model.scenario import GIB, GroupAllReduceSpec, Phase
+from fabric.model.command import GIB
+from fabric.model.scenario import Phase
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 
@@ -146,8 +148,8 @@ phases:
     probes: [$kind, {group_all_reduce: {name: b, sizes: [$size]}}]
 """)
     one, other = config.load_scenario(folder / "scenario.yaml")[0].phases
-    assert one.probes == (GroupAllReduceSpec(), GroupAllReduceSpec("b", sizes_bytes=(GIB,)))
-    assert other.probes == (GroupAllReduceSpec(), GroupAllReduceSpec("b", sizes_bytes=(2 * GIB,)))
+    assert one.probes == (GroupAllReduceSpec(), GroupAllReduceSpec(name="b", sizes_bytes=(GIB,)))
+    assert other.probes == (GroupAllReduceSpec(), GroupAllReduceSpec(name="b", sizes_bytes=(2 * GIB,)))
     assert dict(one.env) == {"NCCL_IB_TIMEOUT": "20", "NCCL_SOCKET_IFNAME": "a$timeout"}
 
 

@@ -6,20 +6,19 @@ import pytest
 
 from fabric.config.entries import report, valid
 from fabric.config.problems import Problems
-from fabric.config.sample_file import SampleEntry
 from fabric.model.sampling import SampleSettings
 
 
 def test_it_is_decoded_with_its_defaults() -> None:
     """What is left out is on, but for what is dear."""
-    entry = valid(SampleEntry, {"every": "60s"})
+    entry = valid(SampleSettings, {"every": "60s"})
     assert entry is not None
-    assert entry.settings() == SampleSettings(60.0, counters=True, temperatures=True, optics=False)
+    assert entry == SampleSettings(every_s=60.0, counters=True, temperatures=True, optics=False)
 
 
 @pytest.mark.parametrize("tree", [{"every": "0s"}, {"every": "2h"}, {"counters": "yes"}, {"evry": "10s"}])
 def test_what_is_wrong_is_refused(tree: dict[str, str]) -> None:
     """One problem each."""
     problems = Problems("s.yaml")
-    report(SampleEntry, tree, problems)
+    report(SampleSettings, tree, problems)
     assert len(problems.all()) == 1

@@ -9,14 +9,12 @@ import pytest
 
 from fabric import config
 from fabric.errors import ConfigError
-from fabric.model.scenario import (
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    RnicToRnicSpec,
-    TorAllReduceSpec,
-)
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 
 GIB = 1 << 30
 
@@ -44,10 +42,10 @@ def test_every_setting_reaches_the_model(folder: Path, scenario_text: str) -> No
     (folder / "scenario.yaml").write_text(scenario_text.replace(old, probes))
     scenario, _ = config.load_scenario(folder / "scenario.yaml")
     assert scenario.phases[0].probes == (
-        LoopbackSpec("a", 1024, 120, 4, 3),
-        RnicToRnicSpec("b", 4096, 3600, 8, 5),
-        AllToAllSpec("c", (1 << 20, 4 << 20), halves=False, iterations=7, repeat=9),
-        TorAllReduceSpec("d", (2 * GIB,), "TREE", "srun", 11, 13),
+        LoopbackSpec(name="a", size_bytes=1024, duration_s=120, queue_pairs=4, repeat=3),
+        RnicToRnicSpec(name="b", size_bytes=4096, duration_s=3600, queue_pairs=8, repeat=5),
+        AllToAllSpec(name="c", sizes_bytes=(1 << 20, 4 << 20), halves=False, iterations=7, repeat=9),
+        TorAllReduceSpec(name="d", sizes_bytes=(2 * GIB,), algorithm="TREE", launcher="srun", iterations=11, repeat=13),
     )
 
 
@@ -130,9 +128,11 @@ def test_groups_of_hosts(folder: Path, scenario_text: str) -> None:
     (folder / "scenario.yaml").write_text(scenario_text.replace(old, probes))
     resolved = config.load_scenario(folder / "scenario.yaml")
     assert resolved[0].phases[0].probes == (
-        GroupAllReduceSpec("a", hosts=3, sizes_bytes=(1 << 20,), algorithm="TREE", order="random", seed=5),
-        GroupAllReduceSpec("b", gpus=16, launcher="srun", iterations=7, repeat=2),
-        ConcurrentRingsSpec("c", 4, "random", 9, (4096,), iterations=3, repeat=8),
+        GroupAllReduceSpec(name="a", hosts=3, sizes_bytes=(1 << 20,), algorithm="TREE", order="random", seed=5),
+        GroupAllReduceSpec(name="b", gpus=16, launcher="srun", iterations=7, repeat=2),
+        ConcurrentRingsSpec(
+            name="c", groups_of=4, pairing="random", seed=9, sizes_bytes=(4096,), iterations=3, repeat=8
+        ),
         GroupAllReduceSpec(),
         ConcurrentRingsSpec(),
     )

@@ -11,18 +11,12 @@ import pytest
 from fabric import config
 from fabric.model.change import AdaptiveRoutingSpec, BerSpec, LinkDownSpec, PortFlapSpec, ShieldSpec
 from fabric.model.inventory import Fault
-from fabric.model.scenario import (
-    AllToAllSpec,
-    ExpectedEnd,
-    ExpectedRatio,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    Phase,
-    PhaseRef,
-    RnicToRnicSpec,
-    Scenario,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import ExpectedEnd, ExpectedRatio, Phase, PhaseRef, Scenario
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,10 +14,11 @@ from fabric.engine.run import run_plan
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import LoopbackSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
 from fabric.store.events import read_events
 from fabric.store.results import from_events, replanned
 from fabric.store.run_directory import RunDirectory

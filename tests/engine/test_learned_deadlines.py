@@ -9,10 +9,12 @@ from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
 from fabric.model.repetition import FilledTime
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
 from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 

@@ -12,9 +12,10 @@ from fabric.engine.left_out import FOLDER, LeftOut
 from fabric.errors import HostUnreachable
 from fabric.judge.verdict.gate import OwnFails
 from fabric.model.probe import ProbeResult
-from fabric.model.scenario import LoopbackSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
+from fabric.probes.loopback import LoopbackSpec
 from fabric.store.events import read_events
 from fabric.store.readmissions import read_readmissions
 from fabric.store.run_directory import RunDirectory

@@ -9,10 +9,11 @@ import pytest
 from fabric.engine.phase import past_of, planned
 from fabric.model.change import Change, When
 from fabric.model.probe import ProbeResult
-from fabric.model.scenario import LoopbackSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
 from fabric.store.so_far import SoFar
 from tests.conftest import rack_topology
 

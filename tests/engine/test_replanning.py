@@ -9,7 +9,10 @@ import pytest
 from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import LoopbackSpec, PairwiseSpec, Phase, TorAllReduceSpec
+from fabric.model.scenario import Phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.store.events import read_events
 from fabric.store.results import from_events, replanned
 from tests.conftest import rack_topology

@@ -8,10 +8,11 @@ import pytest
 
 from fabric.engine.deadlines import RoundClock, reached, without_results
 from fabric.model.repetition import FilledTime
-from fabric.model.scenario import LoopbackSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
 from fabric.store.events import read_events
 from fabric.store.run_directory import RunDirectory
 from fabric.store.so_far import SoFar, so_far

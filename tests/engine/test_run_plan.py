@@ -12,11 +12,15 @@ from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.store.events import read_events
 from fabric.store.run_directory import RunDirectory
 from tests.conftest import rack_topology

@@ -11,7 +11,8 @@ from fabric.engine.probe_run import WORDS
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import LoopbackSpec, Phase
+from fabric.model.scenario import Phase
+from fabric.probes.loopback import LoopbackSpec
 from fabric.store.events import read_events
 from tests.conftest import rack_topology
 from tests.engine.scripted import Script

@@ -38,7 +38,7 @@ def mock() -> Iterator[MockExecutor]:
 
 def watched(mock: MockExecutor, folder: Path, until_s: float, settings: SampleSettings | None = None) -> Samples:
     """A host sleeps for so long while both are sampled."""
-    watch = Watch(mock, folder, settings or SampleSettings(10.0, optics=True))
+    watch = Watch(mock, folder, settings or SampleSettings(every_s=10.0, optics=True))
     watch.begin(list(RACK.hosts.values()))
     ticket = watch.start(Command("gpu001", ("sleep", str(until_s)), until_s + 60))
     found = []

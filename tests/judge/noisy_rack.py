@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from fabric.judge.verdict.probes import Judge
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.recorded import Recorded
-from fabric.model.scenario import LoopbackSpec, Phase, RnicToRnicSpec
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 
 NORMAL = {"pix": 397.0, "node": 368.0, "sys": 248.0, "mem_local": 398.0, "mem_remote": 372.0, None: 397.0}
 """Gb/s by link class, as the simulated rack has them."""

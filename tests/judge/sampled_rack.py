@@ -10,12 +10,13 @@ from fabric.judge.verdict.further_tests import MoreSamples
 from fabric.judge.verdict.probes import Judge
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.recorded import Recorded
-from fabric.model.scenario import Phase, RnicToRnicSpec
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import Schedule, Slot
 from fabric.probes.kinds import expand_phase
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from tests.judge.noisy_rack import LOW_LIMITS
 
 Draw = Callable[[Probe], float]

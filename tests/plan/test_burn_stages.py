@@ -10,10 +10,11 @@ import pytest
 from fabric.config import from_resolved, load_scenario, resolved_document
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
-from fabric.model.link_burn import LinkBurnSpec
-from fabric.model.scenario import LoopbackSpec, Scenario
+from fabric.model.scenario import Scenario
 from fabric.plan.burn_stages import staged
 from fabric.plan.plan import plan_scenario
+from fabric.probes.link_burn import LinkBurnSpec
+from fabric.probes.loopback import LoopbackSpec
 
 ROOT = Path(__file__).parents[2]
 TEXT = """\

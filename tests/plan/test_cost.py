@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.scenario import (
-    JudgeSettings,
-    LoopbackSpec,
-    PairwiseSpec,
-    Phase,
-    ProbeSpec,
-    Scenario,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.plan.cost import Cost, cost
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(4)

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.plan.list_schedule import Few, Many, grouped, started
 from fabric.plan.schedule import components
 from fabric.probes.kinds import expand_phase
+from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
 from tests.plan.test_schedule import probe, slow
 

@@ -11,11 +11,15 @@ from fabric.config import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.change import ShieldSpec
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import AllToAllSpec, ConcurrentRingsSpec, LoopbackSpec, PairwiseSpec, Phase, Scenario
+from fabric.model.scenario import Phase, Scenario
 from fabric.model.units import duration_text
 from fabric.plan.cost import cost
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.plan.rounds import longer_than_asked, rounds_alike, timed
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 

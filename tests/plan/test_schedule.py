@@ -6,9 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase
 from fabric.plan.schedule import Schedule, components, schedule
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 

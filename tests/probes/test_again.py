@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Because, Evidence
-from fabric.model.scenario import AgainSpec, LoopbackSpec, PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
+from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import KINDS, expand_phase, left_out
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
 
 
 def phase(rack: Topology, *, repeat: int = 3) -> tuple[Phase, Phase]:

@@ -6,10 +6,13 @@ from collections import Counter
 
 import pytest
 
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
-from fabric.probes.all_to_all import groups
+from fabric.probes.all_to_all import AllToAllSpec, groups
 from fabric.probes.kinds import KINDS, expand_phase, left_out
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 

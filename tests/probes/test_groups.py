@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, Phase, ProbeSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.plan.schedule import schedule
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import KINDS, expand_phase, left_out
 from tests.conftest import rack_topology
 

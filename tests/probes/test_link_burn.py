@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from fabric.model.command import CommandResult
-from fabric.model.link_burn import BurnFlow, LinkBurnSpec
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
 from fabric.model.scenario import Phase
 from fabric.probes import link_burn
 from fabric.probes.kinds import expand_phase
+from fabric.probes.link_burn import BurnFlow, LinkBurnSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(3)
@@ -44,7 +44,7 @@ def test_servers_on_one_host_listen_on_ports_of_their_own() -> None:
 def test_stages_have_ids_of_their_own_and_keep_their_numbers_when_split() -> None:
     spec = LinkBurnSpec(stages=(RING, BACK))
     together = expanded(spec)
-    apart = [probe for one in link_burn.stages_of(spec) for probe in expanded(one)]
+    apart = [probe for one in spec.one_by_one() for probe in expanded(one)]
     assert together == apart
     assert len({probe.probe_id for probe in together}) == 48
     assert [link_burn.stage_of(probe) for probe in together] == [0] * 24 + [1] * 24
@@ -58,7 +58,7 @@ def test_flows_of_hosts_that_are_not_in_the_run_are_left_out() -> None:
 @pytest.mark.parametrize(("memory", "gpu"), [("gpu", True), ("host", False)])
 def test_buffers_are_on_the_nearest_gpu_or_next_to_the_rnic(memory: str, gpu: bool) -> None:
     probe = expanded(LinkBurnSpec(stages=(RING[3:4],), memory=memory))[0]
-    made = link_burn.commands(probe, RACK)
+    made = LinkBurnSpec.commands(probe, RACK)
     for command in (made.client, *made.servers):
         assert ("--use_cuda=3" in command.argv) is gpu
         assert "--ib-dev=mlx5_3" in command.argv
@@ -69,10 +69,10 @@ def test_buffers_are_on_the_nearest_gpu_or_next_to_the_rnic(memory: str, gpu: bo
 
 def test_a_port_that_is_down_is_named() -> None:
     probe = expanded(LinkBurnSpec(stages=(RING[:1],)))[0]
-    made = link_burn.commands(probe, RACK)
+    made = LinkBurnSpec.commands(probe, RACK)
     down = "Port number 1 state is Down\n Couldn't set the link layer\n"
     server = CommandResult(replace(made.servers[0]), 1, "", down, 0.0, 1.0)
-    found = link_burn.read(probe, RACK, Answered([server], None))
+    found = LinkBurnSpec.read(probe, RACK, Answered([server], None))
     assert found.outcome is Outcome.FAIL
     assert found.named is not None
     assert (found.named.component, found.named.condition) == ("gpu002/mlx5_0", "down")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.probe import Probe
-from fabric.model.scenario import TorAllReduceSpec
 from fabric.probes.other_partner import other_pairs
-from fabric.probes.tor_all_reduce import expand
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 TOPOLOGY = rack_topology(6)
-PLANNED = list(expand(TorAllReduceSpec(), phase="tor", topology=TOPOLOGY, hosts=tuple(TOPOLOGY.hosts), ports=iter(())))
+PLANNED = list(TorAllReduceSpec().expand(phase="tor", topology=TOPOLOGY, hosts=tuple(TOPOLOGY.hosts), ports=iter(())))
 
 
 def planned(a: int, b: int) -> Probe:

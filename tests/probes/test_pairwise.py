@@ -10,11 +10,13 @@ import pytest
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Probe
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.probes import pairwise, routes
+from fabric.probes import routes
 from fabric.probes.kinds import expand_phase, left_out
 from fabric.probes.pair_planes import planes_of
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.routes import RoutesSpec
 from tests.conftest import dgx_platform
 
 
@@ -87,7 +89,7 @@ def test_a_host_that_meets_nobody_is_noted() -> None:
     topology = pod(slower=frozenset({"gpu002"}))
     phase = Phase("p", (PairwiseSpec(),))
     notes = left_out(phase, tuple(topology.hosts), expand_phase(phase, topology, tuple(topology.hosts)))
-    assert notes == [f"no pairwise on gpu002: it needs {pairwise.NEEDS}"]
+    assert notes == [f"no pairwise on gpu002: it needs {PairwiseSpec.needs}"]
 
 
 def test_ids_and_ports_are_told_apart() -> None:
@@ -102,7 +104,7 @@ def test_ids_and_ports_are_told_apart() -> None:
 def test_the_first_host_sends_to_the_second_by_its_name() -> None:
     topology = pod()
     probe = expanded(topology)[0]
-    made = pairwise.commands(probe, topology)
+    made = PairwiseSpec.commands(probe, topology)
     (server,) = made.servers
     assert (made.client.host, server.host) == probe.hosts
     assert (made.client.argv[-1], server.ready_port) == (probe.hosts[1], probe.params["port"])
@@ -126,7 +128,7 @@ TABLE = (
 
 def answer(probe: Probe, topology: Topology, stdout: str, status: int = 0) -> Answered:
     """What the client of a probe said."""
-    command: Command = routes.commands(probe, topology).client
+    command: Command = RoutesSpec.commands(probe, topology).client
     return Answered((), CommandResult(command, status, stdout, "", 0.0, 1.0))
 
 
@@ -135,8 +137,17 @@ def test_routes_are_read_as_numbers() -> None:
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
     links = routes.links_probe(plane, phase="p", asker="gpu000", topology=topology, sudo=True)
-    assert routes.commands(links, topology).client.argv == ("sudo", "-n", "iblinkinfo", "-C", "mlx5_0", "-P", "1", "-l")
-    found = routes.read(links, topology, answer(links, topology, LINKS))
+    assert RoutesSpec.commands(links, topology).client.argv == (
+        "sudo",
+        "-n",
+        "iblinkinfo",
+        "-C",
+        "mlx5_0",
+        "-P",
+        "1",
+        "-l",
+    )
+    found = RoutesSpec.read(links, topology, answer(links, topology, LINKS))
     assert found.outcome is Outcome.PASS
     assert {m.metric: m.value for m in found.measurements} == {
         "lid u0-leaf0": 1,
@@ -145,9 +156,11 @@ def test_routes_are_read_as_numbers() -> None:
     }
     asked = {"phase": "p", "asker": "gpu000", "topology": topology, "sudo": False}
     table = routes.table_probe(plane, "u0-leaf0", 1, (21, 22, 23), **asked)  # type: ignore[arg-type]
-    assert routes.commands(table, topology).client.argv == ("ibroute", "-C", "mlx5_0", "-P", "1", "-n", "1")
+    assert RoutesSpec.commands(table, topology).client.argv == ("ibroute", "-C", "mlx5_0", "-P", "1", "-n", "1")
     text = f"{TABLE}0x0015 001\n0x0016 005\n2 valid lids dumped \n"
-    assert {m.metric: m.value for m in routes.read(table, topology, answer(table, topology, text)).measurements} == {
+    assert {
+        m.metric: m.value for m in RoutesSpec.read(table, topology, answer(table, topology, text)).measurements
+    } == {
         "route 21": 1,
         "route 22": 5,
     }
@@ -159,7 +172,7 @@ def test_routes_that_cannot_be_read_are_inconclusive(stdout: str, status: int) -
     topology = pod()
     plane = planes_of(topology.hosts, topology)[0]
     table = routes.table_probe(plane, "u0-leaf0", 1, (21,), phase="p", asker="gpu000", topology=topology, sudo=False)
-    found = routes.read(table, topology, answer(table, topology, stdout, status))
+    found = RoutesSpec.read(table, topology, answer(table, topology, stdout, status))
     assert (found.outcome, found.measurements) == (Outcome.INCONCLUSIVE, ())
 
 

@@ -7,18 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fabric.model.probe import Probe
-from fabric.model.scenario import (
-    AllToAllSpec,
-    ConcurrentRingsSpec,
-    GroupAllReduceSpec,
-    LoopbackSpec,
-    Phase,
-    ProbeSpec,
-    RnicToRnicSpec,
-    TorAllReduceSpec,
-)
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import KINDS, expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import dgx_platform, rack_topology
 
 ENV = (("NCCL_IB_TIMEOUT", "22"), ("NCCL_IB_SL", "1"), ("NCCL_TUNER", "a=b c"))

@@ -8,9 +8,13 @@ import pytest
 
 from fabric.model.command import Command
 from fabric.model.probe import Probe
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Platform, Topology
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import KINDS, expand_phase, left_out
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import dgx_platform, rack_topology
 
 PATHS = {

@@ -68,7 +68,9 @@ def test_ethernet_asks_for_crc_errors_and_infiniband_for_symbol_errors() -> None
 
 def test_nothing_is_asked_that_is_switched_off() -> None:
     """No counters, no temperatures, no light: no source."""
-    assert sources_of(dgx_platform(), SampleSettings(10.0, False, False, False)) == ((), ())
+    assert sources_of(
+        dgx_platform(), SampleSettings(every_s=10.0, counters=False, temperatures=False, optics=False)
+    ) == ((), ())
 
 
 @pytest.mark.skipif(shutil.which("awk") is None, reason="no awk here")

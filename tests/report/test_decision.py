@@ -10,7 +10,7 @@ import pytest
 from junitparser import JUnitXml
 
 from fabric.model.repair import Because, Decision
-from fabric.model.scenario import AgainSpec
+from fabric.probes.again import AgainSpec
 from fabric.report.decision import FILE, decision_of, run_exit_code
 from fabric.report.exports import metrics_text
 from fabric.report.html.page import page
@@ -101,7 +101,7 @@ def test_a_quick_validation_says_what_it_does_not_cover(repaired_run: ShownRun, 
     again = first.probes[0]
     assert isinstance(again, AgainSpec)
     assert again.because is not None
-    quick = replace(first, probes=(replace(again, because=replace(again.because, quick=True)), *first.probes[1:]))
+    quick = replace(first, probes=(again.changed(because=replace(again.because, quick=True)), *first.probes[1:]))
     scenario = replace(repaired_run.judged.scenario, phases=(quick, *rest))
     decide(tmp_path, Decision.ACCEPT)
     found = decision_of(replace(repaired_run, judged=replace(repaired_run.judged, scenario=scenario)))

@@ -16,7 +16,7 @@ from fabric.errors import HostUnreachable, MayBeLive, OutOfMemory, out_of_memory
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
-from fabric.probes import group_all_reduce
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.store.journal import FILE
 from fabric.store.left_open import open_changes
 from fabric.wiring import BACKENDS
@@ -48,14 +48,14 @@ def _fails() -> None:
 
 def test_a_probe_without_memory_ends_the_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no ERROR of that probe: the next one would find none either."""
-    read = group_all_reduce.read
+    read = GroupAllReduceSpec.read
 
     def short(*args: object) -> object:
         if any(tmp_path.glob(f"results/*/2*/{FILE}")):
             raise MemoryError
         return read(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(group_all_reduce, "read", short)
+    monkeypatch.setattr(GroupAllReduceSpec, "read", short)
     with pytest.raises(OutOfMemory, match=r"out of memory: .*what was measured is kept: fabric resume"):
         run(tmp_path)
     assert not open_changes(path_of(tmp_path) / FILE)

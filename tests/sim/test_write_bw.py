@@ -117,7 +117,7 @@ def test_below_a_tenth_six_decimals(kit):
         ("ib_write_bw -d mlx5_0 nowhere", "Couldn't connect to nowhere:18515\n"),
         ("ib_write_bw --bogus", "ib_write_bw: unrecognized option '--bogus'\n Invalid Command or flag.\n"),
         ("ib_write_bw -d", "ib_write_bw: option requires an argument -- 'd'\n"),
-        ("ib_write_bw -b -d mlx5_0", "not simulated"),
+        ("ib_write_bw -R -d mlx5_0", "not simulated"),
         ("numactl --membind=7 ib_write_bw -d mlx5_0", "<7> is invalid"),
     ],
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fabric.judge.normal.series import PEER_KINDS
 from fabric.model.probe import Measurement
+from fabric.probes.kinds import PEER_KINDS
 from fabric.store import runs_index as runs_index_module
 from fabric.store.measurements import write_measurements
 from fabric.store.runs_index import FOLDER, WITH_PEERS, runs_index

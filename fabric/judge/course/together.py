@@ -10,7 +10,7 @@ from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.shared import INSIDE, LowThrough, SharedCause, shared_parts
 from fabric.judge.course.tracks import Track, Tracks
-from fabric.judge.locate.candidates import NETWORK_KINDS
+from fabric.judge.locate.candidates import crosses_leaves
 from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -161,7 +161,7 @@ def _rnics(probe: Probe) -> tuple[str, ...]:
 
     A loopback to a GPU may stay below the PCIe switch, and none of them sees a cable: they say nothing here.
     """
-    if probe.kind not in NETWORK_KINDS or probe.kind in INSIDE or "rnic" not in probe.params:
+    if not crosses_leaves(probe) or probe.kind in INSIDE or "rnic" not in probe.params:
         return ()
     own = str(probe.params["rnic"])
     ends = (f"{probe.hosts[0]}/{own}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic', own)}")

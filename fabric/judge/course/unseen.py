@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fabric.judge.locate.candidates import NETWORK_KINDS
+from fabric.judge.locate.candidates import crosses_leaves
 from fabric.judge.normal.keys import SAME_LEAF, link_class
 from fabric.model.names import fold
 from fabric.model.probe import Probe, ProbeResult
@@ -57,7 +57,7 @@ def unseen_uplinks(
 
 def _crosses(probe: Probe, topology: Topology) -> bool:
     """Whether its bytes leave the leaf; one of which that is not known does not count."""
-    between = probe.kind in NETWORK_KINDS or len(probe.hosts) > 1
+    between = crosses_leaves(probe) or len(probe.hosts) > 1
     return between and link_class(probe, topology) not in (SAME_LEAF, None)
 
 

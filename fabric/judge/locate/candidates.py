@@ -13,8 +13,10 @@ from fabric.model.probe import Probe
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import ProbeVerdict
 
-NETWORK_KINDS = frozenset({"rnic_to_rnic", "tor_all_reduce", "pairwise", "link_burn"})
-"""Probes whose bytes leave the host, and so can tell of leaves that other hosts share."""
+
+def crosses_leaves(probe: Probe) -> bool:
+    """Whether its bytes go over leaves that are known, and so it can tell of those that other hosts share."""
+    return "peer_rnic" in probe.params or probe.kind == "tor_all_reduce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def are_about(hosts: AbstractSet[str], topology: Topology) -> Callable[[Probe], 
     def about(probe: Probe) -> bool:
         if not hosts.isdisjoint(probe.hosts):
             return True
-        return probe.kind in NETWORK_KINDS and not neighbours.isdisjoint(probe.hosts)
+        return crosses_leaves(probe) and not neighbours.isdisjoint(probe.hosts)
 
     return about
 
@@ -51,7 +53,7 @@ def components_of(probe: Probe, topology: Topology) -> Iterator[Component]:
         yield from _tor_all_reduce(probe, topology)
     elif probe.kind in ("group_all_reduce", "concurrent_rings"):
         yield from _group(probe)
-    elif probe.kind in ("pairwise", "link_burn"):
+    elif "peer_rnic" in probe.params:
         yield from _pairwise(probe, topology)
 
 
@@ -74,7 +76,7 @@ def named_components_of(probe: Probe, verdict: ProbeVerdict, topology: Topology)
         text = f"not all of the {count} GPUs are there; which is gone is not told: CUDA numbers the others anew"
         yield Component(verdict.named.component, "gpu", text)
         return
-    if probe.kind not in ("loopback", "rnic_to_rnic", "pairwise", "link_burn"):
+    if "rnic" not in probe.params:
         return
     named = verdict.named
     for host, device in (_ends(named.component),) if named else _rnics(probe):

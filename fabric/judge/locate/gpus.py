@@ -30,7 +30,9 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart, Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
-from fabric.probes import all_to_all, loopback, rnic_to_rnic
+from fabric.probes.all_to_all import AllToAllSpec
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.tools.nccl.failures import of_one_gpu, too_few_gpus
 from fabric.tools.perftest.failures import no_such_gpu
 
@@ -40,7 +42,7 @@ GPUS = "gpus"
 _LEAST_GROUPS = 2  # that failed with the same GPU: of one group alone each GPU may be the bad one
 _MOST_NAMED = 3  # hosts that are named as having all their GPUs
 
-_TRANSFERS = (loopback.KIND, rnic_to_rnic.KIND)
+_TRANSFERS = (LoopbackSpec.kind, RnicToRnicSpec.kind)
 
 _Verdicts = Mapping[str, ProbeVerdict]
 
@@ -61,8 +63,8 @@ def with_bad_gpus(probes: Sequence[Probe], verdicts: _Verdicts, topology: Topolo
 
 def _of_gpus(probe: Probe) -> bool:
     """It stays inside a host, and its command names GPUs."""
-    return probe.kind == all_to_all.KIND or (
-        probe.kind == loopback.KIND and str(probe.params["endpoint"]).startswith("gpu")
+    return probe.kind == AllToAllSpec.kind or (
+        probe.kind == LoopbackSpec.kind and str(probe.params["endpoint"]).startswith("gpu")
     )
 
 
@@ -116,11 +118,11 @@ def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts)
     bad: dict[tuple[str, str], list[Probe]] = {}
     for probe in errors:
         verdict = verdicts[probe.probe_id]
-        if probe.kind == all_to_all.KIND and verdict.ran and of_one_gpu(verdict.reason):
+        if probe.kind == AllToAllSpec.kind and verdict.ran and of_one_gpu(verdict.reason):
             bad.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
     every: dict[tuple[str, str], list[Probe]] = {}
     for probe in own if bad else ():
-        if probe.kind == all_to_all.KIND and (probe.phase, probe.hosts[0]) in bad:
+        if probe.kind == AllToAllSpec.kind and (probe.phase, probe.hosts[0]) in bad:
             every.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
     for place, members in bad.items():
         groups = {_gpus(probe) for probe in members}

@@ -34,7 +34,7 @@ def key_of(probe: Probe, size_bytes: int | None, topology: Topology) -> Key:
         size_bytes=size_bytes,
         ranks=ranks if isinstance(ranks, int) else None,
         algorithm=str(algorithm) if algorithm is not None else None,
-        direction=None if collective else "one_way",
+        direction=None if collective else str(probe.params.get("direction", "one_way")),
         line_rate_gbps=line_rate_gbps(probe, topology),
     )
 

@@ -15,6 +15,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
+from fabric.probes.kinds import PEER_KINDS
 
 UNSTABLE_CV = 0.05
 """A coefficient of variation above this is a fault of its own (healthy links have 0.01 and less; a choice)."""
@@ -95,10 +96,6 @@ def _chi_squared(degrees: int) -> float:
 
     return float(chdtri(degrees, BY_CHANCE))
 
-
-PEER_KINDS = frozenset({"loopback", "rnic_to_rnic", "all_to_all", "tor_all_reduce"})
-"""Kinds whose probes have what they use to themselves. Rings that run at once share the network: what one gains another
-loses, and a slow one among them may be bad luck of routing."""
 
 USUAL_CV = 0.01
 """The spread of one sample where nothing better is known (healthy links have less; a choice)."""

@@ -26,7 +26,8 @@ from fabric.judge.normal.sequential import (
 )
 from fabric.judge.normal.series import MEDIAN_EFFICIENCY, ProbeSeries
 from fabric.model.recorded import Recorded
-from fabric.model.repetition import MOST_SAMPLES, REPEATED_KINDS
+from fabric.model.repetition import MOST_SAMPLES
+from fabric.probes.kinds import REPEATED_KINDS
 
 RECORD_ERROR = 1 / 6
 """Standard error of a recorded median that is small enough, as a share of the loss that matters (a choice)."""

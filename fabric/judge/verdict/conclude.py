@@ -28,7 +28,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
-from fabric.probes import link_burn, pairwise
+from fabric.probes import pairwise
 
 if TYPE_CHECKING:
     from fabric.judge.locate.pairs.in_verdict import PairFindings
@@ -324,6 +324,6 @@ def _parts(probe: Probe) -> tuple[str, ...]:
     hosts, params = probe.hosts, probe.params
     if probe.kind == "loopback":
         return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[0]}/{params['endpoint']}")
-    if probe.kind in ("rnic_to_rnic", pairwise.KIND, link_burn.KIND):
+    if "peer_rnic" in params:
         return (*hosts, f"{hosts[0]}/{params['rnic']}", f"{hosts[-1]}/{params['peer_rnic']}")
     return hosts

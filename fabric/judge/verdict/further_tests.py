@@ -12,9 +12,10 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.follow_up import FollowUpLimits
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES, REPEATED_KINDS
+from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES
 from fabric.model.scenario import Scenario
 from fabric.plan.plan import PhasePlan
+from fabric.probes.kinds import REPEATED_KINDS
 
 if TYPE_CHECKING:
     from fabric.judge.locate.pairs.further_rounds import FurtherRounds

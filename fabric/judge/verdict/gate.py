@@ -16,7 +16,8 @@ from fabric.judge.verdict.conclude import failed_hosts
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import AgainSpec, Phase
+from fabric.model.scenario import Phase
+from fabric.probes.again import AgainSpec
 
 _WHAT_TO_DO = (
     "no host could be judged: give its numbers a limit (judge: {baseline: NAME}, docs/baselines.md) or more "

@@ -24,6 +24,7 @@ from dataclasses import replace
 from fabric.judge.locate.candidates import Component, are_about, components_of
 from fabric.judge.locate.cover import candidates_for
 from fabric.judge.normal.keys import floor_of, grown, key_of
+from fabric.judge.normal.latency import latency_verdicts
 from fabric.judge.normal.limits import LimitTable, key_text
 from fabric.judge.normal.peers import Peers, Slow
 from fabric.judge.normal.recorded import LEAST_SAMPLES, RecordedRatio, against_recorded
@@ -34,11 +35,12 @@ from fabric.judge.normal.standings import Against, Standings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
-from fabric.model.repetition import AUTO, REPEATED_KINDS
+from fabric.model.repetition import AUTO
 from fabric.model.scenario import JudgeSettings
 from fabric.model.topology import Topology
 from fabric.model.units import change_text
 from fabric.model.verdict import Baseline, ProbeVerdict
+from fabric.probes.kinds import REPEATED_KINDS
 
 
 def by_standing(verdict: ProbeVerdict, one: ProbeSeries, found: Against) -> ProbeVerdict:
@@ -202,6 +204,9 @@ class Judge:
             _unmeasured(probe, result) if one is None else _of_probe(judged[one], probe, result)
             for (probe, result), one in zip(listed, belongs, strict=True)
         ]
+        latencies = latency_verdicts(listed, self._topology)
+        if latencies:
+            verdicts = [latencies.get(verdict.probe_id, verdict) for verdict in verdicts]
         if not any(verdict.against for verdict in judged.values()):
             return verdicts
         return self._confirmed(listed, verdicts, belongs, slow)

@@ -39,7 +39,12 @@ def plain(number: float) -> str:
 
 
 class Scalar(ABC):
-    """Metadata for ``Annotated``: reads a value from text and describes it in JSON Schema."""
+    """
+    Metadata for ``Annotated``: reads a value from text and describes it in JSON Schema.
+
+    A file's scalars are all text. What is no text was decoded before, in run.json or by the program itself, and is
+    taken as the annotated type.
+    """
 
     @abstractmethod
     def parse(self, value: object) -> object:
@@ -50,7 +55,10 @@ class Scalar(ABC):
         """What an editor should accept."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.parse)
+        return core_schema.no_info_wrap_validator_function(self._read, handler(source))
+
+    def _read(self, value: object, decoded: core_schema.ValidatorFunctionWrapHandler) -> object:
+        return self.parse(value) if isinstance(value, str | list | dict) else decoded(value)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return self.json_schema()

@@ -11,9 +11,10 @@ from markupsafe import Markup
 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import PairwiseSpec, Where
+from fabric.model.scenario import Where
 from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
+from fabric.probes.pairwise import PairwiseSpec
 from fabric.report.changes import what
 from fabric.report.html import samples
 from fabric.report.html.shares import over_hosts

@@ -30,6 +30,7 @@ from fabric.sim.tools.nvue import nv
 from fabric.sim.tools.opensm import pkill, shell_tool, systemctl
 from fabric.sim.tools.options import BadOption, options, taken_apart
 from fabric.sim.tools.perfquery import perfquery
+from fabric.sim.tools.perftest.kinds import WriteBothWays, WriteLat
 from fabric.sim.tools.perftest.program import WriteBw
 from fabric.sim.tools.perftest.text import REFUSED, NotSimulated, write_bw_options
 from fabric.sim.tools.sysfs import cat
@@ -90,10 +91,12 @@ def _job(name: str, words: list[str], setting: Surroundings) -> Program:
         return ToolJob(TOOLS[name], tuple(words), setting)
     if name in _COLLECTIVES:
         return CollectiveJob(_COLLECTIVES[name], collective_options(words), setting)
-    if name == "ib_write_bw":
+    if name in ("ib_write_bw", "ib_write_lat"):
         if len(setting.hosts) > 1:
             raise NotSimulated(f"{len(setting.hosts)} ranks of this program")
-        return WriteBw(write_bw_options(words), setting)
+        options = write_bw_options(words)
+        kind = WriteLat if name == "ib_write_lat" else WriteBothWays if options.both_ways else WriteBw
+        return kind(options, setting)
     return Say(setting, stderr=f"bash: line 1: {name}: command not found\n", status=127)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from fabric.model.change import Change, ChangeResult, When, Window
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import GroupAllReduceSpec, Phase, Where
+from fabric.model.scenario import Phase, Where
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 
 RETRIES = "gpu001: NCCL WARN NET/IB : Got completion from peer 10.0.0.2 with status=12 opcode=129"
 SIZE = 8 << 30

@@ -13,9 +13,12 @@ from fabric.judge.compare.shared import Culprit, Way, culprits, ways_of
 from fabric.model.comparison import Comparison, Difference
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import LoopbackSpec, PairwiseSpec, Phase, ProbeSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 Factor = Callable[[Probe], float]

@@ -9,7 +9,8 @@ import pytest
 from fabric.judge.compare.runs import compare_runs
 from fabric.model.comparison import Difference
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import AllToAllSpec, Phase
+from fabric.model.scenario import Phase
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
 from tests.judge.compare.test_compare_shared import compared, named, run

@@ -11,11 +11,12 @@ from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repetition import FilledTime
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
+from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(16, parts=2)

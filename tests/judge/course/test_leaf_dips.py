@@ -9,7 +9,8 @@ from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
+from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.test_uplinks import MOST, UNIT, UNIT_OF, hall
 
 ROUNDS = 60

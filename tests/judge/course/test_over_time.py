@@ -13,8 +13,9 @@ from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.verdict import Verdict
+from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
 
 HOSTS = 16

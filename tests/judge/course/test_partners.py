@@ -8,8 +8,9 @@ from itertools import pairwise
 from fabric.judge.course.partners import since_with_partners
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Phase, TorAllReduceSpec
+from fabric.model.scenario import Phase
 from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(8)

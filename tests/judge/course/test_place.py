@@ -11,8 +11,9 @@ from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
-from fabric.model.scenario import AllToAllSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.verdict import Suspect, Verdict
+from fabric.probes.all_to_all import AllToAllSpec
 from tests.conftest import rack_topology
 
 HOSTS = 16

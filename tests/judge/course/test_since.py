@@ -6,8 +6,9 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import AllToAllSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.verdict import Baseline, Limit, Suspect
+from fabric.probes.all_to_all import AllToAllSpec
 from tests.conftest import rack_topology
 
 RACK = rack_topology(4)

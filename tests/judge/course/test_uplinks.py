@@ -10,8 +10,9 @@ from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import Samples
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
+from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
 
 UNIT, UNITS, ROUNDS = 8, 3, 40

@@ -11,10 +11,13 @@ from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, Phase, RnicToRnicSpec
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from tests.conftest import rack_topology
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))

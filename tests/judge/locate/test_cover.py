@@ -8,9 +8,10 @@ import pytest
 
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
-from fabric.model.scenario import AllToAllSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 
 

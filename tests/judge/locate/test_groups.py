@@ -9,9 +9,11 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import ConcurrentRingsSpec, GroupAllReduceSpec, Phase, ProbeSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict, Verdict
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
 

@@ -9,10 +9,15 @@ import pytest
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart, Probe
-from fabric.model.scenario import AllToAllSpec, LoopbackSpec, PairwiseSpec, Phase, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 from tests.judge.noisy_rack import normal_gbps, slow_rnic
 

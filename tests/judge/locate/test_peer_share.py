@@ -10,8 +10,9 @@ from fabric.judge.locate.hosts import by_class, peer_shares
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import AllToAllSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.verdict import Limit, Suspect
+from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from tests.conftest import rack_topology
 from tests.judge.noisy_rack import LOW_LIMITS, Factor, judged, measured, probes_of, slow_rnic

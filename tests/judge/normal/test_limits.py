@@ -9,10 +9,14 @@ import pytest
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import LoopbackSpec, PairwiseSpec, Phase, ProbeSpec, RnicToRnicSpec, TorAllReduceSpec
+from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
+from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import dgx_platform, rack_topology
 
 FOR_400 = (

@@ -13,10 +13,12 @@ from fabric.judge.repair.acceptance import Measured, WatchedPorts, accept
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Acceptance, Because, Decision, Evidence
-from fabric.model.scenario import AgainSpec, LoopbackSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from fabric.probes.again import AgainSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
 
 RIGHT = Repaired(Repair.RIGHT_PART, ("the named part was replaced: gpu001/mlx5_0",))
 SURE = BerVerdict(Outcome.PASS, "0 symbol errors in 7600 s")

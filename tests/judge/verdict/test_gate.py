@@ -8,9 +8,10 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.repair import Because
-from fabric.model.scenario import AgainSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
+from fabric.probes.again import AgainSpec
 
 HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
 LIMITS = (Limit("tor_all_reduce", 100.0, "test"), Limit("loopback", 100.0, "test"))

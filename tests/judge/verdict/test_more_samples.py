@@ -11,10 +11,13 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.recorded import Recorded
-from fabric.model.scenario import ConcurrentRingsSpec, LoopbackSpec, Phase, TorAllReduceSpec
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Limit
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
 from tests.judge.sampled_rack import judge_of, noisy, one_number_a_host, phase_of, result_of, sampled
 

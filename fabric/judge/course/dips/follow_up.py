@@ -20,10 +20,11 @@ from fabric.judge.course.dips.tests import tests as tests_of
 from fabric.model.follow_up import AGAIN, FollowUpLimits
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import PairwiseSpec, Phase
+from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Plan
+from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.perftest_pair import SETUP_S
 
 SHARE = 0.03

@@ -13,10 +13,9 @@ from fabric.model.diagnosis import PairTest
 from fabric.model.follow_up import AGAIN
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import PairwiseSpec
 from fabric.model.topology import Topology
-from fabric.probes import pairwise
 from fabric.probes.pair_planes import Plane, planes_of
+from fabric.probes.pairwise import PairwiseSpec
 
 LEAST_PARTNERS = 3
 """Fewer good partners under its leaf are not enough: then those beyond it are asked (a choice)."""
@@ -80,13 +79,13 @@ def _of_part(
 ) -> Iterator[Probe]:
     """Several parts of one plane begin with other partners, so that they seldom wait for the same."""
     host = Part.of(part).host
-    once = replace(spec, name=f"{spec.name}-again", repeat=1)
+    once = spec.changed(name=f"{spec.name}-again", repeat=1)
     for number in range(done, done + count):
         other = partners[(number + place * max(1, len(partners) // 2)) % len(partners)]
         reverse = (number + number // len(partners)) % 2 == 1
         test = PairTest(host, other, why=f"{part} dipped")
-        for probe in pairwise.probes_of(
-            once, test, plane, phase=phase, topology=topology, number=spec.first + spec.rounds + number, reverse=reverse
+        for probe in once.probes_of(
+            test, plane, phase=phase, topology=topology, number=spec.first + spec.rounds + number, reverse=reverse
         ):
             label = f"{Part.of(part).item}.{host}.n{number + 1}"
             pair = "+".join(probe.hosts)

@@ -19,11 +19,12 @@ from fabric.model.diagnosis import PairTest
 from fabric.model.follow_up import FollowUpLimits
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import LocaliseSettings, PairwiseSpec
+from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes
 from fabric.probes.pair_planes import NO_LEAF, Plane, planes_of
+from fabric.probes.pairwise import PairwiseSpec
 
 ASKERS_MOST = 3
 """Hosts that are asked for the same table (a choice: what three hosts cannot read is not the host's trouble)."""
@@ -160,8 +161,8 @@ class FurtherRounds:
             # Of the first rounds the direction is ours to choose under a leaf; across leaves it decides the path, and
             # of those after them the first host is to send.
             reverse = number < FIRST_ROUNDS and number % 2 == 1 and leaf[test.a] == leaf[test.b]
-            made += pairwise.probes_of(
-                spec, test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
+            made += spec.probes_of(
+                test, found.plane, phase=found.phase, topology=self.topology, number=number, reverse=reverse
             )
         return made
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from fabric.model.topology import Gpu
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.capacity import Layout
@@ -20,7 +22,9 @@ SET_UP_S = 1.0
 
 
 class WriteBw:
-    """One ``ib_write_bw`` command line."""
+    """One ``ib_write_bw`` command line; *transfer* is what happens between its two sides."""
+
+    transfer: ClassVar[type[Transfer]] = Transfer
 
     def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
         self.options = options
@@ -103,7 +107,7 @@ class WriteBw:
             rack.timeline.exit_later(process, at_s + REFUSE_S, status=1, stdout=side.lead, stderr=stderr)
             return
         del target.servers[options.port]  # perftest accepts one client and closes the socket it listened on
-        transfer = Transfer(
+        transfer = self.transfer(
             rack, PairEnd(self.options, process, side, rack.hosts.chance(process.site, self.hash)), server.end()
         )
         process.work = server.process.work = transfer

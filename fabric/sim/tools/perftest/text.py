@@ -25,6 +25,7 @@ _KNOWN = options("""
     cuda?      --use_cuda
     version    -V --version
     gbits      --report_gbits
+    both_ways  -b --bidirectional
     ib_port=   -i --ib-port
     flag       -F --CPU-freq --use_cuda_dmabuf --use_hugepages --noPeak -N --ipv6 --odp --disable_pcie_relaxed
     plain=     -x --gid-index -S --sl -t --tx-depth -u --qp-timeout -m --mtu -I --inline_size
@@ -33,7 +34,7 @@ _KNOWN = options("""
 _NOT_SIMULATED = {
     name: Option(f"-{name}", value)
     for value, names in (
-        ("no", "-a --all -b --bidirectional -R --rdma_cm -z --com_rdma_cm --out_json --reversed"),
+        ("no", "-a --all -R --rdma_cm -z --com_rdma_cm --out_json --reversed"),
         ("no", "--run_infinitely --cpu_util -O --dualport --report-both --report-per-port"),
         ("yes", "-w --limit_bw -y --limit_msgrate -c --connection --output --rate_limit --out_json_file"),
     )
@@ -54,6 +55,7 @@ class WriteBwOptions:
     iterations: int
     queue_pairs: int
     gbits: bool
+    both_ways: bool
     cuda: int | None
     ib_port: int
     version: bool
@@ -78,6 +80,7 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         iterations=asked("iters", 5000, 5, 1 << 31),
         queue_pairs=asked("qps", 1, 1, 16384),
         gbits="gbits" in fields,
+        both_ways="both_ways" in fields,
         cuda=number(fields["cuda"] or "0", most=1023, units="km") if "cuda" in fields else None,
         ib_port=asked("ib_port", 1, 1, 255),
         version="version" in fields,

@@ -160,12 +160,15 @@ class Transfer(Flow):
             self.abandon(self.server.process, at_s)
             self._fail(self.server, at_s + RETRY_S, text.PEER_GONE)
 
+    def row(self, noise: float) -> str:
+        """What both sides print of it."""
+        return text.row(self.client.options, self.average_gbps() * noise)
+
     def finish(self, at_s: float) -> None:
         """The last byte is there: both sides print the same row and end."""
         self.gone = True
         client, server, timeline = self.client, self.server, self.rack.timeline
-        measured_gbps = self.average_gbps() * noise_factor(word(client.bits, 0), self.rack.noise_cv)
-        row = text.row(client.options, measured_gbps)
+        row = self.row(noise_factor(word(client.bits, 0), self.rack.noise_cv))
         queue_pairs = client.options.queue_pairs
         at_client = _addresses(client, queue_pairs)
         at_server = _addresses(server, queue_pairs)

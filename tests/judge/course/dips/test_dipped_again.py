@@ -10,8 +10,9 @@ from fabric.judge.course.dips.follow_up import ENOUGH_DIPS, FIRST_TESTS, MOST_TE
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import LocaliseSettings, PairwiseSpec
+from fabric.model.scenario import LocaliseSettings
 from fabric.plan.plan import Plan
+from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.dipping_rack import Rounds, ends, measured, parts_of, soak, well
 
 BAD = "gpu003/mlx5_1"

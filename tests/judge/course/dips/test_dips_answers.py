@@ -6,7 +6,7 @@ from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partner
 from fabric.judge.course.dips.tests import tests as asked_for
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import PairwiseSpec
+from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.dipping_rack import RACK, measured, refused
 
 BAD = "gpu003/mlx5_1"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fabric.judge.course.dips.tests import LEAST_PARTNERS
 from fabric.judge.course.dips.tests import tests as asked_for
 from fabric.model.probe import Probe
-from fabric.model.scenario import PairwiseSpec
 from fabric.model.topology import Topology
+from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.dipping_rack import RACK, ends
 
 BAD = "gpu003/mlx5_1"

@@ -8,10 +8,11 @@ from dataclasses import replace
 from fabric.judge.locate.pairs.further_rounds import FurtherRounds
 from fabric.judge.locate.pairs.targeted import VERIFY
 from fabric.model.probe import Probe
-from fabric.model.scenario import LocaliseSettings, PairwiseSpec, Phase
+from fabric.model.scenario import LocaliseSettings, Phase
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
+from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.locate.pairs.test_in_run import POD, STATIC, World, ran
 
 UPLINK, LEAF = "u1-leaf1--spine0", "u2-leaf1"

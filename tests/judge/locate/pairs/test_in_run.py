@@ -17,13 +17,15 @@ from fabric.judge.verdict.probes import Judge
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
-from fabric.model.scenario import LocaliseSettings, LoopbackSpec, PairwiseSpec, Phase
+from fabric.model.scenario import LocaliseSettings, Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, Verdict
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes import routes
 from fabric.probes.kinds import expand_phase
+from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
 from tests.probes.test_pairwise import pod
 
 GOOD_GBPS, RATES = 392.0, {400.0: 392.0, 200.0: 196.0}

@@ -1,0 +1,52 @@
+"""
+RNIC to RNIC of another host in both directions at once (ib_write_bw -b), in the rounds of ``pairwise``.
+
+perftest prints the sum of both directions and not each of them, so what is judged is half the sum: the mean of the two.
+Both directions together must carry twice a limit; a single slow direction shows with half of its loss, and which of
+the two it is only ``pairwise`` tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from fabric.model.command import Command
+from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.topology import Topology
+from fabric.probes.keys import Name
+from fabric.probes.pairwise import PairSpec, Ways
+from fabric.probes.perftest_pair import between_hosts, ends_of, read_bandwidth
+
+
+class BidirectionalSpec(PairSpec):
+    """RNIC to RNIC of another host on the same rail, both ways at once, in rounds of pairs (ib_write_bw -b)."""
+
+    kind: ClassVar[str] = "bidirectional"
+    first_port: ClassVar[int] = 32_000
+    ways: ClassVar[Ways] = (("down", "up"), ("down", "up"))
+    peers: ClassVar[bool] = True
+
+    name: Name = kind
+
+    def own_params(self) -> dict[str, ParamValue]:
+        """What a record of it is kept under: it is not to be compared with one direction alone."""
+        return {"direction": "both_ways"}
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """As ``pairwise``, each side told that both send."""
+        made = between_hosts(probe, topology)
+        return ProbeCommands(tuple(map(_both, made.servers)), _both(made.client))
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The mean of both directions, or why there is none."""
+        reading = read_bandwidth(probe, topology, answered, devices=ends_of(probe))
+        return replace(reading, measurements=tuple(replace(one, value=one.value / 2) for one in reading.measurements))
+
+
+def _both(side: Command) -> Command:
+    """The peer's name, which only the client's words end with, stays last."""
+    at = next(place for place, word in enumerate(side.argv) if word == "--report_gbits")
+    return replace(side, argv=(*side.argv[:at], "--bidirectional", *side.argv[at:]))

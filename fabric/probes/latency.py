@@ -1,0 +1,116 @@
+"""
+How long a small message takes from RNIC to RNIC of another host, one way (ib_write_lat), in the rounds of ``pairwise``.
+
+Lower is better, which is turned round in one place of the judge (``judge/normal/latency.py``). A pair has its RNICs
+and the uplinks of its leaves to itself, so what is measured is the path and not its load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from fabric.model.command import Command
+from fabric.model.fields.entry import NotInFiles
+from fabric.model.fields.quantities import Size
+from fabric.model.fields.scalars import Decimal, Whole
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.scenario import LimitKey, Uses
+from fabric.model.topology import Platform, Rnic, Topology
+from fabric.probes.keys import Name
+from fabric.probes.pairwise import PairSpec
+from fabric.probes.perftest_pair import GRACE_S, LINK_TYPES, between_hosts, ends_of, failure_of, int_param
+from fabric.tools import write_lat
+
+TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
+UNIT = "us"
+
+_SLOW_MESSAGE_S = 1e-3  # what a deadline allows for each message there and back; a choice, far above any fabric
+Limit = Annotated[float, Decimal(0.1, 1e6)] | None
+
+
+class LatencySpec(PairSpec):
+    """How long a message takes to an RNIC of another host on the same rail, in rounds of pairs (ib_write_lat)."""
+
+    kind: ClassVar[str] = "latency"
+    tool: ClassVar[str] = "ib_write_lat"
+    first_port: ClassVar[int] = 31_500
+
+    name: Name = kind
+    size_bytes: Annotated[
+        int, Size(1, 1 << 20), Field(validation_alias="size", description="Message size (ib_write_lat --size).")
+    ] = 2
+    duration_s: Annotated[int, NotInFiles()] = 1
+    queue_pairs: Annotated[int, NotInFiles()] = 1
+    iterations: Annotated[int, Whole(100, 1_000_000), Field(description="Messages of each pair, there and back.")] = (
+        10_000
+    )
+    at_most_us: Limit = Field(None, description="The most that the typical latency (median) may be, microseconds.")
+    p99_at_most_us: Limit = Field(None, description="The most that 99 of 100 messages may take, microseconds.")
+
+    def uses(self, platform: Platform) -> Uses | None:
+        """The tool, and next to no memory."""
+        return Uses((self.tool, "numactl"))
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """None: no baseline holds a latency; its limits are keys of its own."""
+        return iter(())
+
+    def own_params(self) -> dict[str, ParamValue]:
+        """How many messages, and the limits, which are judged with the run."""
+        limits = {"at_most_us": self.at_most_us, "p99_at_most_us": self.p99_at_most_us}
+        return {
+            "iterations": self.iterations,
+            **{name: f"{limit:.12g}" for name, limit in limits.items() if limit is not None},
+        }
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """The server on the second host, the client on the first."""
+        return between_hosts(probe, topology, side_of=_side)
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The client's median, 99th percentile and largest, or why there are none."""
+        failed = failure_of(answered, devices=ends_of(probe), tool=cls.tool)
+        if failed is not None or answered.client is None:
+            return failed or Reading((), Outcome.ERROR, "the client was never started")
+        command = answered.client.command
+        found = write_lat.parse(answered.client.stdout)
+        if found is None:
+            text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
+            return Reading((), Outcome.ERROR, text)
+        link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
+        other = "; ".join(write_lat.otherwise(found, command.argv, link_type))
+        if other:
+            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
+        numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))
+        return Reading(tuple(Measurement(probe.probe_id, name, us, UNIT, found.size_bytes) for name, us in numbers))
+
+
+def _side(
+    probe: Probe, platform: Platform, *, rnic: Rnic, peer: str | None, cuda_gpu: int | None, numa_node: int
+) -> Command:
+    """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
+    del cuda_gpu
+    port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
+    return Command(
+        host=probe.hosts[0],
+        argv=write_lat.argv(
+            device=rnic.device,
+            ib_port=rnic.port,
+            port=port,
+            peer=peer,
+            size_bytes=int_param(probe, "size_bytes"),
+            iterations=iterations,
+            numa_node=numa_node,
+            gid_index=platform.gid_index,
+            program_path=platform.program("ib_write_lat"),
+            numactl_path=platform.program("numactl"),
+        ),
+        timeout_s=GRACE_S + iterations * _SLOW_MESSAGE_S,
+        ready_port=port if peer is None else None,
+    )
