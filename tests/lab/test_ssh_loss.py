@@ -231,8 +231,8 @@ def test_forty_commands_share_one_session(orchestrator: Lab, settings: SshSettin
 
 
 def test_more_commands_than_channels_wait_their_turn(plain: SshExecutor, orchestrator: Lab) -> None:
-    """Forty at once fit on four connections of eight; the rest follow."""
-    tickets = [plain.start(Command("h1", ("sleep", "0.3"), 30)) for _ in range(40)]
+    """Of forty at once 32 fit on four connections of eight, which are opened one by one; the rest follow."""
+    tickets = [plain.start(Command("h1", ("sleep", "6"), 30)) for _ in range(40)]
     assert until(lambda: len(orchestrator.sshd["h1"].sessions()) == 4)
     ends = [last for (last,) in collected(plain, tickets).values()]
     assert [end for end in ends if not isinstance(end, Ended)] == []
