@@ -219,7 +219,8 @@ def _shifts(net: RoutedFabric) -> Iterator[Stage]:
     *out* ports of a leaf leave it, the others stay under it; and of the leaves of a pod only *across* send each port
     out of the pod, another set of leaves for each port, so that every spine gets as many.
     """
-    width, pods, ports = net.clos.leaves_per_pod, net.clos.pods, net.clos.spec.down
+    width, pods = net.clos.leaves_per_pod, net.clos.pods
+    ports = int(net.clos.port_of(np.arange(net.clos.nics)).max()) + 1  # those in use
     powers = [1 << power for power in range(width.bit_length()) if 1 << power < width]
     wide = [0] if pods == 1 else sorted({width, *powers, 0}, reverse=True)
     outs = sorted({ports, *(ports - ports // part for part in (2, 3, 4) if ports // part > 1)}, reverse=True)
