@@ -49,7 +49,7 @@ class Fault:
     *kind*: ``slow`` (keeps *factor* of its bandwidth), ``broken``, ``hanging``, ``absent``, ``garbage``; ``lemon`` (a
     host, an RNIC or a cable that fails now and then), ``hot`` (an RNIC whose link errs, a GPU that throttles),
     ``bit_errors`` (an RNIC's cable; *factor* is the bit error ratio behind the FEC), ``symbol_errors`` (the same behind
-    the link's own retries); ``dipping``, ``fading``, ``heat_sick`` (an RNIC or its cable: sim/life/whims.py).
+    the link's own retries); ``dipping``, ``fading``, ``heat_sick`` (an RNIC or its cable: sim/life/passing.py).
     """
 
     component: str

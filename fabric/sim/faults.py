@@ -21,7 +21,7 @@ class FaultKind:
     *parts*: what can have it, and *passing* what can have it for a while only: words of ``_part_of``. *value*: what
     its number is, ``left`` (of the bandwidth, given in files) or ``ratio`` (of wrong bits); None without one. *comes*:
     it is no state from the beginning, but happens in time. *blocks*: nothing passes. *each*: every transfer feels it
-    by itself (``life/whims.py``). *listed*: an inventory may say it.
+    by itself (``life/passing.py``). *listed*: an inventory may say it.
     """
 
     parts: str

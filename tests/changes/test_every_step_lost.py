@@ -163,9 +163,9 @@ class Unlucky:
 def altered(world: World) -> list[str]:
     """What is not as it was, by the ports and files themselves and not by what anybody says."""
     rack = world.rack
-    found = [f"{port.end} injects" for port in rack.ports._ports.values() if port.injection is not None]
-    found += [f"{port.end} is closed" for port in rack.ports._ports.values() if not port.admin_up]
-    files = rack.managers._files.items()
+    found = [f"{port.end} injects" for port in rack.ports.known if port.injection is not None]
+    found += [f"{port.end} is closed" for port in rack.ports.known if not port.admin_up]
+    files = rack.managers.files.items()
     found += [f"{place}: not as it was" for place, text in files if untouched().get(place) != text]
     return found
 
@@ -174,7 +174,7 @@ def altered(world: World) -> list[str]:
 def untouched() -> Mapping[tuple[str, str], str]:
     """The managers' files before anything."""
     world = World(RACK, faults=(), seed=1, noise_cv=0.0, subnet_managers=SETTINGS.subnet_managers)
-    return dict(world.rack.managers._files)
+    return dict(world.rack.managers.files)
 
 
 @dataclass

@@ -110,7 +110,7 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
         switch = switches.of(name)
         assert switch is not None
         assert "router adaptive-routing enable" not in switch.applied
-        assert [one.message.split()[0] for one in switch.history] == ["fabric", "fabric"]
+        assert [one.split()[0] for one in switch.commits] == ["fabric", "fabric"]
 
 
 def test_a_run_is_read_again_with_the_addresses_of_its_switches(tmp_path: Path) -> None:

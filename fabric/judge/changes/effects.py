@@ -17,7 +17,7 @@ CLIFF_FROM, CLIFF_TO = 7e-4, 2e-3
 """
 Raw bit error ratio between which RS(544,514) ("KP4") goes from repairing nearly every codeword to none worth having.
 
-At 7e-4 a packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (binomial model of the code, sim/fec.py).
+At 7e-4 a packet in 60,000 is lost, at 1e-3 one in 900, at 2e-3 half of them (binomial model, sim/phy/quality.py).
 """
 
 UNCHANGED = 0.95

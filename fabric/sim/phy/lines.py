@@ -14,7 +14,7 @@ class LineKind:
     One generation of links.
 
     *lane* is what the InfiniBand tools print, *speed* what mlxlink prints; *fec* is the code's short name in
-    ``fec.py``. *raw_ber* is what a healthy port shows before the FEC: 2E-9 on 100G PAM4 lanes (a recorded NDR
+    ``quality.py``. *raw_ber* is what a healthy port shows before the FEC: 2E-9 on 100G PAM4 lanes (a recorded NDR
     port), nothing on NRZ lanes.
     """
 

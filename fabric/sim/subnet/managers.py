@@ -211,7 +211,7 @@ class SubnetManagers:
         self._timeline = timeline
         self._program = program
         text = conf_text(routing, shield=shield)
-        self._files = {(one.host, one.config): text for one in managers}
+        self.files = {(one.host, one.config): text for one in managers}
         self._managers = [_Manager(one, settings_of(text)) for one in managers]
         self._unreached = forwarding_of(settings_of(text), routing)
         self._master = self._managers[0] if self._managers else None
@@ -238,14 +238,14 @@ class SubnetManagers:
 
     def read(self, host: str, path: str) -> str | None:
         """A file of a host that has to do with its manager; None when there is no such file."""
-        return self._files.get((host, path))
+        return self.files.get((host, path))
 
     def write(self, host: str, path: str, text: str | None) -> None:
         """Make or change such a file; None removes it."""
         if text is None:
-            self._files.pop((host, path), None)
+            self.files.pop((host, path), None)
         else:
-            self._files[host, path] = text
+            self.files[host, path] = text
 
     def hang_up(self, host: str, at_s: float) -> None:
         """SIGHUP: read what may change at run time, and sweep."""
@@ -295,7 +295,7 @@ class SubnetManagers:
         return next((one for one in self._managers if one.about.host == host), None)
 
     def _file(self, one: _Manager) -> str:
-        return self._files.get((one.about.host, one.about.config), "")
+        return self.files.get((one.about.host, one.about.config), "")
 
     def _best(self) -> _Manager | None:
         alive = [one for one in self._managers if one.alive]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from fabric.sim.hosts.temperature import ASIC, MODULE, Warmth
-from fabric.sim.phy.port import capped
+from fabric.sim.phy.port import Port, capped
+from fabric.sim.rack import Rack
+from fabric.sim.tools.call import ToolCall
 from fabric.sim.tools.sysfs import ROOT, cat
-
-if TYPE_CHECKING:
-    from fabric.sim.phy.port import Port
-    from fabric.sim.rack import Rack
-
 
 _COUNTER = re.compile(rf"{ROOT}([^/]+)/ports/[0-9]+/(?:hw_)?counters/([^/]+)")
 _SENSOR = re.compile(rf"{ROOT}([^/]+)/device/hwmon/hwmon(?:\*|[0-9]+)/temp([12])_input")
@@ -149,8 +145,6 @@ class Readings:
 
     def _by_cat(self, path: str, at_s: float) -> Value:
         """What any other file says, if it is one number."""
-        from fabric.sim.tools.call import ToolCall  # which knows the rack, which knows us
-
         said = cat(ToolCall(self._rack, self._site, (path,), at_s, 0))
         text = said.stdout.strip()
         if said.status == 0 and re.fullmatch(r"-?[0-9]+", text):
