@@ -114,7 +114,7 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 
 def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
-    events = list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
+    events = _history(run)
     done = so_far(events)
     holder = running(run)
     known = set(done.results)
@@ -224,7 +224,7 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
         raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states, finished = _states(path), _has_run_ended(path)
+    states, finished = _states(path), _has_ended(_history(path))
     return Stopped(
         run=str(path),
         ended=ended,
@@ -257,14 +257,17 @@ def _states(path: Path) -> dict[str, str]:
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 
-def _has_run_ended(path: Path) -> bool:
-    if not is_there(path / EVENTS):
-        return False
-    return any(event["event"] == "run_ended" for event in read_events(path / EVENTS))
+def _history(run: Path) -> list[Event]:
+    """All events of a run; none of one that was killed before the first."""
+    return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
+
+
+def _has_ended(events: Iterable[Event]) -> bool:
+    return any(event["event"] == "run_ended" for event in events)
 
 
 def _next(path: Path, go_on: str) -> str:
-    if _has_run_ended(path):
+    if _has_ended(_history(path)):
         return f"it has ended: fabric report {path}"
     if _open(path):
         return f"it died with changes open: fabric restore {path}"
@@ -299,8 +302,8 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     """
     path = run_path(path)
     document = read_run(path)
-    events = list(read_events(path / EVENTS)) if is_there(path / EVENTS) else []
-    if any(event["event"] == "run_ended" for event in events):
+    events = _history(path)
+    if _has_ended(events):
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
         raise ConfigError([Problem(str(path), 0, text)])
     known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
@@ -341,13 +344,12 @@ def _ask(folder: Path, host: str) -> None:
         raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc
 
 
-def _away(events: Iterable[Event]) -> set[str]:
+def _away(events: Sequence[Event]) -> set[str]:
     """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
-    known = list(events)
-    done = so_far(known)
+    done = so_far(events)
     found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
     excluded: set[str] = set()
-    for event in known:
+    for event in events:
         if event["event"] == "phase_started":
             excluded = set(event["excluded"])
         elif event["event"] == "readmitted":

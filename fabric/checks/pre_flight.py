@@ -19,21 +19,8 @@ from fabric.model.own_name import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
 
-CHECKS: tuple[Check, ...] = (
-    RNICS,
-    GPUS,
-    PROGRAMS,
-    PYTHON,
-    ROOT,
-    GPUDIRECT,
-    MEMLOCK,
-    LOOPBACK,
-    KEEP_LINK_UP,
-    LOGIN,
-    VERSIONS,
-    MACHINE,
-    CLOCK,
-)
+_PER_HOST = (RNICS, GPUS, PROGRAMS, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, KEEP_LINK_UP, LOGIN)
+CHECKS: tuple[Check, ...] = (*_PER_HOST, VERSIONS, MACHINE, CLOCK)
 """What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
 TIMED_IN_FLIGHT = 32
