@@ -224,7 +224,7 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
         raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states, finished = _states(path), _has_ended(_history(path))
+    states, finished = last_states(path), _has_ended(_history(path))
     return Stopped(
         run=str(path),
         ended=ended,
@@ -251,7 +251,8 @@ def _open(path: Path) -> tuple[str, ...]:
     return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if is_there(path / JOURNAL) else ()
 
 
-def _states(path: Path) -> dict[str, str]:
+def last_states(path: Path) -> dict[str, str]:
+    """The state of every change of a run, as its journal says last."""
     if not is_there(path / JOURNAL):
         return {}
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}

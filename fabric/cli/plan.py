@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,12 @@ from fabric.cli.options import (
     scenario_options,
     seconds,
 )
+from fabric.model.units import duration_text
+from fabric.report.counted import counted
 
 if TYPE_CHECKING:
     from fabric.plan.budget import Chosen
-    from fabric.plan.cost import Cost, Load
+    from fabric.plan.cost import Cost
 
 
 _NAMED = 4  # components named in a line; the rest are counted
@@ -67,7 +70,7 @@ def plan_command(
     takes = cost(plan, asked.scenario, asked.inventory.topology)
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
-        print_json(document | {"cost": _cost_document(takes), "budget": _budget_document(asked.chosen, budget_s)})
+        print_json(document | {"cost": asdict(takes), "budget": _budget_document(asked.chosen, budget_s)})
     else:
         print_plan(plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
         print_lines(_cost_lines(takes))
@@ -77,8 +80,6 @@ def plan_command(
 
 
 def _cost_lines(takes: Cost) -> Iterator[str]:
-    from fabric.model.units import duration_text
-    from fabric.report.counted import counted
 
     yield f"  {takes.gpu_hours:,.1f} GPU-hours: {takes.gpus:,} GPUs for {duration_text(takes.duration_s)}"
     for what, loads in (("host", takes.hosts), ("leaf", takes.leaves)):
@@ -94,7 +95,6 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
 
 def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
     """What fits into a *budget*, as it was given, what is left out, and what is then not covered; none without one."""
-    from fabric.report.counted import counted
 
     if chosen is None:
         return
@@ -107,20 +107,6 @@ def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
     for kind, names in by_kind.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield f"  not covered: {len(names):,} {kind}: {', '.join(names[:_NAMED])}{more}"
-
-
-def _cost_document(takes: Cost) -> dict[str, Any]:
-    return {
-        "duration_s": takes.duration_s,
-        "gpus": takes.gpus,
-        "gpu_hours": takes.gpu_hours,
-        "hosts": [_load_document(load) for load in takes.hosts],
-        "leaves": [_load_document(load) for load in takes.leaves],
-    }
-
-
-def _load_document(load: Load) -> dict[str, Any]:
-    return {"name": load.name, "probes": load.probes, "work_s": load.work_s}
 
 
 def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str, Any] | None:

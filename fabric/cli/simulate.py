@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from fabric.cli.options import PATH, WholeNumber, json_option, print_json
+from fabric.report.output import say
 
 
 @click.command("simulate")
@@ -43,7 +44,6 @@ def simulate_command(
 ) -> int:
     """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
     from fabric.config.what_if import load_what_if
-    from fabric.report.output import say
     from fabric.report.what_if_text import what_if_document, what_if_text
     from fabric.sim.what_if import what_if
 
