@@ -35,9 +35,9 @@ COMMANDS = {
     "compare": ("history", "Compare two runs: before and after a repair, a firmware, a setting."),
     "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
     "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
-    "simulate": ("simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
+    "simulate": ("plan", "Ask the simulated network what-if: traffic, routing, faulty links."),
     "restore": ("restore", "Take back every change that a run left behind."),
-    "inventory": ("inventory", "Show an inventory, or the schema of its file."),
+    "inventory": ("check", "Show an inventory, or the schema of its file."),
 }
 """Every command: the file of this room that it is in, and what it does."""
 
