@@ -37,7 +37,7 @@ class RecordedRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class BaselineUpdate:
     """What accepting a candidate would do to a baseline file: *text* is the whole new file."""
 
     candidate: Candidate
@@ -140,7 +140,7 @@ def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:
     return (*named, platform)
 
 
-def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> Acceptance:
+def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> BaselineUpdate:
     """
     What accepting a candidate would write; nothing is written yet.
 
@@ -170,10 +170,10 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     merged = {entry.key: entry for entry in (*present.recorded, *candidate.recorded)}
     text = with_recorded(file.read_text(encoding="utf-8"), merged.values())
     touched = tuple(change for change in changes if change.new is not None)
-    return Acceptance(candidate, file, text, touched, len(merged) - len(candidate.recorded))
+    return BaselineUpdate(candidate, file, text, touched, len(merged) - len(candidate.recorded))
 
 
-def accept(acceptance: Acceptance) -> Baseline:
+def accept(acceptance: BaselineUpdate) -> Baseline:
     """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
     file = acceptance.file
     before = load_baseline(file)

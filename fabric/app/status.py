@@ -175,7 +175,7 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StoppedRun:
     """
     What became of a run that was asked to stop.
 
@@ -200,7 +200,7 @@ class Stopped:
         return 4 if self.still_open else 0
 
 
-def stop(path: Path, *, wait_s: float) -> Stopped:
+def stop(path: Path, *, wait_s: float) -> StoppedRun:
     """
     Ask a run to stop, and wait at most *wait_s* until it has; 0: do not wait.
 
@@ -225,7 +225,7 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
     states, finished = last_states(path), _has_ended(_history(path))
-    return Stopped(
+    return StoppedRun(
         run=str(path),
         ended=ended,
         finished=finished,

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from fabric.checks.ask import Answer, Argv, excuse, quoted
-from fabric.checks.kind import Check, Looked, problem, unknown, warning
+from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
+from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.checks.needs import GUARD_PROGRAMS, HostNeeds
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
@@ -140,7 +140,7 @@ def _cuda_argv(host: Host) -> Argv:
     return (host.platform.program("ib_write_bw"), "--use_cuda=0", "--version")
 
 
-def _wrong(name: str, answer: Answer) -> Finding | None:
+def _wrong(name: str, answer: HostAnswer) -> Finding | None:
     """What is wrong with one program, None when nothing is."""
     known = _known(name)
     if answer.lost:
@@ -164,7 +164,7 @@ def _wrong(name: str, answer: Answer) -> Finding | None:
     return _unknown(f"{name} does not say {what}: {excuse(answer)}")
 
 
-def _cuda(answer: Answer) -> Iterator[Finding]:
+def _cuda(answer: HostAnswer) -> Iterator[Finding]:
     if _NO_CUDA.search(answer.text):
         yield _problem(
             "ib_write_bw is built without CUDA (--use_cuda is refused)",
@@ -182,6 +182,6 @@ def _unknown(what: str) -> Finding:
     return unknown(what, "the scenario calls this program", "run it by hand on the host")
 
 
-PROGRAMS = Check("programs", _ask_programs, _read_programs)
-VERSIONS = Check("versions", compare=_compare_versions)
-PYTHON = Check("python", lambda _host, needs: (PYTHON_VERSION,) if needs.ssh else (), _read_python)
+PROGRAMS = HostCheck("programs", _ask_programs, _read_programs)
+VERSIONS = HostCheck("versions", compare=_compare_versions)
+PYTHON = HostCheck("python", lambda _host, needs: (PYTHON_VERSION,) if needs.ssh else (), _read_python)

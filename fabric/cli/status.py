@@ -14,7 +14,7 @@ from fabric.model.units import duration_text
 from fabric.report.counted import counted
 
 if TYPE_CHECKING:
-    from fabric.app.status import RunStatus, Stopped
+    from fabric.app.status import RunStatus, StoppedRun
 
 WAIT_S = 600
 """Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
@@ -59,7 +59,7 @@ def stop_command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int
     return answer({**asdict(found), "exit_code": code}, lines, as_json=as_json, code=code)
 
 
-def _stopped_lines(found: Stopped, *, waited: bool) -> Iterator[str]:
+def _stopped_lines(found: StoppedRun, *, waited: bool) -> Iterator[str]:
     if not found.ended:
         how = f"not ended after {found.took_s:.0f} s" if waited else "asked to stop"
         yield f"{found.run}: {how}; see: fabric status {found.run}"

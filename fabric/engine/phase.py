@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fabric.engine.admission import Admission, HostHealth, Refusal, Replanning
+from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning
 from fabric.engine.deadlines import LearnedDeadlines
 from fabric.engine.follow_up import Announced, FollowUp, FollowUps
 from fabric.engine.held_changes import HeldChanges
@@ -118,7 +118,7 @@ class PhaseRun:
         self._changes, self._interruption = changes, interruption
         self._announced = Announced(means.observer)
         self._given_up, self._heeded, self._interrupted = "", 0, False
-        self._admission = Admission(excluded, means.health)
+        self._admission = ProbeAdmission(excluded, means.health)
         self._waiting = Waiting(past.waiting(plan))
         self._begun = past.attempts
         self._replanning = Replanning(planned(plan), means.topology, self._admission)
