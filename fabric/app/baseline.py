@@ -37,7 +37,7 @@ class RecordedRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class BaselineUpdate:
     """What accepting a candidate would do to a baseline file: *text* is the whole new file."""
 
     candidate: Candidate
@@ -143,7 +143,7 @@ def _parts(probe: Probe, topology: Topology) -> tuple[str, ...]:
     return (*named, platform)
 
 
-def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> Acceptance:
+def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool) -> BaselineUpdate:
     """
     What accepting a candidate would write; nothing is written yet.
 
@@ -173,10 +173,10 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     merged = {entry.key: entry for entry in (*present.recorded, *candidate.recorded)}
     text = with_recorded(file.read_text(encoding="utf-8"), merged.values())
     touched = tuple(change for change in changes if change.new is not None)
-    return Acceptance(candidate, file, text, touched, len(merged) - len(candidate.recorded))
+    return BaselineUpdate(candidate, file, text, touched, len(merged) - len(candidate.recorded))
 
 
-def accept(acceptance: Acceptance) -> Baseline:
+def accept(acceptance: BaselineUpdate) -> Baseline:
     """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
     file = acceptance.file
     before = load_baseline(file)
@@ -213,25 +213,19 @@ def named_baseline(name: str, *, baselines: Path) -> Baseline:
     return load_baseline(file)
 
 
-def recorded_of(name: str, *, baselines: Path) -> tuple[Recorded, ...]:
-    """The recorded numbers of a baseline, by name or file, or of a candidate file."""
-    path = Path(name)
-    if path.name.endswith(CANDIDATE):
-        return load_candidate(path).recorded
-    return named_baseline(name, baselines=baselines).recorded
+def compare(a: str, b: str, *, baselines: Path) -> tuple[list[LimitChange] | None, list[KeyChange]]:
+    """
+    What *b* requires and records otherwise than *a*, the largest loss first; baselines by name or file, or candidates.
 
-
-def limits_diff(a: str, b: str, *, baselines: Path) -> list[LimitChange] | None:
-    """The limits that differ from *a* to *b*; None where one of them is a candidate, which has none."""
-    if any(Path(name).name.endswith(CANDIDATE) for name in (a, b)):
-        return None
-    old, new = (named_baseline(name, baselines=baselines).limits for name in (a, b))
-    return limit_changes(old, new)
-
-
-def diff(a: str, b: str, *, baselines: Path) -> list[KeyChange]:
-    """What was recorded otherwise in *b* than in *a*, the largest loss first."""
-    return changes_between(recorded_of(a, baselines=baselines), recorded_of(b, baselines=baselines))
+    No limits where one of them is a candidate, which has none.
+    """
+    found = [
+        load_candidate(Path(name)) if name.endswith(CANDIDATE) else named_baseline(name, baselines=baselines)
+        for name in (a, b)
+    ]
+    limits = [one.limits for one in found if isinstance(one, Baseline)]
+    changes = changes_between(found[0].recorded, found[1].recorded)
+    return limit_changes(*limits) if len(limits) == len(found) else None, changes
 
 
 def _write(file: Path, text: str) -> None:

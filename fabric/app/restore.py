@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fabric.changes.guard import Guard
@@ -24,6 +25,10 @@ from fabric.store.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 """Builds the executor of a backend, by its name."""
+
+
+_Way = Callable[[Path, tuple[OpenChange, ...]], tuple[Executor, Inventory]]
+"""How the hosts of a run with open changes are reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +67,16 @@ def restore(
     going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
+    way = partial(_reached, make_executor=make_executor, inventory_path=inventory_path, backend=backend)
     if run is not None:
         if not is_there(run / FILE):
             read_run(run)
             return []
-        return _restore_journal(run / FILE, _Way(make_executor, inventory_path, backend))
+        return _restore_journal(run / FILE, way)
     found: list[Restored] = []
     for journal in journals(results):
         try:
-            found += _restore_journal(journal, _Way(make_executor, inventory_path, backend))
+            found += _restore_journal(journal, way)
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return found
@@ -95,29 +101,27 @@ def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
         yield interruption
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How the hosts of a run are reached."""
-
-    make_executor: MakeExecutor
-    inventory_path: Path | None
-    backend: str | None
-
-    def of(self, run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
-        """An executor and its inventory; MayBeLive where neither run.json nor somebody says."""
-        if self.inventory_path is not None:
-            inventory = load_inventory(self.inventory_path)
-            return self.make_executor(self.backend or inventory.backend, inventory), inventory
-        try:
-            document = read_run(run)
-            _, inventory = from_resolved(document["asked"])
-        except (FabricError, KeyError, TypeError) as exc:
-            names = ", ".join(one.change_id for one in changes)
-            raise MayBeLive(
-                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
-                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE"
-            ) from exc
-        return self.make_executor(self.backend or document["backend"], inventory), inventory
+def _reached(
+    run: Path,
+    changes: tuple[OpenChange, ...],
+    make_executor: MakeExecutor,
+    inventory_path: Path | None,
+    backend: str | None,
+) -> tuple[Executor, Inventory]:
+    """How the hosts of a run are reached; MayBeLive where neither its run.json nor somebody says."""
+    if inventory_path is not None:
+        inventory = load_inventory(inventory_path)
+        return make_executor(backend or inventory.backend, inventory), inventory
+    try:
+        document = read_run(run)
+        _, inventory = from_resolved(document["asked"])
+    except (FabricError, KeyError, TypeError) as exc:
+        names = ", ".join(one.change_id for one in changes)
+        raise MayBeLive(
+            f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
+            f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE"
+        ) from exc
+    return make_executor(backend or document["backend"], inventory), inventory
 
 
 def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
@@ -138,7 +142,7 @@ def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list
     if changes[0].running:
         text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
         raise ConfigError([Problem(str(path), 0, text)])
-    executor, inventory = way.of(path, changes)
+    executor, inventory = way(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
     journal = Journal(path / FILE)
     told: list[Restored] = []

@@ -14,6 +14,7 @@ from fabric.app.prepare import Asked, prepare
 from fabric.app.repair import because_of, filled
 from fabric.app.restore import Restored, in_order, restore
 from fabric.app.run import Begun, measured, nothing_held, stop_this_run
+from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.interruption import STOP
@@ -24,13 +25,12 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.repair import Because
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
+from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
 from fabric.store.change_results import FINAL
 from fabric.store.durable import remove_durably
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import read_events
-from fabric.store.journal import FILE as JOURNAL
-from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, refuse_while_open
 from fabric.store.manifest import JUDGED, leftovers
 from fabric.store.plain_file import is_there
@@ -90,7 +90,7 @@ def look(path: Path, *, force: bool) -> Resumable:
     differs = tuple(_differences(document, because_of(scenario)))
     unknown = _not_planned(plan, done)
     if unknown:
-        text = f"its history has {_many(len(unknown), 'probe')} that this version does not plan, such as {unknown[0]}"
+        text = f"its history has {counted(len(unknown), 'probe')} that this version does not plan, such as {unknown[0]}"
         raise ConfigError([Problem(str(path), 0, f"{text}: go on with the version that began it")])
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
@@ -145,7 +145,7 @@ def resume(
             raise
         half = len(done.half_done)
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
-        say(f"{_many(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
+        say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
         if found.backend == "mock":
             simulated_until(executor, at_s)
         else:
@@ -174,10 +174,8 @@ def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say
 
 def _not_told(path: Path) -> list[str]:
     """The changes that are back, as the journal knows, and of which the history says that they are in force."""
-    if not is_there(path / JOURNAL):
-        return []
     states = {event["change"]: event["state"] for event in read_events(path / EVENTS) if event["event"] == "change"}
-    back = {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
+    back = last_states(path)
     return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
 
 
@@ -202,7 +200,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
         why = f"{exc.strerror}; it tells of an earlier interruption, and nothing was measured now"
         raise StoreError(f"{exc.filename or path}: cannot remove: {why}") from exc
     if directory.events.cut_bytes:
-        cut = _many(directory.events.cut_bytes, "byte")
+        cut = counted(directory.events.cut_bytes, "byte")
         say(f"{path / EVENTS}: cut off {cut} of a torn last line")
     if not done.begun:
         fields = {"run_id": path.name, "probes": found.asked.plan.probes}
@@ -254,9 +252,8 @@ def _differences(document: Mapping[str, Any], because: Because | None) -> Iterat
 def _conclusion(differs: tuple[str, ...]) -> str:
     """What to do about it; problems are shown in the order of their texts, and this one is behind every difference."""
     more = len(differs) - MOST_DIFFERENCES
-    seen = (
-        f"there {'is' if more == 1 else 'are'} {_many(more, 'more difference')}, and a run" if more > 0 else "this run"
-    )
+    many = f"there {'is' if more == 1 else 'are'} {counted(more, 'more difference')}, and a run"
+    seen = many if more > 0 else "this run"
     return f"{seen} is one question: run the scenario anew, or go on as it was asked then: --force"
 
 
@@ -296,11 +293,6 @@ def _unlike(where: str, then: Any, now: Any) -> Iterator[str]:
             yield from _unlike(f"{where}.{number}", one, other)
     elif then != now:
         yield f"{where}: was {_short(then)}, is {_short(now)}"
-
-
-def _many(count: int, word: str) -> str:
-    """So many, in words."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _short(value: object) -> str:

@@ -114,7 +114,7 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 
 def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
-    events = list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
+    events = _history(run)
     done = so_far(events)
     holder = running(run)
     known = set(done.results)
@@ -175,7 +175,7 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StoppedRun:
     """
     What became of a run that was asked to stop.
 
@@ -200,7 +200,7 @@ class Stopped:
         return 4 if self.still_open else 0
 
 
-def stop(path: Path, *, wait_s: float) -> Stopped:
+def stop(path: Path, *, wait_s: float) -> StoppedRun:
     """
     Ask a run to stop, and wait at most *wait_s* until it has; 0: do not wait.
 
@@ -224,8 +224,8 @@ def stop(path: Path, *, wait_s: float) -> Stopped:
         raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states, finished = _states(path), _has_run_ended(path)
-    return Stopped(
+    states, finished = last_states(path), _has_ended(_history(path))
+    return StoppedRun(
         run=str(path),
         ended=ended,
         finished=finished,
@@ -251,20 +251,24 @@ def _open(path: Path) -> tuple[str, ...]:
     return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if is_there(path / JOURNAL) else ()
 
 
-def _states(path: Path) -> dict[str, str]:
+def last_states(path: Path) -> dict[str, str]:
+    """The state of every change of a run, as its journal says last."""
     if not is_there(path / JOURNAL):
         return {}
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 
-def _has_run_ended(path: Path) -> bool:
-    if not is_there(path / EVENTS):
-        return False
-    return any(event["event"] == "run_ended" for event in read_events(path / EVENTS))
+def _history(run: Path) -> list[Event]:
+    """All events of a run; none of one that was killed before the first."""
+    return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
+
+
+def _has_ended(events: Iterable[Event]) -> bool:
+    return any(event["event"] == "run_ended" for event in events)
 
 
 def _next(path: Path, go_on: str) -> str:
-    if _has_run_ended(path):
+    if _has_ended(_history(path)):
         return f"it has ended: fabric report {path}"
     if _open(path):
         return f"it died with changes open: fabric restore {path}"
@@ -299,8 +303,8 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     """
     path = run_path(path)
     document = read_run(path)
-    events = list(read_events(path / EVENTS)) if is_there(path / EVENTS) else []
-    if any(event["event"] == "run_ended" for event in events):
+    events = _history(path)
+    if _has_ended(events):
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
         raise ConfigError([Problem(str(path), 0, text)])
     known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
@@ -341,13 +345,12 @@ def _ask(folder: Path, host: str) -> None:
         raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc
 
 
-def _away(events: Iterable[Event]) -> set[str]:
+def _away(events: Sequence[Event]) -> set[str]:
     """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
-    known = list(events)
-    done = so_far(known)
+    done = so_far(events)
     found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
     excluded: set[str] = set()
-    for event in known:
+    for event in events:
         if event["event"] == "phase_started":
             excluded = set(event["excluded"])
         elif event["event"] == "readmitted":

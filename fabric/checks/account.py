@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric.checks.ask import Answer, Argv, excuse, quoted
-from fabric.checks.kind import Check, Looked, problem, unknown
+from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
+from fabric.checks.kind import HostCheck, Looked, problem, unknown
 from fabric.checks.needs import HostNeeds
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
@@ -96,7 +96,7 @@ def _candidates(host: Host, name: str) -> list[str]:
     return [program] if program.startswith("/") else [f"{folder}/{program}" for folder in _FOLDERS]
 
 
-def _as_we_are(answer: Answer) -> Iterator[Finding]:
+def _as_we_are(answer: HostAnswer) -> Iterator[Finding]:
     uid = None if answer.lost else _UID.search(answer.stdout)
     if uid is None:
         yield unknown(f"as whom commands run was not said: {excuse(answer)}", _WHY, "id there")
@@ -122,7 +122,7 @@ def _refusal(looked: Looked, refused: list[str]) -> Finding:
     return problem(f"sudo does not let it run without a password: {', '.join(refused)}", _WHY, advice)
 
 
-ROOT = Check("root", _ask_root, _read_root)
+ROOT = HostCheck("root", _ask_root, _read_root)
 
 
 def _read_memlock(looked: Looked) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def _read_memlock(looked: Looked) -> Iterator[Finding]:
         )
 
 
-MEMLOCK = Check("memlock", lambda _host, needs: (LIMITS,) if needs.pinned_bytes else (), _read_memlock)
+MEMLOCK = HostCheck("memlock", lambda _host, needs: (LIMITS,) if needs.pinned_bytes else (), _read_memlock)
 
 
 def _ask_login(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -173,4 +173,4 @@ def _log_in(peer: str) -> Argv:
     return ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", word(peer, "host"), "true")
 
 
-LOGIN = Check("login", _ask_login, _read_login)
+LOGIN = HostCheck("login", _ask_login, _read_login)

@@ -29,7 +29,7 @@ _MOST = 160  # characters of a quoted line
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HostAnswer:
     """
     How one command ended; *lost* says why there is no answer, and is empty when there is one.
 
@@ -55,7 +55,7 @@ class Answer:
         return not self.lost and self.status == 127
 
 
-Answers = Mapping[Argv, Answer]
+Answers = Mapping[Argv, HostAnswer]
 """All that one host answered, by the command."""
 
 
@@ -66,7 +66,7 @@ def quoted(text: str) -> str:
     return shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
 
 
-def excuse(answer: Answer) -> str:
+def excuse(answer: HostAnswer) -> str:
     """Why an answer cannot be used: it was lost, or the line in which the tool complains."""
     if answer.lost:
         return quoted(answer.lost)
@@ -75,7 +75,7 @@ def excuse(answer: Answer) -> str:
 
 def ask_all(
     executor: Executor, asked: Mapping[str, Sequence[Argv]], *, in_flight: int = IN_FLIGHT_MOST
-) -> dict[str, dict[Argv, Answer]]:
+) -> dict[str, dict[Argv, HostAnswer]]:
     """
     Every command on its host, each once; there is an answer for every one.
 
@@ -95,9 +95,9 @@ class _Asking:
         self._turns = deque(host for host, argvs in self._left.items() for _ in range(min(PER_HOST_MOST, len(argvs))))
         self._open: dict[Ticket, Command] = {}
         self._timeouts = dict.fromkeys(self._left, 0)
-        self._answers: dict[str, dict[Argv, Answer]] = {host: {} for host in self._left}
+        self._answers: dict[str, dict[Argv, HostAnswer]] = {host: {} for host in self._left}
 
-    def answers(self) -> dict[str, dict[Argv, Answer]]:
+    def answers(self) -> dict[str, dict[Argv, HostAnswer]]:
         """Start, wait, note, until nothing is open."""
         self._start()
         heard_s = self._executor.now()
@@ -128,7 +128,7 @@ class _Asking:
         host = command.host
         if isinstance(event, Ended):
             result = event.result
-            self._answers[host][command.argv] = Answer(
+            self._answers[host][command.argv] = HostAnswer(
                 command.argv, result.exit_status, result.stdout, result.stderr, result.started_s, result.ended_s
             )
         else:
@@ -156,8 +156,8 @@ class _Asking:
             self._drop(command.host, why)
 
 
-def _unanswered(argv: Argv, why: str) -> Answer:
-    return Answer(argv, -1, "", "", 0.0, 0.0, lost=why)
+def _unanswered(argv: Argv, why: str) -> HostAnswer:
+    return HostAnswer(argv, -1, "", "", 0.0, 0.0, lost=why)
 
 
 def _without(text: str, host: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric.checks.ask import Answer, Argv, excuse, quoted
-from fabric.checks.kind import Check, Looked, problem, unknown, warning
+from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
+from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.checks.needs import HostNeeds
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
@@ -45,11 +45,11 @@ def _read_gpus(looked: Looked) -> Iterator[Finding]:
         yield from _occupied(jobs)
 
 
-def _lines(answer: Answer) -> list[str]:
+def _lines(answer: HostAnswer) -> list[str]:
     return [line for line in answer.stdout.splitlines() if line.strip()]
 
 
-def _rows(answer: Answer, row: re.Pattern[str]) -> list[re.Match[str]] | None:
+def _rows(answer: HostAnswer, row: re.Pattern[str]) -> list[re.Match[str]] | None:
     """Every line of the answer; None when it cannot be read."""
     lines = _lines(answer)
     if not answer.lost and lines == [_NONE]:
@@ -58,7 +58,7 @@ def _rows(answer: Answer, row: re.Pattern[str]) -> list[re.Match[str]] | None:
     return None if answer.lost or answer.status != 0 or len(found) < len(lines) else found
 
 
-def _unusable(answer: Answer) -> Finding:
+def _unusable(answer: HostAnswer) -> Finding:
     if answer.absent:
         return problem("nvidia-smi is not there", "GPUs are measured here", "install the NVIDIA driver's tools")
     told = next((line for line in answer.text.splitlines() if "has failed" in line or "device handle" in line), None)
@@ -86,7 +86,7 @@ def _compared(host: Host, there: set[int]) -> Iterator[Finding]:
         yield warning(what, "a part that is not measured is not accepted either", "add it to gpus: of the platform")
 
 
-def _occupied(answer: Answer) -> Iterator[Finding]:
+def _occupied(answer: HostAnswer) -> Iterator[Finding]:
     jobs = None if answer.status != 0 else _rows(answer, _JOB)
     if jobs is None:
         what = f"whether jobs use the GPUs was not said: {excuse(answer)}"
@@ -101,7 +101,7 @@ def _numbers(indexes: set[int]) -> str:
     return ", ".join(str(index) for index in sorted(indexes))
 
 
-GPUS = Check("gpus", _ask_gpus, _read_gpus)
+GPUS = HostCheck("gpus", _ask_gpus, _read_gpus)
 
 
 def _ask_gpudirect(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -125,4 +125,4 @@ def _read_gpudirect(looked: Looked) -> Iterator[Finding]:
         )
 
 
-GPUDIRECT = Check("gpudirect", _ask_gpudirect, _read_gpudirect)
+GPUDIRECT = HostCheck("gpudirect", _ask_gpudirect, _read_gpudirect)

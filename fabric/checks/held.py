@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.changes.guard import Guard, Listed
-from fabric.checks.ask import Answer, Argv, ask_all, excuse, quoted
+from fabric.checks.ask import Argv, HostAnswer, ask_all, excuse, quoted
 from fabric.checks.kind import problem, unknown, warning
 from fabric.errors import ChangeError, MayBeLive
 from fabric.model.command import Command, CommandResult
@@ -26,7 +26,7 @@ _LOOK = 'for d; do if [ -e "$d" ] || [ ! -x "${d%/*}" ]; then exit 0; fi; done; 
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class GuardedChange:
     """One change that a guard on *host* holds, or that nobody holds any more."""
 
     host: str
@@ -62,10 +62,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GuardsAsked:
     """What the guards of some hosts hold, whatever no run is at first; *unasked*: who cannot be asked, and why."""
 
-    held: tuple[Held, ...]
+    held: tuple[GuardedChange, ...]
     unasked: Mapping[str, str]
 
 
@@ -78,7 +78,7 @@ def holders(inventory: Inventory, hosts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*hosts, *via, *managers, *switches)))
 
 
-def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> Asked:
+def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> GuardsAsked:
     """
     Ask every one of *hosts*; alters nothing.
 
@@ -92,14 +92,14 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> A
     unasked = {name: excuse(one) for name, one in there.items() if one.lost or one.status not in (0, 1)}
     argv = guard.list()
     asked = {name: (argv,) for name, one in there.items() if name not in unasked and one.status == 0}
-    held: list[Held] = []
+    held: list[GuardedChange] = []
     for name, answers in ask_all(executor, asked).items():
         try:
-            held += (Held(name, one) for one in _listed(name, guard, answers[argv]))
+            held += (GuardedChange(name, one) for one in _listed(name, guard, answers[argv]))
         except ChangeError as exc:
             unasked[name] = quoted(str(exc).removeprefix(f"{name}: "))
     live = sorted((one for one in held if one.may_be_live), key=lambda one: one.running)
-    return Asked(tuple(live), unasked)
+    return GuardsAsked(tuple(live), unasked)
 
 
 def look_argv(guard: Guard) -> Argv:
@@ -107,7 +107,7 @@ def look_argv(guard: Guard) -> Argv:
     return ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
 
 
-def _listed(host: str, guard: Guard, answer: Answer) -> tuple[Listed, ...]:
+def _listed(host: str, guard: Guard, answer: HostAnswer) -> tuple[Listed, ...]:
     if answer.lost:
         raise ChangeError(answer.lost)
     command = Command(host, answer.argv, 1.0)
@@ -116,7 +116,7 @@ def _listed(host: str, guard: Guard, answer: Answer) -> tuple[Listed, ...]:
     )
 
 
-def findings(asked: Asked, inventory: Inventory, *, altering: Iterable[str]) -> Iterator[Finding]:
+def findings(asked: GuardsAsked, inventory: Inventory, *, altering: Iterable[str]) -> Iterator[Finding]:
     """
     What was found, for people who look before they measure.
 
@@ -131,7 +131,7 @@ def findings(asked: Asked, inventory: Inventory, *, altering: Iterable[str]) -> 
         yield tell(what, "one that was left behind looks like a fault", "sh there as root", name)
 
 
-def refuse_held(asked: Asked, inventory: Inventory) -> None:
+def refuse_held(asked: GuardsAsked, inventory: Inventory) -> None:
     """Nothing is measured on a fabric that somebody has altered: MayBeLive, and it names every change."""
     if not asked.held:
         return
@@ -141,7 +141,7 @@ def refuse_held(asked: Asked, inventory: Inventory) -> None:
     raise MayBeLive(f"nothing was measured. {named}{rest}; {_advice(asked.held, inventory)}")
 
 
-def unasked_note(asked: Asked) -> str:
+def unasked_note(asked: GuardsAsked) -> str:
     """Which hosts could not be asked, in one line; empty when all could."""
     if not asked.unasked:
         return ""
@@ -149,7 +149,7 @@ def unasked_note(asked: Asked) -> str:
     return f"whether a change is still held could not be asked of {some(list(asked.unasked))} ({why})"
 
 
-def _advice(held: Sequence[Held], inventory: Inventory) -> str:
+def _advice(held: Sequence[GuardedChange], inventory: Inventory) -> str:
     restore = f"fabric restore --all-hosts --inventory {inventory.source}"
     if all(one.running for one in held):
         return f"wait for that run to end, or end it (fabric stop); if it is dead, its guard undoes this: or {restore}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fabric.checks.ask import Answer, Answers, Argv, ask_all, quoted
+from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, quoted
 from fabric.errors import ToolError
 from fabric.model.identity import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
@@ -94,7 +94,7 @@ def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIden
 
 
 def _said(
-    answer: Answer, parse: Callable[[str, str, int], _Read], what: str, unread: list[str]
+    answer: HostAnswer, parse: Callable[[str, str, int], _Read], what: str, unread: list[str]
 ) -> _Read | None:  # fmt: skip
     """What a parser makes of an answer; None, and a line in *unread*, when there is nothing to use."""
     if answer.lost:

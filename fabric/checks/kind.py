@@ -12,7 +12,7 @@ from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host
 
 GROUP = "fabric.checks"
-"""The entry point group in which a package names its own checks, each a ``Check``."""
+"""The entry point group in which a package names its own checks, each a ``HostCheck``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HostCheck:
     """
     One thing to look at on each host; it alters nothing there.
 
@@ -66,7 +66,7 @@ def signed(check: str, findings: Iterable[Finding], *hosts: str) -> Iterator[Fin
     return (replace(one, check=check, hosts=one.hosts or hosts) for one in findings)
 
 
-def with_plugins(checks: Sequence[Check]) -> tuple[list[Check], list[Finding]]:
+def with_plugins(checks: Sequence[HostCheck]) -> tuple[list[HostCheck], list[Finding]]:
     """
     The checks, and those that installed packages add under ``fabric.checks``; and what is wrong with these.
 
@@ -81,16 +81,16 @@ def with_plugins(checks: Sequence[Check]) -> tuple[list[Check], list[Finding]]:
     return found, broken
 
 
-def _loaded(point: EntryPoint, taken: set[str]) -> Check:
+def _loaded(point: EntryPoint, taken: set[str]) -> HostCheck:
     check = point.load()
-    if not isinstance(check, Check):
-        raise TypeError(f"expected a fabric.checks.kind.Check, got {type(check).__name__}")
+    if not isinstance(check, HostCheck):
+        raise TypeError(f"expected a fabric.checks.kind.HostCheck, got {type(check).__name__}")
     if check.name in taken:
         raise ValueError(f"there is a check {check.name!r} already")
     return check
 
 
-def _guarded(check: Check) -> Check:
+def _guarded(check: HostCheck) -> HostCheck:
     """A check of somebody else: where it breaks, that is told of it, and nothing else is lost."""
 
     def ask(host: Host, needs: HostNeeds) -> Sequence[Argv]:
@@ -107,10 +107,10 @@ def _guarded(check: Check) -> Check:
         except Exception as exc:  # noqa: BLE001 - somebody else's code
             return [_broken(check.name, "broke", exc)]
 
-    return Check(check.name, ask, compare=compare)
+    return HostCheck(check.name, ask, compare=compare)
 
 
-def _commands(check: Check, host: Host, needs: HostNeeds) -> Sequence[Argv]:
+def _commands(check: HostCheck, host: Host, needs: HostNeeds) -> Sequence[Argv]:
     asked = tuple(check.ask(host, needs))
     for argv in asked:
         if not (isinstance(argv, tuple) and argv and all(isinstance(word, str) for word in argv)):

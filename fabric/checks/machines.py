@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from fabric.checks.ask import Answer, Answers, Argv, excuse, quoted
-from fabric.checks.kind import Check, Looked, problem, unknown, warning
+from fabric.checks.ask import Answers, Argv, HostAnswer, excuse, quoted
+from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.model.finding import Finding
 
 REACH = "reach"
@@ -34,12 +34,12 @@ _SHOWN = 8
 _LINE = re.compile(rf"({_BOOT}|{_MACHINE}):([0-9a-f-]{{16,64}})", re.ASCII)
 
 
-def usable(answers: Sequence[Answer]) -> bool:
+def usable(answers: Sequence[HostAnswer]) -> bool:
     """The host answers, and says nothing that the parsers would take for a tool's output."""
     return all(not one.lost and one.status == 0 and not one.stdout.strip() for one in answers)
 
 
-def read_reach(answers: Sequence[Answer], *, ssh: bool) -> Iterator[Finding]:
+def read_reach(answers: Sequence[HostAnswer], *, ssh: bool) -> Iterator[Finding]:
     """What several runs of ``true`` say, the first of them on a new connection."""
     silent = next((one for one in answers if one.lost or one.status != 0), None)
     if silent is not None:
@@ -82,7 +82,7 @@ class Offset:
     error_s: float
 
 
-def offset(answer: Answer) -> Offset | None:
+def offset(answer: HostAnswer) -> Offset | None:
     """The host read its clock some time between question and answer; None when it did not say it."""
     match = None if answer.lost or answer.status != 0 else _TIME.fullmatch(answer.stdout)
     if not match:
@@ -115,7 +115,7 @@ def _compare_clocks(hosts: Mapping[str, Looked]) -> Iterator[Finding]:
             yield warning(what, why, "mend its time synchronisation (chronyc tracking, ptp4l)", host)
 
 
-CLOCK = Check("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)
+CLOCK = HostCheck("clock", lambda _host, _needs: (DATE,), compare=_compare_clocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,4 +179,4 @@ def _alike(ids: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {each: tuple(hosts) for each, hosts in found.items() if len(hosts) > 1}
 
 
-MACHINE = Check("machine", lambda _host, _needs: (IDS, NETWORK), compare=_compare_machines)
+MACHINE = HostCheck("machine", lambda _host, _needs: (IDS, NETWORK), compare=_compare_machines)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.checks.account import LOGIN, MEMLOCK, ROOT
-from fabric.checks.ask import Answer, ask_all
+from fabric.checks.ask import HostAnswer, ask_all
 from fabric.checks.gpus import GPUDIRECT, GPUS
-from fabric.checks.kind import Check, Looked, signed, with_plugins
+from fabric.checks.kind import HostCheck, Looked, signed, with_plugins
 from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds, with_peers
 from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
@@ -19,21 +19,8 @@ from fabric.model.own_name import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
 
-CHECKS: tuple[Check, ...] = (
-    RNICS,
-    GPUS,
-    PROGRAMS,
-    PYTHON,
-    ROOT,
-    GPUDIRECT,
-    MEMLOCK,
-    LOOPBACK,
-    KEEP_LINK_UP,
-    LOGIN,
-    VERSIONS,
-    MACHINE,
-    CLOCK,
-)
+_PER_HOST = (RNICS, GPUS, PROGRAMS, PYTHON, ROOT, GPUDIRECT, MEMLOCK, LOOPBACK, KEEP_LINK_UP, LOGIN)
+CHECKS: tuple[HostCheck, ...] = (*_PER_HOST, VERSIONS, MACHINE, CLOCK)
 """What is looked at, in the order in which equally bad findings are told; those of other packages come after them."""
 
 TIMED_IN_FLIGHT = 32
@@ -72,7 +59,7 @@ def _found(executor: Executor, hosts: Mapping[str, Host], needs: Mapping[str, Ho
         yield from check.findings(looked)
 
 
-def _timed(executor: Executor, names: Iterable[str], **limits: int) -> dict[str, Sequence[Answer]]:
+def _timed(executor: Executor, names: Iterable[str], **limits: int) -> dict[str, Sequence[HostAnswer]]:
     said = ask_all(executor, {name: (TRUE,) for name in names}, **limits)
     return {name: tuple(answers.values()) for name, answers in said.items()}
 

@@ -5,58 +5,51 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from fabric.checks.ask import Answer, Argv, excuse, quoted
-from fabric.checks.kind import Check, Looked, problem, unknown, warning
+from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
+from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.checks.needs import GUARD_PROGRAMS, HostNeeds
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
 
-# An option that makes a program say something and end, without touching a device.
-_ASKED_WITH: Mapping[str, str] = {
-    "numactl": "--hardware",
-    "alltoall_perf": "-h",
-    "all_reduce_perf": "-h",
-    "ibportstate": "-V",
-    "iblinkinfo": "-V",
-    "perfquery": "-V",
-    "sminfo": "-V",
-    "ip": "-V",
+_PERFTEST = re.compile(r"^\s*Version: (\S+)", re.MULTILINE)
+_MFT = re.compile(r"\b(?:mft|mstflint) ([\w.-]+)")
+_USAGE = (re.compile(r"^USAGE: ", re.MULTILINE), "how nccl-tests is used")
+_OPEN_MPI = (re.compile(r"\(Open MPI\)"), "that it is Open MPI")
+_NODES = (re.compile(r"^available: [0-9]+ nodes?", re.MULTILINE), "the memory nodes of this host")
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """
+    *package* brings it. *option* makes it say something and end, without touching a device.
+
+    *version* tells its version, *says* (and what that is) that it is the program we know; where it says neither, it is
+    not. *named*: the inventory may say where it is.
+    """
+
+    package: str
+    option: str = "--version"
+    version: re.Pattern[str] | None = None
+    says: tuple[re.Pattern[str], str] | None = None
+    named: bool = False
+
+
+_PROGRAMS = {
+    **dict.fromkeys(("ib_write_bw", "ib_write_lat"), _Program("perftest", version=_PERFTEST, named=True)),
+    "numactl": _Program("numactl", "--hardware", says=_NODES, named=True),
+    "alltoall_perf": _Program("nccl-tests", "-h", says=_USAGE, named=True),
+    "all_reduce_perf": _Program("nccl-tests, built with MPI=1", "-h", says=_USAGE, named=True),
+    "mpirun": _Program("Open MPI", version=re.compile(r"\(Open MPI\) (\S+)"), says=_OPEN_MPI, named=True),
+    "srun": _Program("Slurm", version=re.compile(r"^slurm\S* (\S+)", re.MULTILINE), named=True),
+    "mlxreg": _Program("NVIDIA MFT (or mstflint's mstreg under this name)", version=_MFT),
+    "mlxlink": _Program("NVIDIA MFT (or mstflint's mstlink under this name)", version=_MFT),
+    **dict.fromkeys(("ibportstate", "iblinkinfo", "perfquery", "sminfo"), _Program("infiniband-diags", "-V")),
+    **dict.fromkeys(("flock", "setsid"), _Program("util-linux")),
+    "timeout": _Program("coreutils"),
+    "ip": _Program("iproute2", "-V"),
 }
-_VERSION: Mapping[str, re.Pattern[str]] = {
-    "ib_write_bw": re.compile(r"^\s*Version: (\S+)", re.MULTILINE),
-    "ib_write_lat": re.compile(r"^\s*Version: (\S+)", re.MULTILINE),
-    "mpirun": re.compile(r"\(Open MPI\) (\S+)"),
-    "srun": re.compile(r"^slurm\S* (\S+)", re.MULTILINE),
-    "mlxreg": re.compile(r"\b(?:mft|mstflint) ([\w.-]+)"),
-    "mlxlink": re.compile(r"\b(?:mft|mstflint) ([\w.-]+)"),
-}
-"""Programs whose version is told apart; one that does not say it is not the program we know."""
-_IS: Mapping[str, tuple[re.Pattern[str], str]] = {
-    "numactl": (re.compile(r"^available: [0-9]+ nodes?", re.MULTILINE), "the memory nodes of this host"),
-    "alltoall_perf": (re.compile(r"^USAGE: ", re.MULTILINE), "how nccl-tests is used"),
-    "all_reduce_perf": (re.compile(r"^USAGE: ", re.MULTILINE), "how nccl-tests is used"),
-    "mpirun": (re.compile(r"\(Open MPI\)"), "that it is Open MPI"),
-}
-_FROM: Mapping[str, str] = {
-    "ib_write_bw": "perftest",
-    "ib_write_lat": "perftest",
-    "alltoall_perf": "nccl-tests",
-    "all_reduce_perf": "nccl-tests, built with MPI=1",
-    "mpirun": "Open MPI",
-    "srun": "Slurm",
-    "mlxreg": "NVIDIA MFT (or mstflint's mstreg under this name)",
-    "mlxlink": "NVIDIA MFT (or mstflint's mstlink under this name)",
-    "ibportstate": "infiniband-diags",
-    "iblinkinfo": "infiniband-diags",
-    "perfquery": "infiniband-diags",
-    "sminfo": "infiniband-diags",
-    "flock": "util-linux",
-    "setsid": "util-linux",
-    "timeout": "coreutils",
-    "ip": "iproute2",
-}
-_NAMED_IN_INVENTORY = ("ib_write_bw", "numactl", "alltoall_perf", "all_reduce_perf", "mpirun", "srun")
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^\s:]+)")
 # perftest 4.5 has no such option without CUDA; since 2023 it has, and refuses it (src/perftest_parameters.c).
 _NO_CUDA = re.compile(r"unrecognized option.*use_cuda|^ ?Unsupported memory type", re.MULTILINE)
@@ -106,7 +99,7 @@ def _versions(looked: Looked) -> dict[str, str]:
     """The version of each program that says one."""
     found = {}
     for name in _wanted(looked.needs):
-        pattern, answer = _VERSION.get(name), looked.answers.get(_argv(looked.host, name))
+        pattern, answer = _known(name).version, looked.answers.get(_argv(looked.host, name))
         match = pattern.search(answer.text) if pattern and answer and not answer.lost else None
         if match:
             found[name] = quoted(match[1])
@@ -135,7 +128,11 @@ def _wanted(needs: HostNeeds) -> tuple[str, ...]:
 
 
 def _argv(host: Host, name: str) -> Argv:
-    return (host.platform.program(name), _ASKED_WITH.get(name, "--version"))
+    return (host.platform.program(name), _known(name).option)
+
+
+def _known(name: str) -> _Program:
+    return _PROGRAMS.get(name) or _Program(name)
 
 
 def _cuda_argv(host: Host) -> Argv:
@@ -143,8 +140,9 @@ def _cuda_argv(host: Host) -> Argv:
     return (host.platform.program("ib_write_bw"), "--use_cuda=0", "--version")
 
 
-def _wrong(name: str, answer: Answer) -> Finding | None:
+def _wrong(name: str, answer: HostAnswer) -> Finding | None:
     """What is wrong with one program, None when nothing is."""
+    known = _known(name)
     if answer.lost:
         return _unknown(f"{name}: {excuse(answer)}")
     library = _LIBRARY.search(answer.text)
@@ -154,11 +152,11 @@ def _wrong(name: str, answer: Answer) -> Finding | None:
             "set LD_LIBRARY_PATH for non-interactive shells, or run ldconfig, or name a wrapper under tools:",
         )
     if answer.absent:
-        where = f", or say where it is: tools: {{{name}: /path}}" if name in _NAMED_IN_INVENTORY else ""
-        return _problem(f"{name} is not there", f"install {_FROM.get(name, name)}{where}")
+        where = f", or say where it is: tools: {{{name}: /path}}" if known.named else ""
+        return _problem(f"{name} is not there", f"install {known.package}{where}")
     if answer.status == 126:
         return _problem(f"{name} cannot be run: {excuse(answer)}", "let this account execute it")
-    pattern, what = _IS.get(name, (_VERSION.get(name), "its version"))
+    pattern, what = known.says or (known.version, "its version")
     if pattern is None or pattern.search(answer.text):
         return None
     if name == "mpirun":
@@ -166,13 +164,13 @@ def _wrong(name: str, answer: Answer) -> Finding | None:
     return _unknown(f"{name} does not say {what}: {excuse(answer)}")
 
 
-def _cuda(answer: Answer) -> Iterator[Finding]:
+def _cuda(answer: HostAnswer) -> Iterator[Finding]:
     if _NO_CUDA.search(answer.text):
         yield _problem(
             "ib_write_bw is built without CUDA (--use_cuda is refused)",
             "build perftest with CUDA (./configure CUDA_H_PATH=.../cuda.h) and name it: tools: {ib_write_bw: /path}",
         )
-    elif answer.lost or not _VERSION["ib_write_bw"].search(answer.text):
+    elif answer.lost or not _PERFTEST.search(answer.text):
         yield _unknown(f"ib_write_bw --use_cuda: {excuse(answer)}")
 
 
@@ -184,6 +182,6 @@ def _unknown(what: str) -> Finding:
     return unknown(what, "the scenario calls this program", "run it by hand on the host")
 
 
-PROGRAMS = Check("programs", _ask_programs, _read_programs)
-VERSIONS = Check("versions", compare=_compare_versions)
-PYTHON = Check("python", lambda _host, needs: (PYTHON_VERSION,) if needs.ssh else (), _read_python)
+PROGRAMS = HostCheck("programs", _ask_programs, _read_programs)
+VERSIONS = HostCheck("versions", compare=_compare_versions)
+PYTHON = HostCheck("python", lambda _host, needs: (PYTHON_VERSION,) if needs.ssh else (), _read_python)

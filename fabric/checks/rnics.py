@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric.checks.ask import Answer, Argv, excuse, quoted
-from fabric.checks.kind import Check, Looked, problem, unknown, warning
+from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
+from fabric.checks.kind import HostCheck, Looked, problem, unknown, warning
 from fabric.checks.needs import HostNeeds
 from fabric.errors import ToolError
 from fabric.model.finding import Finding, Severity
@@ -59,7 +59,7 @@ def _folder(rnic: Rnic) -> str:
     return f"{sysfs.ROOT}/{rnic.device}/ports/{rnic.port}"
 
 
-def _devices_there(answer: Answer) -> set[str] | None:
+def _devices_there(answer: HostAnswer) -> set[str] | None:
     """The devices by name, None when that was not said; no folder: no RDMA driver, no device."""
     if not answer.lost and answer.status == 2 and "No such file or directory" in answer.stderr:
         return set()
@@ -87,7 +87,7 @@ def _compared(host: Host, devices: set[str]) -> Iterator[Finding]:
         yield warning(what, "they are not measured", advice)
 
 
-def _links(host: Host, answer: Answer, devices: set[str] | None) -> Iterator[Finding]:
+def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator[Finding]:
     """Every port that is there; one whose device is missing was spoken of."""
     said = dict(line.split(":", 1) for line in answer.stdout.splitlines() if ":" in line)
     for rnic in host.platform.rnics:
@@ -142,7 +142,7 @@ def _unread(rnic: Rnic, seen: str) -> Finding:
     return unknown(what, "a link that is down fails every test with it", "ibstat there")
 
 
-RNICS = Check("rnics", _ask_rnics, _read_rnics)
+RNICS = HostCheck("rnics", _ask_rnics, _read_rnics)
 
 
 def _ask_loopback(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -154,7 +154,7 @@ def _ask_loopback(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
 
 def _read_loopback(looked: Looked) -> Iterator[Finding]:
     """RNICs in loopback, where they measure well and carry nothing; and, once a host, that it was not looked at."""
-    unseen: list[Answer] = []
+    unseen: list[HostAnswer] = []
     there = _devices_there(looked.answers[LIST])
     for rnic in looked.host.platform.rnics:
         if there is not None and rnic.device not in there:
@@ -179,7 +179,7 @@ def _show(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
     return (*prefix, *mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")))
 
 
-def _not_looked_at(needs: HostNeeds, answer: Answer) -> Finding:
+def _not_looked_at(needs: HostNeeds, answer: HostAnswer) -> Finding:
     """Nothing else needs mlxlink in a scenario without changes, so that its absence is only told."""
     refused = not answer.lost and any(words in answer.text for words in _CANNOT)
     optional = not needs.alters.programs and (answer.absent or refused)
@@ -193,7 +193,7 @@ def _not_looked_at(needs: HostNeeds, answer: Answer) -> Finding:
     )
 
 
-def _complaint(answer: Answer) -> str:
+def _complaint(answer: HostAnswer) -> str:
     """The tool's own words, which are inside its JSON document where it prints one."""
     if not answer.lost:
         try:
@@ -203,7 +203,7 @@ def _complaint(answer: Answer) -> str:
     return excuse(answer)
 
 
-LOOPBACK = Check("loopback", _ask_loopback, _read_loopback)
+LOOPBACK = HostCheck("loopback", _ask_loopback, _read_loopback)
 
 
 def _ask_keep_link_up(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -244,4 +244,4 @@ def _query(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
     return (*prefix, "mlxconfig", "-d", rnic.device, "query", _setting(host, rnic))
 
 
-KEEP_LINK_UP = Check("keep-link-up", _ask_keep_link_up, _read_keep_link_up)
+KEEP_LINK_UP = HostCheck("keep-link-up", _ask_keep_link_up, _read_keep_link_up)

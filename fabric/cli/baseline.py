@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from fabric.cli.options import PATH, answer, json_option, print_lines
+from fabric.errors import ConfigError, Problem
 
 WRONG_FILE = 2
 """Exit code: a limit that the recorded parts do not meet is a mistake in the file."""
@@ -55,7 +56,6 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
     """Write a candidate into its baseline file; only the section 'recorded:' changes."""
     from fabric.app.baseline import accept as accept_baseline
     from fabric.app.baseline import load_acceptance
-    from fabric.errors import ConfigError, Problem
     from fabric.report.baseline import change_lines
 
     acceptance = load_acceptance(candidate, baselines=baselines, lower=lower, simulated=simulated)
@@ -95,12 +95,10 @@ def diff(a: str, b: str, baselines: Path, *, as_json: bool) -> int:
 
     A candidate has no limits: beside one only what was recorded is compared.
     """
-    from fabric.app.baseline import diff as baseline_diff
-    from fabric.app.baseline import limits_diff
+    from fabric.app.baseline import compare
     from fabric.report.baseline import changes_document, diff_lines
 
-    limits = limits_diff(a, b, baselines=baselines)
-    changes = baseline_diff(a, b, baselines=baselines)
+    limits, changes = compare(a, b, baselines=baselines)
     return answer(changes_document(limits, changes), diff_lines(limits, changes), as_json=as_json)
 
 

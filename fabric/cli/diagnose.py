@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fabric.cli.options import PATH, Number, json_option, print_json, print_lines
+from fabric.report.output import say
 
 _FORMATS = ("auto", "csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
 _TOOLS = ("nccl-tests", "perftest")
@@ -49,7 +50,6 @@ def diagnose_command(
     """Say which part is bad, from pair results of any tool: FILES hold who was measured with whom, and how fast."""
     from fabric.app.diagnose import diagnose_files
     from fabric.report.diagnosis import diagnosis_document, diagnosis_text
-    from fabric.report.output import say
     from fabric.report.verdict_json import EXIT_CODES
 
     diagnosis, notes = diagnose_files(

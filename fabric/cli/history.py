@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -20,7 +21,6 @@ DAYS_MOST = 36_500
 @json_option
 def history_command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
     """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
-    from dataclasses import asdict
 
     from fabric.app.history import history
     from fabric.report.history import SIGNALS, lines

@@ -15,6 +15,9 @@ from typing import Any
 
 import click
 
+from fabric.errors import ConfigError, FabricError, MayBeLive, OutOfMemory, StoreError, out_of_memory
+from fabric.report.output import visible, warn
+
 COMMANDS = {
     "check": ("check", "Look before you measure: does every host have what a scenario needs?"),
     "run": ("run", "Run a scenario and judge it."),
@@ -31,9 +34,9 @@ COMMANDS = {
     "compare": ("history", "Compare two runs: before and after a repair, a firmware, a setting."),
     "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
     "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
-    "simulate": ("simulate", "Ask the simulated network what-if: traffic, routing, faulty links."),
+    "simulate": ("plan", "Ask the simulated network what-if: traffic, routing, faulty links."),
     "restore": ("restore", "Take back every change that a run left behind."),
-    "inventory": ("inventory", "Show an inventory, or the schema of its file."),
+    "inventory": ("check", "Show an inventory, or the schema of its file."),
 }
 """Every command: the file of this room that it is in, and what it does."""
 
@@ -137,8 +140,6 @@ def _settle_memory(command: str) -> None:
     if allowed == RLIM_INFINITY or command in _FRUGAL or {"-h", "--help"} & set(sys.argv):
         return
     if allowed < LEAST_BYTES and command not in _LIGHT:
-        from fabric.errors import OutOfMemory
-
         least = f"{LEAST_BYTES >> 20:,} MiB of address space"
         raise OutOfMemory(f"out of memory: {allowed >> 20:,} MiB are allowed, {least} are needed: raise ulimit -v")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else it takes 40 MiB of it for each processor
@@ -149,8 +150,6 @@ def _settle_memory(command: str) -> None:
 
 def _explain(exc: BaseException) -> int:
     """Say what went wrong, on stderr and for who asked for JSON on stdout; returns the exit code."""
-    from fabric.errors import ConfigError, FabricError, MayBeLive
-    from fabric.report.output import visible, warn
 
     problems: list[str] = []
     if isinstance(exc, ConfigError):
@@ -178,7 +177,6 @@ def _explain(exc: BaseException) -> int:
 
 def _of_others(exc: BaseException) -> str:
     """What to say of an error that is not raised on purpose."""
-    from fabric.errors import out_of_memory
 
     if isinstance(exc, PermissionError) and exc.filename:
         return f"error: {exc.filename}: {exc.strerror}"
@@ -206,7 +204,6 @@ def _say_json(error: str, exit_code: int, problems: Sequence[str]) -> None:
     if "--json" not in sys.argv:
         return
     from fabric.cli.options import print_json
-    from fabric.errors import StoreError
 
     with suppress(StoreError):
         print_json({"error": error, "problems": problems, "exit_code": exit_code})

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from fabric.report.output import say, visible
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
@@ -127,14 +129,11 @@ def print_json(document: object) -> None:
     """Print a JSON document, indented, UTF-8."""
     import orjson
 
-    from fabric.report.output import say
-
     say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines, with what is hostile in them made harmless; one may hold several."""
-    from fabric.report.output import say, visible
 
     say("\n".join(visible(part) for line in lines for part in line.split("\n")))
 

@@ -1,14 +1,17 @@
-"""``fabric plan``, and what a budget leaves of a plan."""
+"""``fabric plan`` and ``fabric simulate``: what would be, without touching a host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fabric.cli.options import (
+    PATH,
+    WholeNumber,
     budget_option,
     collect_seldom,
     json_option,
@@ -18,10 +21,12 @@ from fabric.cli.options import (
     scenario_options,
     seconds,
 )
+from fabric.model.units import duration_text
+from fabric.report.output import counted, say
 
 if TYPE_CHECKING:
     from fabric.plan.budget import Chosen
-    from fabric.plan.cost import Cost, Load
+    from fabric.plan.cost import Cost
 
 
 _NAMED = 4  # components named in a line; the rest are counted
@@ -67,7 +72,7 @@ def plan_command(
     takes = cost(plan, asked.scenario, asked.inventory.topology)
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
-        print_json(document | {"cost": _cost_document(takes), "budget": _budget_document(asked.chosen, budget_s)})
+        print_json(document | {"cost": asdict(takes), "budget": _budget_document(asked.chosen, budget_s)})
     else:
         print_plan(plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
         print_lines(_cost_lines(takes))
@@ -77,8 +82,6 @@ def plan_command(
 
 
 def _cost_lines(takes: Cost) -> Iterator[str]:
-    from fabric.model.units import duration_text
-    from fabric.report.output import counted
 
     yield f"  {takes.gpu_hours:,.1f} GPU-hours: {takes.gpus:,} GPUs for {duration_text(takes.duration_s)}"
     for what, loads in (("host", takes.hosts), ("leaf", takes.leaves)):
@@ -94,7 +97,6 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
 
 def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
     """What fits into a *budget*, as it was given, what is left out, and what is then not covered; none without one."""
-    from fabric.report.output import counted
 
     if chosen is None:
         return
@@ -107,20 +109,6 @@ def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
     for kind, names in by_kind.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield f"  not covered: {len(names):,} {kind}: {', '.join(names[:_NAMED])}{more}"
-
-
-def _cost_document(takes: Cost) -> dict[str, Any]:
-    return {
-        "duration_s": takes.duration_s,
-        "gpus": takes.gpus,
-        "gpu_hours": takes.gpu_hours,
-        "hosts": [_load_document(load) for load in takes.hosts],
-        "leaves": [_load_document(load) for load in takes.leaves],
-    }
-
-
-def _load_document(load: Load) -> dict[str, Any]:
-    return {"name": load.name, "probes": load.probes, "work_s": load.work_s}
 
 
 def _budget_document(chosen: Chosen | None, budget_s: float | None) -> dict[str, Any] | None:
@@ -142,3 +130,59 @@ def _schema(ctx: click.Context, wanted: bool) -> None:
 
     print_json(scenario_schema())
     ctx.exit(0)
+
+
+@click.command("simulate")
+@click.argument("traffic", metavar="permutation|pairs|ring|all_to_all")
+@click.option("--inventory", required=True, type=PATH, help="The network: an inventory file.")
+@click.option(
+    "--routing", metavar="R[,R...]", help="ftree, updn, minhop, lft_random, ecmp, ar. Default: ftree,updn,ecmp,ar."
+)
+@click.option("--qps", type=WholeNumber(1, 64), default=1, show_default=True, help="Queue pairs a flow, for ecmp.")
+@click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-032], all.")
+@click.option("--order", metavar="sorted|random", help="Order of the hosts. Default: random; ring: sorted.")
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="LINK:KIND[=VALUE]",
+    help="E.g. trunk*16:slow=0.25, su0-leaf3--spine02:down, gpu003/mlx5_2:ber=1e-3. May be repeated.",
+)
+@click.option("--seeds", type=WholeNumber(1, 1000), default=10, show_default=True, help="How many draws.")
+@click.option("--seed", type=WholeNumber(0, 2**31), default=0, show_default=True, help="The first draw.")
+@json_option
+def simulate_command(
+    traffic: str,
+    inventory: Path,
+    routing: str | None,
+    qps: int,
+    hosts: str | None,
+    order: str | None,
+    faults: tuple[str, ...],
+    seeds: int,
+    seed: int,
+    *,
+    as_json: bool,
+) -> int:
+    """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
+    from fabric.config.what_if import load_what_if
+    from fabric.report.what_if import what_if_document, what_if_text
+    from fabric.sim.what_if import what_if
+
+    question = load_what_if(
+        traffic,
+        inventory,
+        routing=routing,
+        order=order,
+        hosts=hosts,
+        faults=faults,
+        qps=qps,
+        seeds=seeds,
+        seed=seed,
+    )
+    answer = what_if(question)
+    if as_json:
+        print_json(what_if_document(answer))
+    else:
+        say(what_if_text(answer))
+    return 0

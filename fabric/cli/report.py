@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fabric.cli.options import PATH, answer, json_option, print_json, print_lines
+from fabric.report.output import say, visible, warn
 
 if TYPE_CHECKING:
     from fabric.model.judged_run import JudgedRun
@@ -71,7 +73,6 @@ def report_command(
 
 def _tell_who_is_at_work(run: Path) -> None:
     """A run that goes on looks like one that was interrupted: said first, and on stderr."""
-    from fabric.report.output import visible, warn
     from fabric.store.run_lock import running
 
     if (holder := running(run)) is not None:
@@ -92,7 +93,6 @@ def newest(path: Path) -> Path:
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
     from fabric.app.verify import make_certificate
     from fabric.report.certificate import EXIT_CODES
-    from fabric.report.output import say
 
     if len(runs) > 1:
         raise click.UsageError("--certificate is for one run")
@@ -120,7 +120,6 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     from fabric.app.repair import decide
     from fabric.app.report import keep_decision
     from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
-    from fabric.report.output import say
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
@@ -143,7 +142,6 @@ def _print_output(run: Path, probe: str) -> int:
 
 def _print_csv(run: Path) -> int:
     from fabric.app.report import csv
-    from fabric.report.output import say
 
     for lines in csv(run):
         say(lines)
@@ -152,7 +150,6 @@ def _print_csv(run: Path) -> int:
 
 def _push(run: Path, url: str) -> int:
     from fabric.app.report import push as push_metrics
-    from fabric.report.output import say
 
     push_metrics(run, url)
     say(f"pushed to {url}")
@@ -163,7 +160,6 @@ def _make(run: Path, *, open_it: bool) -> int:
     from fabric.app.repair import decide, is_post_repair
     from fabric.app.report import keep_decision, make_reports, scenario_of
     from fabric.report.decision import acceptance_document
-    from fabric.report.output import say
 
     if is_post_repair(scenario_of(run)):  # its page begins with the decision
         keep_decision(run, acceptance_document(decide(run)))
@@ -174,7 +170,6 @@ def _make(run: Path, *, open_it: bool) -> int:
 
 def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
     from fabric.app.report import compare, write_comparison
-    from fabric.report.output import say
     from fabric.report.side_by_side import lines
 
     if not_for_several:
@@ -220,7 +215,6 @@ def verify_command(file: Path, key: Path | None, *, as_json: bool) -> int:
     Exit 0: it is; 1: it says something else, a file was changed or added, or the signature is not what it should be; 3:
     it cannot be told (the files are not here, another version made it).
     """
-    from dataclasses import asdict
 
     from fabric.app.verify import verify
 

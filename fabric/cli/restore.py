@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fabric.cli.options import PATH, json_option, print_json, results_option
+from fabric.report.output import say, warn
 
 if TYPE_CHECKING:
     from fabric.app.restore import Restored
@@ -29,7 +30,6 @@ def restore_command(
 ) -> int:
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
     from fabric.app.restore import in_order, restore, restore_hosts
-    from fabric.report.output import warn
     from fabric.wiring import make_executor
 
     if all_hosts and inventory is None:
@@ -56,7 +56,6 @@ def restore_command(
 
 def _show(found: list[Restored], *, where: str, as_json: bool) -> int:
     """Exit 0 when nothing is left, 4 when something may be."""
-    from fabric.report.output import say
     from fabric.report.restored import restored_json, restored_lines
 
     code = 0 if all(one.certain for one in found) else 4

@@ -24,6 +24,8 @@ from fabric.cli.options import (
 )
 from fabric.cli.plan import budget_lines
 from fabric.cli.report import newest, show
+from fabric.errors import ConfigError, Problem
+from fabric.report.output import visible, warn
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked
@@ -74,7 +76,6 @@ def run_command(
     from fabric.app.run import run
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.errors import ConfigError, Problem
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import backend_named
 
@@ -119,7 +120,6 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
     from fabric.app.resume import look, resume
     from fabric.config.baseline_fit import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
-    from fabric.report.output import visible, warn
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import make_executor
 
@@ -156,7 +156,6 @@ def _asked(
     told: Told,
 ) -> Asked:
     from fabric.app.prepare import prepare, require_run
-    from fabric.errors import ConfigError, Problem
 
     if because is None and quick:
         raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
@@ -184,7 +183,6 @@ def _asked(
 
 def _tell(note: str | None) -> None:
     """A note on standard error, where it is in nobody's way."""
-    from fabric.report.output import visible, warn
 
     if note is not None:
         warn(visible(f"note: {note}"))
@@ -192,8 +190,6 @@ def _tell(note: str | None) -> None:
 
 def _agree(asked: Asked, *, yes: bool) -> bool:
     """Nobody alters a real fabric by accident: a person says yes, or the command line does; True where that had to."""
-    from fabric.errors import ConfigError, Problem
-    from fabric.report.output import visible
 
     changes = [change for phase_plan in asked.plan.phases for change in phase_plan.changes]
     if not changes or yes:

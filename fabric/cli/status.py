@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
+from fabric.model.units import duration_text
+from fabric.report.output import counted
 
 if TYPE_CHECKING:
-    from fabric.app.status import RunStatus, Stopped
+    from fabric.app.status import RunStatus, StoppedRun
 
 WAIT_S = 600
 """Default for --timeout: taking changes back takes at most a lease and its checks, a probe's end seconds (a choice)."""
@@ -47,7 +50,6 @@ def stop_command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int
 
     Exit 0 it has ended, 3 not yet, 4 a change may still be live.
     """
-    from dataclasses import asdict
 
     from fabric.app.status import stop
 
@@ -57,7 +59,7 @@ def stop_command(run: Path, wait_s: int, *, no_wait: bool, as_json: bool) -> int
     return answer({**asdict(found), "exit_code": code}, lines, as_json=as_json, code=code)
 
 
-def _stopped_lines(found: Stopped, *, waited: bool) -> Iterator[str]:
+def _stopped_lines(found: StoppedRun, *, waited: bool) -> Iterator[str]:
     if not found.ended:
         how = f"not ended after {found.took_s:.0f} s" if waited else "asked to stop"
         yield f"{found.run}: {how}; see: fabric status {found.run}"
@@ -81,7 +83,6 @@ def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
 
     HOST is a name or a set of names, gpu[003,011]; all: every host that is out of the run.
     """
-    from dataclasses import asdict
 
     from fabric.app.status import readmit
     from fabric.model.names import fold
@@ -93,7 +94,6 @@ def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
 
 
 def _document(found: RunStatus) -> dict[str, Any]:
-    from dataclasses import asdict
 
     document = asdict(found)
     for suspect in document["suspects"] or ():
@@ -102,8 +102,6 @@ def _document(found: RunStatus) -> dict[str, Any]:
 
 
 def _lines(found: RunStatus) -> Iterator[str]:
-    from fabric.model.units import duration_text
-    from fabric.report.output import counted
 
     by = f" ({found.holder})" if found.holder else ""
     yield f"{found.run}: {found.state}{by}{f', {outcome}' if (outcome := _outcome(found)) else ''}"
@@ -165,7 +163,6 @@ def _table(runs: Sequence[RunStatus]) -> Iterator[str]:
 
 
 def _row(one: RunStatus) -> tuple[str, ...]:
-    from fabric.model.units import duration_text
 
     age = "" if one.event_age_s is None else f"{duration_text(max(0.0, one.event_age_s))} ago"
     state = f"{one.state}: {one.trouble}" if one.trouble else one.state

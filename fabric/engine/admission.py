@@ -190,7 +190,7 @@ class Refusal:
         return self.host if self.outcome is Outcome.ERROR else None
 
 
-class Admission:
+class ProbeAdmission:
     """Asks who was excluded (host to reason), who went out of the run meanwhile, and whose rings hung in this phase."""
 
     def __init__(self, excluded: Mapping[str, str], health: HostHealth) -> None:
@@ -246,7 +246,7 @@ class Replanning:
     a ring, whose hosts have two neighbours each, only one of them is made up for.
     """
 
-    def __init__(self, probes: Iterable[Probe], topology: Topology, admission: Admission) -> None:
+    def __init__(self, probes: Iterable[Probe], topology: Topology, admission: ProbeAdmission) -> None:
         self._topology, self._admission = topology, admission
         self._planned = tuple(probe for probe in probes if probe.kind in PAIRED or probe.kind == pairwise.KIND)
         self._tests: dict[_Test, list[Probe]] = {}

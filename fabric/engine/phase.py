@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fabric.engine.admission import Admission, HostHealth, Refusal, Replanning
+from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning
 from fabric.engine.deadlines import LearnedDeadlines
 from fabric.engine.follow_up import Announced, FollowUp, FollowUps
 from fabric.engine.held_changes import HeldChanges
@@ -85,36 +85,43 @@ def has_time_line(plan: PhasePlan) -> bool:
 _IDLE_WAIT_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What all phases of a run are carried out with, and what they learn of each other."""
+
+    topology: Topology
+    executor: Executor
+    directory: RunDirectory
+    observer: Observer
+    follow_ups: Sequence[FollowUp]
+    health: HostHealth
+    learned: LearnedDeadlines
+
+
 class PhaseRun:
-    """One phase of one run; ``run`` returns every probe's result."""
+    """One phase of one run, without the hosts that are *excluded*; ``run`` returns every probe's result."""
 
     def __init__(
         self,
         plan: PhasePlan,
+        means: Means,
         *,
-        topology: Topology,
-        executor: Executor,
-        directory: RunDirectory,
-        observer: Observer,
-        health: HostHealth,
         excluded: Mapping[str, str],
         interruption: Interruption,
-        changes: HeldChanges | None = None,
-        follow_ups: Sequence[FollowUp] = (),
-        past: PhasePast = NEW,
-        learned: LearnedDeadlines | None = None,
+        changes: HeldChanges | None,
+        past: PhasePast,
     ) -> None:
         self._plan, self._phase = plan, plan.phase.name
-        self._learned = learned or LearnedDeadlines()
-        self._follow_ups = FollowUps(follow_ups, plan, past.rounds)
+        self._topology, self._executor, self._directory = means.topology, means.executor, means.directory
+        self._observer, self._health, self._learned = means.observer, means.health, means.learned
+        self._follow_ups = FollowUps(means.follow_ups, plan, past.rounds)
         self._changes, self._interruption = changes, interruption
-        self._announced = Announced(observer)
+        self._announced = Announced(means.observer)
         self._given_up, self._heeded, self._interrupted = "", 0, False
-        self._topology, self._executor, self._directory = topology, executor, directory
-        self._observer, self._health, self._admission = observer, health, Admission(excluded, health)
+        self._admission = ProbeAdmission(excluded, means.health)
         self._waiting = Waiting(past.waiting(plan))
         self._begun = past.attempts
-        self._replanning = Replanning(planned(plan), topology, self._admission)
+        self._replanning = Replanning(planned(plan), means.topology, self._admission)
         for lost, probe in past.instead:
             self._replanning.remember(lost, probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
@@ -316,16 +323,8 @@ class PhaseRun:
         for probe in self._waiting.start(self._held, self._freed, self._executor.now()):
             attempt = self._begun.get(probe.probe_id, 0) + (2 if probe.probe_id in self._first else 1)
             limit_s = self._learned.limit_s(self._plan, probe)
-            begun.append(
-                ProbeRun(
-                    probe,
-                    self._topology,
-                    self._executor,
-                    attempt=attempt,
-                    limit_s=limit_s,
-                    names=self._health.names,
-                )
-            )
+            run = ProbeRun(probe, self._topology, self._executor, attempt, limit_s, self._health.names)
+            begun.append(run)
         self._freed.clear()
         return begun
 

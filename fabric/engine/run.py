@@ -8,10 +8,10 @@ from fabric.engine.admission import HostHealth
 from fabric.engine.deadlines import LearnedDeadlines, RoundClock
 from fabric.engine.follow_up import FollowUp, Remembers
 from fabric.engine.held_changes import Changing, HeldChanges
-from fabric.engine.interruption import StopFile, listening
+from fabric.engine.interruption import Interruption, StopFile, listening
 from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
-from fabric.engine.phase import PhasePast, PhaseRun, past_of
+from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of, planned
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -44,127 +44,117 @@ def run_plan(
     hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT,
     SIGTERM or SIGHUP, once everything that ran is ended and every change is taken back.
     """
-    needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
-    failed: dict[str, dict[str, str]] = {}
     so_far = so_far or SoFar()
-    health = HostHealth(so_far.out)
+    means = Means(topology, executor, directory, observer, follow_ups, HostHealth(so_far.out), LearnedDeadlines())
     left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, so_far=so_far)
-    learned = LearnedDeadlines()
-    clock = RoundClock(plan, so_far, directory=directory, clock=executor.now)
-    results: list[ProbeResult] = []
-    told: dict[str, float] = {}
+    run = _Run(plan, means, gate, left_out, changing, so_far)
     with listening(executor.wake, StopFile(directory, executor.now)) as interruption:
-        for number, phase_plan in enumerate(plan.phases):
-            phase = phase_plan.phase
-            past = past_of(phase_plan, so_far)
-            if clock.is_over(phase):
+        return run.measured(interruption)
+
+
+class _Run:
+    """A plan while it is carried out: its results, and which hosts did not pass the phases that others need."""
+
+    def __init__(
+        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing | None, so_far: SoFar
+    ) -> None:
+        self._plan, self._means, self._gate, self._left_out = plan, means, gate, left_out
+        self._changing, self._so_far = changing, so_far
+        self._needed = {name for phase_plan in plan.phases for name in phase_plan.phase.needs}
+        self._failed: dict[str, dict[str, str]] = {}
+        self._told: dict[str, float] = {}  # by host: of which readmission the follow-ups were told
+        self._results: list[ProbeResult] = []
+
+    def measured(self, interruption: Interruption) -> list[ProbeResult]:
+        """Every phase in order, until somebody interrupts."""
+        directory, executor = self._means.directory, self._means.executor
+        clock = RoundClock(self._plan, self._so_far, directory=directory, clock=executor.now)
+        for number, phase_plan in enumerate(self._plan.phases):
+            past = past_of(phase_plan, self._so_far)
+            if clock.is_over(phase_plan.phase):
                 continue
-            if _is_over(phase_plan, past, so_far):
-                results.extend(past.results.values())
-                _tell_who_is_back(follow_ups, left_out.readmitted, told, so_far.phases_began.get(phase.name, 0.0))
-                _remember(learned, follow_ups, phase_plan, tuple(past.results.values()), past.added)
-                if phase.name in needed:
-                    done = tuple(past.results.values())
-                    failed[phase.name] = left_out.still_failed(gate(phase_plan, done), done)
+            if self._is_over(phase_plan, past):
+                self._kept(phase_plan, past)
                 continue
-            left_out.let_in(health, failed.values())
-            _tell_who_is_back(follow_ups, left_out.readmitted, told, executor.now())
-            excluded = {
-                host: f"did not pass {need}: {why}"
-                for need in phase.needs
-                for host, why in failed.get(need, {}).items()
-            } | left_out.excluded(phase)
-            _note_begin(phase_plan, excluded, directory, executor)
-            observer.phase_started(phase_plan)
-            phase_results = PhaseRun(
-                phase_plan,
-                topology=topology,
-                executor=executor,
-                directory=directory,
-                observer=observer,
-                health=health,
-                excluded=excluded,
-                interruption=interruption,
-                changes=_held(phase_plan, number, changing, executor, directory, observer),
-                follow_ups=follow_ups,
-                past=past,
-                learned=learned,
+            self._left_out.let_in(self._means.health, self._failed.values())
+            self._tell_who_is_back(executor.now())
+            excluded = self._begin(phase_plan)
+            changes = self._held(phase_plan, number)
+            results = PhaseRun(
+                phase_plan, self._means, excluded=excluded, interruption=interruption, changes=changes, past=past
             ).run()
             if interruption.times:  # it is not over: a run that goes on begins here
                 directory.flush()
                 raise KeyboardInterrupt
-            left_out.judge(phase_plan, phase_results)
-            _remember(learned, follow_ups, phase_plan, phase_results, _added_in(directory, phase.name))
-            directory.events.append("phase_ended", executor.now(), {"phase": phase.name})
-            directory.flush()
-            results.extend(phase_results)
-            if phase.name in needed:
-                failed[phase.name] = dict(gate(phase_plan, phase_results))
-        left_out.let_in(health, failed.values(), at_the_end=True)
-    return results
+            self._ended(phase_plan, results)
+        self._left_out.let_in(self._means.health, self._failed.values(), at_the_end=True)
+        return self._results
 
+    def _kept(self, phase_plan: PhasePlan, past: PhasePast) -> None:
+        """A phase that was over before the run was interrupted."""
+        done = tuple(past.results.values())
+        self._results.extend(done)
+        self._tell_who_is_back(self._so_far.phases_began.get(phase_plan.phase.name, 0.0))
+        self._remember(phase_plan, done, past.added)
+        if phase_plan.phase.name in self._needed:
+            self._failed[phase_plan.phase.name] = self._left_out.still_failed(self._gate(phase_plan, done), done)
 
-def _note_begin(
-    phase_plan: PhasePlan, excluded: Mapping[str, str], directory: RunDirectory, executor: Executor
-) -> None:
-    fields = {"phase": phase_plan.phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded}
-    directory.events.append("phase_started", executor.now(), fields)
+    def _begin(self, phase_plan: PhasePlan) -> dict[str, str]:
+        """Note that a phase begins; the hosts that take no part in it, and why."""
+        phase = phase_plan.phase
+        excluded = {
+            host: f"did not pass {need}: {why}"
+            for need in phase.needs
+            for host, why in self._failed.get(need, {}).items()
+        } | self._left_out.excluded(phase)
+        fields = {"phase": phase.name, "probes": phase_plan.schedule.probes, "excluded": excluded}
+        self._means.directory.events.append("phase_started", self._means.executor.now(), fields)
+        self._means.observer.phase_started(phase_plan)
+        return excluded
 
+    def _ended(self, phase_plan: PhasePlan, results: list[ProbeResult]) -> None:
+        directory, name = self._means.directory, phase_plan.phase.name
+        self._left_out.judge(phase_plan, results)
+        self._remember(phase_plan, results, [probe for probe in directory.added if probe.phase == name])
+        directory.events.append("phase_ended", self._means.executor.now(), {"phase": name})
+        directory.flush()
+        self._results.extend(results)
+        if name in self._needed:
+            self._failed[name] = dict(self._gate(phase_plan, results))
 
-def _remember(
-    learned: LearnedDeadlines,
-    follow_ups: Sequence[FollowUp],
-    phase_plan: PhasePlan,
-    results: Sequence[ProbeResult],
-    added: Sequence[Probe],
-) -> None:
-    """A phase is over: what remembers earlier rounds is told."""
-    learned.learn(phase_plan, results)
-    for one in follow_ups:
-        if isinstance(one, Remembers):
-            one.ended(phase_plan, results, added)
+    def _remember(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> None:
+        """A phase is over: what remembers earlier rounds is told."""
+        self._means.learned.learn(phase_plan, results)
+        for one in self._means.follow_ups:
+            if isinstance(one, Remembers):
+                one.ended(phase_plan, results, added)
 
+    def _tell_who_is_back(self, now_s: float) -> None:
+        """Each readmission once, before the first phase that began after it."""
+        for host, at_s in self._left_out.readmitted.items():
+            if at_s <= now_s and self._told.get(host) != at_s:
+                self._told[host] = at_s
+                for one in self._means.follow_ups:
+                    if isinstance(one, Remembers):
+                        one.back(host)
 
-def _added_in(directory: RunDirectory, phase: str) -> list[Probe]:
-    return [probe for probe in directory.added if probe.phase == phase]
+    def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
+        """It ended, or all that is left of it is to take back changes that are back already."""
+        ended = phase_plan.phase.name in self._so_far.ended
+        return ended or (bool(phase_plan.changes) and past.is_whole(phase_plan))
 
-
-def _tell_who_is_back(
-    follow_ups: Sequence[FollowUp], readmitted: Mapping[str, float], told: dict[str, float], now_s: float
-) -> None:
-    """Each readmission once, before the first phase that began after it; *told*: those that were (by host)."""
-    for host, at_s in readmitted.items():
-        if at_s <= now_s and told.get(host) != at_s:
-            told[host] = at_s
-            for one in follow_ups:
-                if isinstance(one, Remembers):
-                    one.back(host)
-
-
-def _is_over(phase_plan: PhasePlan, past: PhasePast, so_far: SoFar) -> bool:
-    """It ended, or all that is left of it is to take back changes that are back already."""
-    return phase_plan.phase.name in so_far.ended or (bool(phase_plan.changes) and past.is_whole(phase_plan))
-
-
-def _held(
-    phase_plan: PhasePlan,
-    number: int,
-    changing: Changing | None,
-    executor: Executor,
-    directory: RunDirectory,
-    observer: Observer,
-) -> HeldChanges | None:
-    """The changes of a phase, ready to begin; None when it has none."""
-    if not phase_plan.changes:
-        return None
-    if changing is None:
-        raise ValueError(f"phase {phase_plan.phase.name} has changes, and nothing to make them with")
-    return HeldChanges(
-        phase_plan.changes,
-        changing,
-        phase_number=number,
-        executor=executor,
-        directory=directory,
-        observer=observer,
-        hosts={host for slots in phase_plan.schedule.components for slot in slots for host in slot.probe.hosts},
-    )
+    def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges | None:
+        """The changes of a phase, ready to begin; None when it has none."""
+        if not phase_plan.changes:
+            return None
+        if self._changing is None:
+            raise ValueError(f"phase {phase_plan.phase.name} has changes, and nothing to make them with")
+        return HeldChanges(
+            phase_plan.changes,
+            self._changing,
+            phase_number=number,
+            executor=self._means.executor,
+            directory=self._means.directory,
+            observer=self._means.observer,
+            hosts={host for probe in planned(phase_plan) for host in probe.hosts},
+        )

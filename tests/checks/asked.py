@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fabric.checks.ask import Answer, Answers, Argv
-from fabric.checks.kind import Check, Looked
+from fabric.checks.ask import Answers, Argv, HostAnswer
+from fabric.checks.kind import HostCheck, Looked
 from fabric.checks.needs import Alters, HostNeeds
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host
@@ -23,16 +23,16 @@ EVERYTHING = HostNeeds(
 )
 
 
-def answer(argv: Argv, stdout: str = "", stderr: str = "", status: int = 0, *, lost: str = "") -> Answer:
+def answer(argv: Argv, stdout: str = "", stderr: str = "", status: int = 0, *, lost: str = "") -> HostAnswer:
     """An answer that took 10 ms."""
-    return Answer(argv, status, stdout, stderr, 5.0, 5.01, lost)
+    return HostAnswer(argv, status, stdout, stderr, 5.0, 5.01, lost)
 
 
 def found(
-    check: Check, said: Mapping[Argv, Answer] | Answer, needs: HostNeeds = EVERYTHING, host: Host = HOST
+    check: HostCheck, said: Mapping[Argv, HostAnswer] | HostAnswer, needs: HostNeeds = EVERYTHING, host: Host = HOST
 ) -> list[Finding]:
     """What the check finds; commands that are not in *said* were lost."""
-    given = {said.argv: said} if isinstance(said, Answer) else said
+    given = {said.argv: said} if isinstance(said, HostAnswer) else said
     answers: Answers = {
         argv: given.get(argv, answer(argv, status=-1, lost="not asked")) for argv in check.ask(host, needs)
     }
@@ -44,6 +44,6 @@ def severities(findings: list[Finding]) -> list[Severity]:
     return [one.severity for one in findings]
 
 
-def compared(check: Check, answers: Mapping[str, Answers], needs: HostNeeds = EVERYTHING) -> list[Finding]:
+def compared(check: HostCheck, answers: Mapping[str, Answers], needs: HostNeeds = EVERYTHING) -> list[Finding]:
     """What the check finds between hosts, by what each answered."""
     return list(check.compare({name: Looked(HOST, needs, said) for name, said in answers.items()}))

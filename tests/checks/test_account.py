@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fabric.checks.account import ROOT, WHO
 from fabric.checks.account import STATUS as STATUS_ASKED
-from fabric.checks.ask import Answer, Argv
+from fabric.checks.ask import Argv, HostAnswer
 from fabric.checks.needs import Alters, HostNeeds
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import HOST, answer, found
@@ -17,7 +17,7 @@ STATUS = "Name:\tcat\nUid:\t{0}\t{0}\t{0}\t{0}\n"
 
 def _read(refuse: dict[str, str], there: str = "/usr/bin/sh\n/bin/sh\n/usr/bin/mlxreg\n") -> list[Finding]:
     """*refuse*: what sudo complains of a program; every other is allowed."""
-    said: dict[Argv, Answer] = {}
+    said: dict[Argv, HostAnswer] = {}
     for argv in ROOT.ask(HOST, NEEDS):
         if argv[0] == "sudo":
             complaint = refuse.get(argv[-1])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.checks.ask import Argv
-from fabric.checks.kind import Check, Looked
+from fabric.checks.kind import HostCheck, Looked
 from fabric.checks.machines import TRUE, read_reach
 from fabric.checks.pre_flight import CHECKS
 from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
@@ -36,7 +36,7 @@ def _sound(findings: list[Finding]) -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.name))
 @given(said=st.lists(SAID, min_size=1, max_size=4))
-def test_a_check_takes_any_text(check: Check, said: list[tuple[str, str, int, str]]) -> None:
+def test_a_check_takes_any_text(check: HostCheck, said: list[tuple[str, str, int, str]]) -> None:
     """No text raises, of one host or of two; every finding can be printed."""
     answers = {}
     for number, argv in enumerate(asked(check)):
@@ -47,7 +47,7 @@ def test_a_check_takes_any_text(check: Check, said: list[tuple[str, str, int, st
 
 
 @pytest.mark.parametrize("check", [one for one in CHECKS if one is not VERSIONS], ids=lambda check: str(check.name))
-def test_a_host_that_says_nothing_is_not_fine(check: Check) -> None:
+def test_a_host_that_says_nothing_is_not_fine(check: HostCheck) -> None:
     """Lost answers are never silence; what is optional is a warning, all else unknown."""
     answers = {argv: answer(argv, status=-1, lost="gone") for argv in asked(check)}
     findings = list(check.findings({"gpu001": Looked(HOST, EVERYTHING, answers)}))
@@ -57,7 +57,7 @@ def test_a_host_that_says_nothing_is_not_fine(check: Check) -> None:
     assert {(one.check, one.hosts) for one in findings} == {(check.name, ("gpu001",))}
 
 
-def asked(check: Check) -> list[Argv]:
+def asked(check: HostCheck) -> list[Argv]:
     """The commands of a check; versions are those that another check asks for."""
     return list((PROGRAMS if check is VERSIONS else check).ask(HOST, EVERYTHING))
 

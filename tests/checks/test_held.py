@@ -12,7 +12,7 @@ import pytest
 from fabric.app.check import check
 from fabric.app.run import run
 from fabric.changes.guard import Guard
-from fabric.checks.held import Asked, findings, held_on, holders, refuse_held, unasked_note
+from fabric.checks.held import GuardsAsked, findings, held_on, holders, refuse_held, unasked_note
 from fabric.config import load_inventory
 from fabric.errors import MayBeLive
 from fabric.executors.mock import MockExecutor
@@ -67,7 +67,7 @@ def pod() -> Inventory:
     return load_inventory(POD)
 
 
-def asked(executor: Executor, pod: Inventory, hosts: tuple[str, ...] = ("gpu001", "gpu002")) -> Asked:
+def asked(executor: Executor, pod: Inventory, hosts: tuple[str, ...] = ("gpu001", "gpu002")) -> GuardsAsked:
     """What these hosts hold, and those that alter the fabric."""
     return held_on(executor, pod, holders(pod, hosts))
 
@@ -139,7 +139,7 @@ def test_what_is_undone_or_was_never_done_is_not_told(
     executor = left_behind(pod, applied=applied)
     assert isinstance(executor, MockExecutor)
     happens(executor)
-    assert asked(executor, pod) == Asked((), {})
+    assert asked(executor, pod) == GuardsAsked((), {})
 
 
 def test_what_is_armed_only_is_another_run_at_work(pod: Inventory) -> None:
@@ -165,7 +165,7 @@ def test_torn_files_and_an_undo_that_fails_are_told(pod: Inventory) -> None:
 def test_nothing_is_said_of_a_healthy_pod(pod: Inventory) -> None:
     """No host holds anything, and all could be asked."""
     executor = MockExecutor(World(pod.topology, faults=(), seed=1, noise_cv=0.003))
-    assert asked(executor, pod) == Asked((), {})
+    assert asked(executor, pod) == GuardsAsked((), {})
 
 
 def test_a_host_that_cannot_be_asked_refuses_no_run_and_is_told(pod: Inventory) -> None:
@@ -193,7 +193,7 @@ def test_a_real_guard_is_asked_and_a_dead_one_is_told(real: RealTarget, pod: Inv
     here = replace(pod, changes=changes)
     executor = ProcessExecutor(("env", *(f"{name}={value}" for name, value in real.env.items())))
     try:
-        assert held_on(executor, here, ("gpu001",)) == Asked((), {})
+        assert held_on(executor, here, ("gpu001",)) == GuardsAsked((), {})
         real.arm()
         real.applied()
         (one,) = held_on(executor, here, ("gpu001",)).held

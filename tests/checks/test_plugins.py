@@ -39,7 +39,7 @@ def test_what_is_broken_is_told_and_the_rest_is_looked_at(findings: list[Finding
         "the check absent (another_package:NOT_THERE) of another package cannot be loaded: "
         "AttributeError: module 'another_package' has no attribute 'NOT_THERE'",
         "the check no-check (another_package:NO_CHECK) of another package cannot be loaded: "
-        "TypeError: expected a fabric.checks.kind.Check, got int",
+        "TypeError: expected a fabric.checks.kind.HostCheck, got int",
         "the check taken (another_package:TAKEN) of another package cannot be loaded: "
         "ValueError: there is a check 'rnics' already",
         "the check breaks of another package broke: KeyError: 'gpu001'",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.checks.ask import Answer, Argv
+from fabric.checks.ask import Argv, HostAnswer
 from fabric.checks.rnics import LIST, RNICS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, found
@@ -86,7 +86,7 @@ def test_a_host_without_the_driver_has_no_rnic() -> None:
     """No folder at all is an answer, not a lack of one."""
     no_folder = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"
     argv = RNICS.ask(HOST, EVERYTHING)[1]
-    said: dict[Argv, Answer] = {
+    said: dict[Argv, HostAnswer] = {
         LIST: answer(LIST, "", no_folder, 2),
         argv: answer(argv, "", "grep: No such file", 2),
     }

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.checks.account import LIMITS as LIMITS_ASKED
 from fabric.checks.account import LOGIN, MEMLOCK
-from fabric.checks.ask import Answer
+from fabric.checks.ask import HostAnswer
 from fabric.checks.gpus import GPUDIRECT
 from fabric.checks.gpus import MODULES as MODULES_ASKED
 from fabric.checks.machines import CLOCK, DATE, TRUE, read_reach, usable
@@ -122,8 +122,8 @@ def test_a_login_that_fails_says_why(stderr: str, words: str) -> None:
     assert found(LOGIN, answer(argv)) == []
 
 
-def _true(stdout: str = "", stderr: str = "", took_s: float = 0.01) -> Answer:
-    return Answer(TRUE, 0, stdout, stderr, 1.0, 1.0 + took_s)
+def _true(stdout: str = "", stderr: str = "", took_s: float = 0.01) -> HostAnswer:
+    return HostAnswer(TRUE, 0, stdout, stderr, 1.0, 1.0 + took_s)
 
 
 def test_a_slow_login_is_a_warning_over_ssh_only() -> None:
@@ -142,11 +142,11 @@ def test_a_login_shell_that_talks_is_a_problem() -> None:
     assert severities(list(read_reach([_true("", "bash: warning: setlocale\n")], ssh=True))) == [Severity.WARNING]
 
 
-def _clock(ahead_s: float, rtt_s: float = 0.01) -> Answer:
-    return Answer(DATE, 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2)
+def _clock(ahead_s: float, rtt_s: float = 0.01) -> HostAnswer:
+    return HostAnswer(DATE, 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2)
 
 
-def clocks(said: dict[str, Answer]) -> list[Finding]:
+def clocks(said: dict[str, HostAnswer]) -> list[Finding]:
     """What is told of the clocks of some hosts."""
     return compared(CLOCK, {host: {DATE: one} for host, one in said.items()})
 

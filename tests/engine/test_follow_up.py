@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.follow_up import Announced, FollowUp, Limits
+from fabric.engine.follow_up import Announced, FollowUp
 from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
-from fabric.model.follow_up import AGAIN
+from fabric.model.follow_up import AGAIN, FollowUpLimits
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
@@ -27,7 +27,7 @@ from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import Watcher, good
 
-ENOUGH = Limits(10, 100, 1e6)
+ENOUGH = FollowUpLimits(10, 100, 1e6)
 Wanted = Callable[[Sequence[ProbeResult], Sequence[Probe]], Sequence[str]]
 
 
@@ -124,7 +124,7 @@ def for_ever(_results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequenc
 
 @pytest.mark.parametrize(
     ("limits", "most"),
-    [(Limits(2, 100, 1e6), 6), (Limits(10, 4, 1e6), 4), (Limits(10, 100, 10.0), 3), (Limits(10, 100, 0.0), 0)],
+    [(FollowUpLimits(2, 100, 1e6), 6), (Limits(10, 4, 1e6), 4), (Limits(10, 100, 10.0), 3), (Limits(10, 100, 0.0), 0)],
     ids=["rounds", "probes", "time", "no time"],
 )
 def test_it_spends_no_more_than_it_may(tmp_path: Path, limits: Limits, most: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fabric.checks.ask import Argv, excuse
-from fabric.checks.kind import Check, Looked, problem, unknown
+from fabric.checks.kind import HostCheck, Looked, problem, unknown
 from fabric.checks.needs import HostNeeds
 from fabric.model.finding import Finding
 from fabric.model.topology import Host
@@ -25,14 +25,14 @@ def _read(looked: Looked) -> Iterator[Finding]:
         yield problem(f"its kernel is {answer.stdout.strip()}", "we run 6.8 everywhere", "install it")
 
 
-KERNEL = Check("kernel", _ask, _read)
+KERNEL = HostCheck("kernel", _ask, _read)
 
 
 def _breaks(looked: Looked) -> Iterator[Finding]:
     raise KeyError(looked.host.name)
 
 
-BREAKS = Check("breaks", _ask, _breaks)
-A_STRING_IS_NO_COMMAND = Check("string", lambda _host, _needs: ("uname -r",), _read)  # what a mistake looks like
+BREAKS = HostCheck("breaks", _ask, _breaks)
+A_STRING_IS_NO_COMMAND = HostCheck("string", lambda _host, _needs: ("uname -r",), _read)  # what a mistake looks like
 NO_CHECK = 7
-TAKEN = Check("rnics", _ask, _read)
+TAKEN = HostCheck("rnics", _ask, _read)
