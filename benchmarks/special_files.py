@@ -55,7 +55,6 @@ PROBE = "before/2-hosts/tor_all_reduce.r1"
 
 _DERIVED = (
     "verdict.json",
-    "judged.json",
     "measurements.parquet",
     "samples.parquet",
     "report.html",

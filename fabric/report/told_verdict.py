@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from fabric.errors import StoreError
+from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
-from fabric.report.kept_verdict import suspect_from
 from fabric.store.plain_file import read_plain
 from fabric.store.verdict_age import KEY, MOST_BYTES, is_of_all
 
@@ -31,7 +33,7 @@ def told_verdict(run: Path) -> ToldVerdict | None:
         found = orjson.loads(read_plain(file, MOST_BYTES))
         if not is_of_all(run, found.get(KEY)):
             return None
-        return ToldVerdict(str(found["outcome"]), tuple(suspect_from(entry) for entry in found["suspects"]))
+        return ToldVerdict(str(found["outcome"]), tuple(_suspect(entry) for entry in found["suspects"]))
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -46,3 +48,9 @@ def is_told(run: Path) -> bool:
         return told_verdict(run) is not None
     except StoreError:
         return False
+
+
+def _suspect(entry: Mapping[str, Any]) -> Suspect:
+    """A suspect as JSON has it; TypeError, KeyError or ValueError where it is none."""
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    return Suspect(**{**found, "outcome": Outcome(entry["outcome"])})

@@ -19,7 +19,6 @@ from fabric.store.plain_file import plain_stream
 DERIVED = frozenset(
     {
         "verdict.json",
-        "judged.json",
         "measurements.parquet",
         "samples.parquet",
         "report.html",
@@ -38,7 +37,6 @@ DERIVED = frozenset(
 
 JUDGED = (
     "verdict.json",
-    "judged.json",
     "report.html",
     "junit.xml",
     "metrics.prom",
