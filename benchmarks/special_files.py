@@ -68,7 +68,7 @@ _DERIVED = (
     "certificate.json.sha256",
     "certificate.json.sig",
 )
-_SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.log", "raw.log", "identity.json", "STOP", "READMIT")
+_SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.jsonl", "identity.json", "STOP", "READMIT")
 _WRITTEN = ("verdict.json", "report.html", "measurements.parquet", "samples.parquet")
 _TEMPORARY = tuple(f".{name}.tmp" for name in _WRITTEN)
 _RAW = ("raw", "raw/before", "raw/before/2-hosts.out", "raw/during/2-hosts.out")

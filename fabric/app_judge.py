@@ -36,15 +36,14 @@ from fabric.store.events import FILE as EVENTS
 from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.left_open import settled
-from fabric.store.measurements import write_measurements
 from fabric.store.past_run import refuse_own_record
 from fabric.store.readmissions import read_readmissions
 from fabric.store.results import history_of, replanned
 from fabric.store.run_document import baselines_from, go_on_command, read_run
 from fabric.store.run_lock import running
 from fabric.store.samples import read_samples
-from fabric.store.samples_table import write_samples
 from fabric.store.so_far import not_begun
+from fabric.store.tables import write_measurements, write_samples
 from fabric.store.verdict_age import history_bytes
 
 
@@ -138,7 +137,11 @@ def concluded(
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
-    found = settled(change_results(read_events(events), planned), events.parent / JOURNAL, planned) if planned else ()
+    found = (
+        settled(change_results(read_events(events, "change"), planned), events.parent / JOURNAL, planned)
+        if planned
+        else ()
+    )
     by_id = read_elsewhere(probes, by_id)
     back = read_readmissions(events)
     old = before_repair(probes, by_id, back.at_s)
@@ -169,7 +172,7 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
     path = Path(run.judged.path)
     try:
         measured = (m for result in run.results.values() for m in result.measurements)
-        write_measurements(path / "measurements.parquet", measured)
+        write_measurements(path, measured)
         write_samples(path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:

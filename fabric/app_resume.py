@@ -37,7 +37,7 @@ from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import baselines_from, go_on_command, own_version, read_run
 from fabric.store.run_lock import holding, refuse_at_work
 from fabric.store.run_path import run_path
-from fabric.store.samples_end import close_samples
+from fabric.store.samples import close_samples
 from fabric.store.so_far import SoFar, so_far
 
 MakeExecutor = Callable[[str, Inventory, int], Executor]

@@ -1,4 +1,4 @@
-"""Which hosts were let in again while a run went on, and when; a history without such a line is not decoded."""
+"""Which hosts were let in again while a run went on, and when."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fabric.errors import StoreError
 from fabric.model.readmission import Readmission
-from fabric.store.events import MOST_BYTES, Event, read_events
-from fabric.store.plain_file import MIB, plain_stream
-
-_MARK = b'"event":"readmitted"'
-_PIECE = 4 * MIB
+from fabric.store.events import Event, read_events
+from fabric.store.plain_file import is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +27,10 @@ class Readmissions:
 
 def read_readmissions(history: Path) -> Readmissions:
     """Those of a run's events.jsonl; StoreError when it cannot be read."""
-    try:
-        if not _is_marked(history):
-            return Readmissions()
-    except FileNotFoundError:
+    if not is_there(history):
         return Readmissions()
-    except OSError as exc:
-        raise StoreError(f"{history}: cannot read: {exc.strerror}") from exc
-    events = list(read_events(history))
-    return Readmissions(readmissions(events), float(events[0]["at_s"]) if events else 0.0)
-
-
-def _is_marked(history: Path) -> bool:
-    """Looked for piece by piece: a history may be larger than the memory."""
-    with plain_stream(history, MOST_BYTES) as file:
-        before = b""
-        while part := file.read(_PIECE):
-            if _MARK in before + part:
-                return True
-            before = part[-len(_MARK) :]
-    return False
+    times = readmissions(read_events(history, "readmitted", "round_judged"))
+    return Readmissions(times, float(next(read_events(history))["at_s"])) if times else Readmissions()
 
 
 def readmissions(events: Iterable[Event]) -> tuple[Readmission, ...]:

@@ -26,7 +26,7 @@ from benchmarks.certificate_mutations import (
     of_version,
     seal,
 )
-from fabric.app_judge import analyze, reopened
+from fabric.app_judge import analyze
 from fabric.app_verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
 from fabric.report.certificate import encoded
