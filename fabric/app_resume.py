@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from fabric.app import Asked, Begun, measured, nothing_held, prepare, stop_this_run
+from fabric.app import Asked, Begun, measured, nothing_held, prepare
 from fabric.app_post_repair import because_of, filled
 from fabric.app_restore import Restored, in_order, restore
 from fabric.config import from_resolved, resolved_document
@@ -120,7 +120,7 @@ def resume(
     path, asked = found.path, found.asked
     results, scenario = path.parent.parent, path.parent.name
     hosts = asked.scenario.hosts
-    with holding(results, scenario, hosts, run=path.name, on_lost=stop_this_run) as lock:
+    with holding(results, scenario, hosts, run=path.name):
         _take_back(found, results, make_executor, say)
         refuse_while_open(results)
         executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
@@ -149,7 +149,7 @@ def resume(
             simulated_until(executor, at_s)
         else:
             executor = continued(executor, at_s)
-        begun = Begun(asked, found.backend, found.document, directory, executor, lock, done)
+        begun = Begun(asked, found.backend, found.document, directory, executor, done)
         return measured(begun, observer=observer, reports=reports)
 
 
