@@ -34,6 +34,7 @@ from fabric.model.verdict import Verdict
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
+from fabric.report.told_verdict import history_bytes
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import read_events
 from fabric.store.journal import FILE as JOURNAL
@@ -44,7 +45,6 @@ from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import go_on_command, run_document
 from fabric.store.run_lock import holding
 from fabric.store.so_far import SoFar
-from fabric.store.verdict_age import history_bytes
 
 __all__ = [
     "EVENTS",

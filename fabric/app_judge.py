@@ -28,7 +28,7 @@ from fabric.report.derived import write_reports
 from fabric.report.going_on import going_on
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
-from fabric.report.told_verdict import is_told
+from fabric.report.told_verdict import history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
 from fabric.store.change_results import change_results
 from fabric.store.durable import write_durably
@@ -44,7 +44,6 @@ from fabric.store.run_lock import running
 from fabric.store.samples import read_samples
 from fabric.store.so_far import not_begun
 from fabric.store.tables import write_measurements, write_samples
-from fabric.store.verdict_age import history_bytes
 
 
 def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:

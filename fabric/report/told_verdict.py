@@ -12,10 +12,16 @@ import orjson
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
-from fabric.store.plain_file import read_plain
-from fabric.store.verdict_age import KEY, MOST_BYTES, is_of_all
+from fabric.store.events import FILE as EVENTS
+from fabric.store.plain_file import MIB, read_plain
 
 FILE = "verdict.json"
+
+MOST_BYTES = 192 * MIB
+"""Of verdict.json (a choice: of 300,000 probes that all failed it takes 100 MB)."""
+
+KEY = "history_bytes"
+"""Its key for how long the history was that it rests on. Times of files would not do: they change with a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,26 @@ def told_verdict(run: Path) -> ToldVerdict | None:
         raise StoreError(f"{file}: cannot be read: {exc.strerror}") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise StoreError(f"{file}: cannot be read: {exc}; fabric analyze {run} makes it again") from exc
+
+
+def history_bytes(run: Path) -> int:
+    """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
+    try:
+        return (run / EVENTS).lstat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError as exc:
+        raise StoreError(f"{run / EVENTS}: cannot read: {exc.strerror}") from exc
+
+
+def is_of_all(run: Path, judged_bytes: int | None) -> bool:
+    """
+    Whether a verdict that rests on so much of the history (bytes) rests on all of it.
+
+    Of a verdict that does not say so (None), and where no history is kept, it is believed.
+    """
+    now = history_bytes(run)
+    return judged_bytes is None or now in (0, judged_bytes)
 
 
 def is_told(run: Path) -> bool:
