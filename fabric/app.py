@@ -36,11 +36,10 @@ from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import history_bytes
 from fabric.store.events import FILE as EVENTS
-from fabric.store.events import read_events
+from fabric.store.events import from_events, read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open
-from fabric.store.results import from_events
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import go_on_command, run_document
 from fabric.store.run_lock import holding

@@ -6,9 +6,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from fabric.errors import ConfigError, Problem
-from fabric.store.events import read_events
+from fabric.store.events import from_events, read_events
 from fabric.store.raw import raw_entries
-from fabric.store.results import from_events
 
 
 def raw_output(path: Path, probe_id: str) -> str:

@@ -17,8 +17,8 @@ from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, read_events
 from fabric.store.plain_file import is_there
 from fabric.store.run_document import go_on_command, read_run
+from fabric.store.run_folders import run_path
 from fabric.store.run_lock import running
-from fabric.store.run_path import run_path
 from fabric.store.so_far import so_far
 
 MOST_NAMES = 10_000

@@ -35,8 +35,8 @@ from fabric.store.manifest import JUDGED, leftovers
 from fabric.store.plain_file import is_there
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import baselines_from, go_on_command, own_version, read_run
+from fabric.store.run_folders import run_path
 from fabric.store.run_lock import holding, refuse_at_work
-from fabric.store.run_path import run_path
 from fabric.store.samples import close_samples
 from fabric.store.so_far import SoFar, so_far
 

@@ -33,8 +33,8 @@ from fabric.store.manifest import DERIVED, SourceFile, differences, digest, left
 from fabric.store.plain_file import read_plain
 from fabric.store.raw import FOLDER as RAW
 from fabric.store.run_document import own_version
+from fabric.store.run_folders import run_path
 from fabric.store.run_lock import running
-from fabric.store.run_path import run_path
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"

@@ -52,7 +52,7 @@ def history_bytes(run: Path) -> int:
     """The size of a run's events.jsonl (bytes), 0 where there is none; StoreError when that cannot be seen."""
     try:
         return (run / EVENTS).lstat().st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
     except OSError as exc:
         raise StoreError(f"{run / EVENTS}: cannot read: {exc.strerror}") from exc

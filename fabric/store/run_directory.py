@@ -18,9 +18,8 @@ from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import Probe, ProbeResult
 from fabric.store.durable import write_durably
-from fabric.store.events import FILE, EventLog
+from fabric.store.events import FILE, EventLog, planned_fields, to_fields
 from fabric.store.raw import RawOutput
-from fabric.store.results import planned_fields, to_fields
 
 __all__ = ["RUN_FORMAT", "RunDirectory", "write_durably"]
 

@@ -18,8 +18,7 @@ from fabric.model.scenario import LoopbackSpec, Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
-from fabric.store.events import read_events
-from fabric.store.results import from_events, replanned
+from fabric.store.events import from_events, read_events, replanned
 from fabric.store.run_directory import RunDirectory
 from fabric.store.so_far import SoFar, so_far
 from tests.conftest import rack_topology

@@ -10,8 +10,7 @@ from fabric.errors import HostUnreachable
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import LoopbackSpec, PairwiseSpec, Phase, TorAllReduceSpec
-from fabric.store.events import read_events
-from fabric.store.results import from_events, replanned
+from fabric.store.events import from_events, read_events, replanned
 from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 

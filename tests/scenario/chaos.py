@@ -14,8 +14,7 @@ from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
-from fabric.store.events import Event, read_events
-from fabric.store.results import from_events
+from fabric.store.events import Event, from_events, read_events
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import Watcher
 
