@@ -75,6 +75,7 @@ def so_far(events: Iterable[Event]) -> SoFar:
 def _so_far(events: list[Event]) -> SoFar:
     attempts: dict[str, int] = {}
     stands: dict[str, bool] = {}
+    began: dict[str, float] = {}
     for event in events:
         if event["event"] == "started":
             for probe_id in event["probes"]:
@@ -82,23 +83,26 @@ def _so_far(events: list[Event]) -> SoFar:
                 stands[probe_id] = False
         elif event["event"] == "finished":
             stands[event["probe"]] = not event.get("again", False)
+        elif event["event"] == "phase_started":
+            began.setdefault(event["phase"], float(event["at_s"]))
     added = tuple(replanned(events))
     why = [event for event in events if event["event"] == "replanned"]
+    hosts = _hosts(events)
     return SoFar(
         results={name: result for name, result in from_events(events).items() if stands[name]},
         attempts=attempts,
         ended=frozenset(event["phase"] for event in events if event["event"] == "phase_ended"),
-        out=_out(events),
+        out=hosts.out,
         added=added,
         instead=tuple((e["instead_of"], probe) for e, probe in zip(why, added, strict=True) if "instead_of" in e),
         rounds=_rounds(why),
-        bad_rounds=_bad_rounds(events),
+        bad_rounds=hosts.bad_rounds,
         rounds_judged=frozenset(event["phase"] for event in events if event["event"] == "round_judged"),
-        left_out=_left_out(events),
-        phases_began=_phases_began(events),
+        left_out=hosts.left_out,
+        phases_began=began,
         not_begun=not_begun(events),
-        readmitted=readmitted(events),
-        on_trial=_on_trial(events),
+        readmitted=hosts.readmitted,
+        on_trial=frozenset(hosts.on_trial),
         began_s=events[0]["at_s"] if events else 0.0,
         at_s=max((event["at_s"] for event in events), default=0.0),
         resumed=sum(event["event"] == "resumed" for event in events),
@@ -122,65 +126,40 @@ def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
     return found
 
 
-def readmitted(events: Iterable[Event]) -> dict[str, float]:
-    """When each host was last let in again, by the run's clock (seconds)."""
-    return {event["component"]: float(event["at_s"]) for event in events if event["event"] == "readmitted"}
+@dataclass(slots=True)
+class _Hosts:
+    """What ``SoFar`` has of hosts; who was readmitted is in, with all its parts, and counts anew."""
+
+    out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    bad_rounds: dict[str, dict[str, int]] = field(default_factory=dict)
+    readmitted: dict[str, float] = field(default_factory=dict)
+    on_trial: set[str] = field(default_factory=set)
 
 
-def _out(events: Iterable[Event]) -> dict[str, str]:
-    """Hosts and parts that are out now; who was readmitted is in, with all its parts."""
-    found: dict[str, str] = {}
+def _hosts(events: Iterable[Event]) -> _Hosts:
+    found = _Hosts()
     for event in events:
         if event["event"] == "out":
-            found[event["component"]] = event["reason"]
+            found.out[event["component"]] = event["reason"]
+        elif event["event"] == "round_judged":
+            found.left_out.update(event["left_out"])
+            found.bad_rounds[event["written"]] = dict(event["bad_rounds"])
+            found.on_trial = set(event.get("on_trial", ()))
         elif event["event"] == "readmitted":
             host = event["component"]
-            found = {name: why for name, why in found.items() if name.partition("/")[0] != host}
-    return found
-
-
-def _left_out(events: Iterable[Event]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for event in events:
-        if event["event"] == "round_judged":
-            found.update(event["left_out"])
-        elif event["event"] == "readmitted":
-            found.pop(event["component"], None)
-    return found
-
-
-def _bad_rounds(events: Iterable[Event]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for event in events:
-        if event["event"] == "round_judged":
-            found[event["written"]] = dict(event["bad_rounds"])
-        elif event["event"] == "readmitted":
-            for counts in found.values():
-                counts.pop(event["component"], None)
-    return found
-
-
-def _on_trial(events: Iterable[Event]) -> frozenset[str]:
-    found: frozenset[str] = frozenset()
-    for event in events:
-        if event["event"] == "round_judged":
-            found = frozenset(event.get("on_trial", ()))
-        elif event["event"] == "readmitted":
-            found |= {event["component"]}
+            found.readmitted[host] = float(event["at_s"])
+            found.out = {name: why for name, why in found.out.items() if name.partition("/")[0] != host}
+            found.on_trial.add(host)
+            found.left_out.pop(host, None)
+            for counts in found.bad_rounds.values():
+                counts.pop(host, None)
     return found
 
 
 def not_begun(events: Iterable[Event]) -> frozenset[str]:
     """The rounds (names of phases) that the clock left out."""
     return frozenset(name for event in events if event["event"] == "rounds_over" for name in event["phases"])
-
-
-def _phases_began(events: Iterable[Event]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for event in events:
-        if event["event"] == "phase_started":
-            found.setdefault(event["phase"], float(event["at_s"]))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
