@@ -117,8 +117,9 @@ class RunLock:
     def release(self) -> None:
         """Let go; safe to call twice."""
         with suppress(OSError):  # what stays there is of a process that is gone
-            if holder_of(self._path) == self._holder:
-                self._path.unlink()
+            found = holder_of(self._path)
+            if found is not None and replace(found, run=self._holder.run) == self._holder:
+                self._path.unlink()  # also where its name could not be written
 
 
 @contextmanager

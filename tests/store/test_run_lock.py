@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import StoreError
+from fabric.store import durable
 from fabric.store.run_lock import FILE, Holder, holder_bytes, holder_of, holding, myself, running
+from tests.store.full_disk import full_disk
 
 
 def test_a_second_run_of_a_scenario_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
@@ -137,3 +139,12 @@ def test_who_is_at_work_is_known_in_the_run_itself(tmp_path: Path, monkeypatch: 
     with holding(tmp_path, "s", ["h1"], run="one"):
         assert running(Path()) is not None
     assert running(Path()) is None
+
+
+def test_it_is_free_also_where_its_run_could_not_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk may leave the lock without the name of its run."""
+    with holding(tmp_path, "s", ["h1"]) as lock, monkeypatch.context() as patch:
+        patch.setattr(durable, "os", full_disk("write"))
+        with pytest.raises(StoreError, match="No space left"):
+            lock.names(tmp_path / "s" / "one")
+    assert not (tmp_path / "s" / FILE).exists()
