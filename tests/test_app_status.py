@@ -186,7 +186,7 @@ def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
     suspect = {"component": "gpu001", "kind": "host", "outcome": "fail", "confidence": 0.5, "evidence": ["slow"]}
     more = {"ambiguous_with": [], "next_step": "look", "hosts": ["gpu001"], "probes": []}
     kept_of(run, suspects=[{**suspect, **more}])
-    for name in ("reopened", "plan_scenario", "concluded"):
+    for name in ("reopened", "read_past_run", "concluded"):
         monkeypatch.setattr(app_judge, name, None)
     found = status(run)
     assert [one.component for one in found.suspects or ()] == ["gpu001"]
