@@ -1,8 +1,7 @@
 """
 How long ``fabric history`` takes over many runs: ``python benchmarks/history.py [RUNS] [HOSTS]`` (1000 and 8).
 
-One self-check of the simulated rack is made and copied under other ids. Measured is the first question, which reads
-every run and keeps what it read below ``.history``; the same again; then a host, and a part of it.
+One self-check of the simulated rack is made and copied under other ids. Measured are all hosts, one, and a part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from pathlib import Path
 from report import run
 
 from fabric.app.history import history
-from fabric.store.runs_index import FOLDER
 
 
 def main() -> None:
@@ -31,7 +29,6 @@ def main() -> None:
         size = sum(file.stat().st_size for file in results.rglob("*") if file.is_file())
         print(f"{runs} runs of {hosts} hosts, {size >> 20} MiB read from")
         for what, component in (
-            ("first of all", None),
             ("all hosts", None),
             ("a host", "gpu0003"),
             ("a part", "gpu0003/mlx5_3"),
@@ -41,8 +38,6 @@ def main() -> None:
             took_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
             seen = f"{len(found.runs)} runs, {len(found.signals)} hosts"
             print(f"{what:>16} {took_s:6.2f} s, {cpu_s:6.2f} s of CPU, {seen}", flush=True)
-        kept = sum(file.stat().st_size for file in (results / FOLDER).rglob("*"))
-        print(f"{kept >> 10} KiB kept below {FOLDER}")
 
 
 def multiply(source: Path, copies: int) -> None:

@@ -2,8 +2,8 @@
 How long reports take, how large the page is, and how both grow: ``python benchmarks/report.py [HOSTS...]``.
 
 Runs the self-check on the simulated hall for each number of hosts (8, 128, 512 when none is given), then makes each
-report from the judged run, then ``fabric report RUN --html`` as a whole, in a process of its own: once as if nothing
-were kept, once with the verdict that was. Every line ends with how its time grew against the number of hosts before.
+report from the judged run, then ``fabric report RUN --html`` as a whole, in a process of its own. Every line ends with
+how its time grew against the number of hosts before.
 
 With ``--paint`` also when the page showed its first words, by the browser's own first-contentful-paint, counted from
 the beginning of the navigation: nothing is subtracted but the start of the browser, which comes before.
@@ -88,8 +88,7 @@ def measured(hosts: int, results: Path, *, paint: bool) -> Iterator[Line]:
         yield Line(hosts, probes, name, took_s, cpu_s, len(text.encode()))
         derived.write_text(path / name, text)
     del shown
-    for what in ("--html, judging", "--html, as kept"):
-        yield Line(hosts, probes, what, *asked_for(path))
+    yield Line(hosts, probes, "--html", *asked_for(path))
     if paint:
         first_s, whole_s = painted(path / "report.html", results)
         yield Line(hosts, probes, "first paint", first_s)

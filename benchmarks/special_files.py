@@ -55,7 +55,6 @@ PROBE = "before/2-hosts/tor_all_reduce.r1"
 
 _DERIVED = (
     "verdict.json",
-    "judged.json",
     "measurements.parquet",
     "samples.parquet",
     "report.html",
@@ -69,15 +68,12 @@ _DERIVED = (
     "certificate.json.sha256",
     "certificate.json.sig",
 )
-_SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.log", "raw.log", "identity.json", "STOP", "READMIT")
+_SOURCES = ("run.json", "events.jsonl", "changes.jsonl", "samples.jsonl", "identity.json", "STOP", "READMIT")
 _WRITTEN = ("verdict.json", "report.html", "measurements.parquet", "samples.parquet")
 _TEMPORARY = tuple(f".{name}.tmp" for name in _WRITTEN)
 _RAW = ("raw", "raw/before", "raw/before/2-hosts.out", "raw/during/2-hosts.out")
 _SHARED = (
     ".lock.held",
-    ".history",
-    ".history/runs.duckdb",
-    ".history/runs.duckdb.wal",
     "small",
     "small/.lock",
     "small/.lock.held",
@@ -302,7 +298,6 @@ def make_base(base: Path) -> None:
     (results / "small" / "latest").symlink_to(OTHER.partition("/")[2])
     _kill(results / KILLED)
     _done(base, "report", "--certificate", str(results / ENDED))
-    _done(base, "history", "--results", str(results))
 
 
 def _done(base: Path, *words: str) -> None:
@@ -348,12 +343,7 @@ def try_one(case: Case, base: Path) -> Found:
 
 
 def _plant(case: Case, results: Path, outside: Path) -> None:
-    target = case.target
-    if target.startswith(".history/"):
-        target = f".history/{next(file.name for file in (results / '.history').glob('*.duckdb'))}" + (
-            ".wal" if target.endswith(".wal") else ""
-        )
-    path = results / target
+    path = results / case.target
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabric.app.report import as_judged
-from fabric.config import from_resolved, load_baseline
+from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
 from fabric.judge.course.over_time import over_time, with_over_time
@@ -23,29 +23,24 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
-from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.derived import write_reports
 from fabric.report.going_on import going_on
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
-from fabric.report.told_verdict import is_told
+from fabric.report.told_verdict import history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
 from fabric.store.change_results import change_results
 from fabric.store.durable import write_durably
 from fabric.store.events import FILE as EVENTS
-from fabric.store.events import read_events
+from fabric.store.events import read_events, replanned
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.left_open import settled
-from fabric.store.measurements import write_measurements
-from fabric.store.past_run import refuse_own_record
-from fabric.store.readmissions import read_readmissions
-from fabric.store.results import history_of, replanned
-from fabric.store.run_document import baselines_from, read_run
+from fabric.store.past_run import read_past_run, refuse_own_record
 from fabric.store.run_lock import running
 from fabric.store.samples import read_samples
-from fabric.store.samples_table import write_samples
-from fabric.store.so_far import not_begun
-from fabric.store.verdict_age import history_bytes
+from fabric.store.so_far import not_begun, read_readmissions
+from fabric.store.tables import write_measurements, write_samples
 
 
 def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
@@ -67,24 +62,20 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
 def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     """A run read back from its directory alone and judged again; writes nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
-    document = read_run(path)
-    scenario, inventory = from_resolved(document["asked"])
-    baselines = baselines_from(document, path / "run.json")
+    at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
+    past = read_past_run(path)
+    document, scenario, inventory, baselines = past.document, past.scenario, past.inventory, past.baselines
     if baseline_path is not None:
         other = load_baseline(baseline_path)
-        refuse_own_record(f"{scenario.name}/{document['run_id']}", other)
+        refuse_own_record(past.name, other)
         baselines = {name: other for name in baselines}
-    file = path / EVENTS
-    at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
-    history = history_of(read_events(file))
+    history = past.history
     first, by_id = history.first, history.results
-    plan = reached(plan_scenario(scenario, inventory), not_begun(history.others))
-    if first is not None and first.get("run_id") != document["run_id"]:
-        raise StoreError(f"{file}: the history of another run ({first.get('run_id')})")
+    plan = reached(past.plan, not_begun(history.others))
     probes = [*all_probes(plan), *replanned(history.others)]
     judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
-    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=file)
-    complete = any(event["event"] == "run_ended" for event in history.others)
+    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=path / EVENTS)
+    complete = past.ended
     goes_on = at_work and not complete
     if goes_on:
         verdict = going_on(verdict)
@@ -134,7 +125,11 @@ def concluded(
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
     notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
     planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
-    found = settled(change_results(read_events(events), planned), events.parent / JOURNAL, planned) if planned else ()
+    found = (
+        settled(change_results(read_events(events, "change"), planned), events.parent / JOURNAL, planned)
+        if planned
+        else ()
+    )
     by_id = read_elsewhere(probes, by_id)
     back = read_readmissions(events)
     old = before_repair(probes, by_id, back.at_s)
@@ -165,7 +160,7 @@ def write_derived(run: ShownRun, *, reports: bool) -> None:
     path = Path(run.judged.path)
     try:
         measured = (m for result in run.results.values() for m in result.measurements)
-        write_measurements(path / "measurements.parquet", measured)
+        write_measurements(path, measured)
         write_samples(path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:

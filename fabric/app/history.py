@@ -1,66 +1,72 @@
-"""All runs under a results directory as one history; DuckDB reads their verdicts and measurements."""
+"""All runs under a results directory as one history: their verdicts as they are written, and what was measured."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import orjson
 
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
+from fabric.probes.kinds import PEER_KINDS
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
-from fabric.store.plain_file import why_not_plain
+from fabric.report.told_verdict import FILE as VERDICT
+from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
+from fabric.store import run_document, shares
+from fabric.store.plain_file import read_plain, why_not_plain
 from fabric.store.run_folders import run_folders
 from fabric.store.run_lock import running
-from fabric.store.runs_index import FILES, runs_index
-from fabric.store.verdict_age import KEY, is_of_all
+from fabric.store.tables import MEASUREMENTS
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, MEASUREMENTS: shares.MOST_BYTES}
+"""What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
 
-# A probe's id is <phase>/<who>/<name>; <who> is a host, two joined by +, or words such as 64-hosts.
-_TABLES = """
-CREATE TEMP TABLE verdicts AS SELECT * FROM told SEMI JOIN wanted USING (path);
-CREATE TEMP TABLE taking_part AS SELECT path, unnest(hosts) AS host FROM verdicts;
-CREATE TEMP TABLE bad AS
-  SELECT path, probe.outcome AS outcome, unnest(string_split(split_part(probe.probe_id, '/', 2), '+')) AS host,
-         contains(split_part(probe.probe_id, '/', 2), '+') AS several, probe.probe_id AS probe_id
-  FROM (SELECT path, unnest(not_passed) AS probe FROM verdicts);
-CREATE TEMP TABLE suspected AS
-  SELECT path, suspect.component AS component, suspect.kind AS kind, suspect.outcome AS outcome,
-         unnest(CASE WHEN len(suspect.hosts) = 0 THEN [NULL] ELSE suspect.hosts END) AS host
-  FROM (SELECT path, unnest(suspects) AS suspect FROM verdicts);
-"""
 
-_SIGNALS = """
-WITH counted AS (
-  SELECT t.host AS host, count(DISTINCT t.path) AS runs,
-    (SELECT count(DISTINCT s.path) FROM suspected s WHERE s.host = t.host AND s.outcome = 'fail') AS tickets,
-    (SELECT count(DISTINCT s.kind) FROM suspected s WHERE s.host = t.host AND s.outcome = 'fail') AS troubles,
-    (SELECT count(DISTINCT s.path) FROM suspected s WHERE s.host = t.host AND s.outcome = 'error') AS out,
-    (SELECT count(DISTINCT b.path) FROM bad b WHERE b.host = t.host AND b.outcome = 'skipped'
-       AND EXISTS (SELECT 1 FROM bad o WHERE o.path = b.path AND o.host = t.host
-                   AND o.outcome IN ('fail', 'error') AND NOT o.several)) AS excluded,
-    (SELECT count(DISTINCT b.path) FROM bad b
-     WHERE b.host = t.host AND b.outcome = 'fail' AND b.several) AS multi_fails,
-    (SELECT count(DISTINCT b.path) FROM bad b
-     WHERE b.host = t.host AND b.outcome = 'fail' AND NOT b.several) AS single_fails,
-    (SELECT count(DISTINCT x.path) FROM (SELECT path, host FROM bad WHERE outcome IN ('fail', 'error')
-       UNION ALL SELECT path, host FROM suspected) x WHERE x.host = t.host) AS troubled
-  FROM taking_part t GROUP BY t.host)
-SELECT host, runs, troubled, tickets, troubles, out, excluded, multi_fails, single_fails, single_fails / runs
-FROM counted ORDER BY troubled DESC, host
-"""
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    """A probe that did not pass, and its share of its limit where it missed that."""
 
-_SHARES = """
-SELECT path, min(share) FROM part_share SEMI JOIN wanted USING (path)
-WHERE host = $host AND regexp_matches(name, $part) GROUP BY path
-"""
+    probe_id: str
+    outcome: str
+    hosts: tuple[str, ...]
+    share: float | None
+
+    @property
+    def name(self) -> str:
+        """Without phase and hosts."""
+        return self.probe_id.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspected:
+    component: str
+    kind: str
+    outcome: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A run as its verdict tells it; *apart*: what of it has no peers."""
+
+    path: Path
+    run_id: str
+    scenario: str
+    backend: str
+    outcome: str
+    hosts: tuple[str, ...]
+    apart: shares.Apart
+    bad: tuple[_Bad, ...]
+    suspects: tuple[_Suspected, ...]
 
 
 def history(results: Path, *, component: str | None = None, days: int | None = None) -> PartHistory:
@@ -76,24 +82,14 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
     if not paths:
         raise ConfigError([Problem(str(results), 0, "no runs here: expected <scenario>/<run>/run.json")])
-    whole = [path for path in paths if (path / "verdict.json").is_file()]
-    if not whole:
+    judged = [one for path in paths if (one := _judged(path)) is not None]
+    if not judged:
         raise _nothing_judged(results, paths, closed)
-    import duckdb
-
-    try:
-        with runs_index(results.resolve(), whole) as database:
-            stale = _forget_stale(database, results.resolve())
-            if len(stale) == len(whole):
-                raise _nothing_judged(results, paths, closed)
-            database.execute(_TABLES)
-            signals = _signals(database)
-            if component is not None:
-                _refuse_unknown(database, component, [one.host for one in signals], results)
-            runs = _runs(database, component, results.resolve())
-    except duckdb.Error as exc:
-        raise StoreError(f"{results}: cannot read the runs: {_which(exc)}") from exc
-    unjudged = sorted({*paths}.difference(whole) | stale, key=lambda path: (path.name, path))
+    judged.sort(key=lambda one: (one.run_id, one.path))
+    signals = _signals(judged)
+    runs = _runs(judged, component, [one.host for one in signals], results)
+    known = {one.path for one in judged}
+    unjudged = [path for path in paths if path not in known]
     at_rest = tuple(f"{path.parent.name}/{path.name}" for path in unjudged if running(path) is None)
     return PartHistory(
         component,
@@ -107,10 +103,48 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     )
 
 
-def _which(exc: Exception) -> str:
-    """The file that DuckDB speaks of; the rest of what it says quotes the file."""
-    file = re.search(r"""["'](/[^"']+)["']""", str(exc))
-    return f"{file[1]}: not as this version writes it" if file else type(exc).__name__
+def _judged(path: Path) -> _Judged | None:
+    """
+    None without a verdict, or with one that is older than what was measured, as after a crash between the two.
+
+    Raises StoreError for a file that is not as it is written here; what stands in it is not quoted.
+    """
+    name = VERDICT
+    try:
+        told = orjson.loads(read_plain(path / name, MOST_BYTES))
+        if not is_of_all(path, told.get(KEY)):
+            return None
+        bad, suspects = tuple(map(_bad, told["not_passed"])), tuple(map(_suspected, told["suspects"]))
+        name = "run.json"
+        asked = orjson.loads(read_plain(path / name, run_document.MOST_BYTES)).get("asked", {}).get("scenario", {})
+        words = told["run_id"], told["scenario"], told["backend"], told["outcome"]
+        return _Judged(path, *words, tuple(asked.get("hosts", ())), _apart(asked), bad, suspects)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
+        raise StoreError(f"{path / name}: not as this version writes it") from exc
+
+
+def _bad(entry: dict[str, Any]) -> _Bad:
+    """The id of a probe is <phase>/<who>/<name>; who is a host, two joined by +, or words such as 64-hosts."""
+    value, limit = entry["value_gbps"], entry["limit_gbps"]
+    missed = entry["outcome"] == "fail" and value is not None and limit is not None and value < limit
+    hosts = tuple(entry["probe_id"].split("/", 2)[1].split("+"))
+    return _Bad(entry["probe_id"], entry["outcome"], hosts, value / limit if missed else None)
+
+
+def _suspected(entry: dict[str, Any]) -> _Suspected:
+    return _Suspected(entry["component"], entry["kind"], entry["outcome"], tuple(entry["hosts"]))
+
+
+def _apart(asked: dict[str, Any]) -> shares.Apart:
+    """What of a scenario has no peers; evidence (``again``) is of any kind, and repeated one by one."""
+    return frozenset(
+        (phase["name"], probe["name"])
+        for phase in asked.get("phases", ())
+        for kind, probe in phase["probes"]
+        if kind not in PEER_KINDS and kind != "again"
+    )
 
 
 def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str]) -> ConfigError:
@@ -118,14 +152,6 @@ def _nothing_judged(results: Path, paths: Sequence[Path], closed: Sequence[str])
     then = "still going on (fabric status)" if at_work else "fabric analyze RUN makes its verdict.json"
     shut = [Problem(str(results), 0, f"cannot read {text}") for text in closed[:_MOST_CLOSED]]
     return ConfigError([Problem(str(results), 0, f"no run is judged yet: {then}"), *shut])
-
-
-def _forget_stale(database: DuckDBPyConnection, results: Path) -> set[Path]:
-    """Leave out runs whose verdict is older than what they measured, as after a crash between the two; those."""
-    rows = database.execute(f"SELECT path, {KEY} FROM told SEMI JOIN wanted USING (path)").fetchall()
-    stale = [path for path, judged_bytes in rows if not is_of_all(results / path, judged_bytes)]
-    database.execute("DELETE FROM wanted WHERE list_contains($stale, path)", {"stale": stale})
-    return {results / path for path in stale}
 
 
 def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str, ...]]:
@@ -137,49 +163,55 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
     for path in found.runs:
         if path.name >= since:
             shut = [
-                f"{path / name}: {why}" for name, most in FILES.items() if (why := why_not_plain(path / name, most))
+                f"{path / name}: {why}" for name, most in _FILES.items() if (why := why_not_plain(path / name, most))
             ]
             closed.extend(shut)
             runs.extend([] if shut else [path])
     return sorted(runs, key=lambda path: (path.name, path)), tuple(closed)
 
 
-def _runs(database: DuckDBPyConnection, component: str | None, results: Path) -> list[RunLine]:
-    host = component.partition("/")[0] if component else None
-    where = (
-        """WHERE EXISTS (SELECT 1 FROM taking_part t WHERE t.path = v.path AND t.host = $host)
-        OR EXISTS (SELECT 1 FROM suspected s WHERE s.path = v.path AND s.component = $host)"""
-        if host
-        else ""
-    )
-    rows = database.execute(
-        f"""SELECT v.path, v.run_id, v.scenario, v.backend, v.outcome, len(v.hosts)
-        FROM verdicts v {where} ORDER BY v.run_id, v.path""",
-        {"host": host} if host else {},
-    ).fetchall()
-    failed = _by_path(database, "SELECT path, probe_id FROM bad WHERE outcome = 'fail'", host)
-    suspected = _by_path(database, "SELECT path, component FROM suspected WHERE true", host, or_named=True)
-    shares = _shares(database, component) if component else {}
-    part = component.partition("/")[2] if component else ""
+def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
+    """A line a run that has something to say of the component, of all where there is none."""
+    if component is None:
+        return [_line(run, None, "", {}) for run in judged]
+    host, _, part = component.partition("/")
+    with_host = [run for run in judged if host in run.hosts]
+    found = shares.shares_of(host, [(run.path, run.apart) for run in with_host])
+    _refuse_unknown(judged, component, hosts, {name for one in found for name in one}, results)
+    measured = {run.path: one for run, one in zip(with_host, found, strict=True)}
     return [
-        RunLine(
-            run_id,
-            scenario,
-            backend,
-            outcome,
-            hosts,
-            shares.get(path),
-            sum(_names(probe, part.partition(":")[0]) for probe in dict.fromkeys(failed.get(path, ()))),
-            tuple(name for name in dict.fromkeys(suspected.get(path, ())) if _names(name, part)),
-            None if (decided := decision_in(results / path)) is None else decided.value,
-        )
-        for path, run_id, scenario, backend, outcome, hosts in rows
+        _line(run, host, part, measured.get(run.path, {}))
+        for run in judged
+        if run.path in measured or any(one.component == host for one in run.suspects)
     ]
 
 
-def _refuse_unknown(database: DuckDBPyConnection, component: str, hosts: Sequence[str], results: Path) -> None:
+def _line(run: _Judged, host: str | None, part: str, measured: shares.Shares) -> RunLine:
+    own = part.partition(":")[0]  # the cable of an RNIC was measured by what its RNIC sent
+    failed = [one for one in run.bad if one.outcome == "fail" and (host is None or host in one.hosts)]
+    suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
+    found = [share for name, share in measured.items() if share is not None and _names(name, own)]
+    if measured:  # what missed its limit has no greater share: where a host is alone it would be its own peer
+        found += [one.share for one in failed if one.share is not None and _names(one.name, own)]
+    decided = decision_in(run.path)
+    return RunLine(
+        run.run_id,
+        run.scenario,
+        run.backend,
+        run.outcome,
+        len(run.hosts),
+        min(found, default=None),
+        len({one.probe_id for one in failed if _names(one.probe_id, own)}),
+        tuple(name for name in dict.fromkeys(suspected) if _names(name, part)),
+        None if decided is None else decided.value,
+    )
+
+
+def _refuse_unknown(
+    judged: Sequence[_Judged], component: str, hosts: Sequence[str], measured: Iterable[str], results: Path
+) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
-    suspects = [row[0] for row in database.execute("SELECT DISTINCT component FROM suspected").fetchall()]
+    suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
     host, _, part = component.partition("/")
     if component in suspects:
         return
@@ -187,18 +219,9 @@ def _refuse_unknown(database: DuckDBPyConnection, component: str, hosts: Sequenc
         hint = nearest(component, [*hosts, *suspects])
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
         raise ConfigError([Problem(component, 0, text)])
-    if not part:
-        return
-    own = {"host": host}
-    named = database.execute(
-        "SELECT DISTINCT name FROM part_share SEMI JOIN wanted USING (path) WHERE host = $host", own
-    )
-    texts = [row[0] for row in named.fetchall()] + [
-        one.partition("/")[2] for one in suspects if one.partition("/")[0] == host
-    ]
-    failed = database.execute("SELECT DISTINCT probe_id FROM bad WHERE host = $host", own).fetchall()
-    texts += [row[0].rpartition("/")[2] for row in failed]
-    if not any(_names(text, part.partition(":")[0]) for text in texts):
+    texts = [*measured, *(one.partition("/")[2] for one in suspects if one.partition("/")[0] == host)]
+    texts += [one.name for run in judged for one in run.bad if host in one.hosts]
+    if part and not any(_names(text, part.partition(":")[0]) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
         hint = nearest(part, sorted(words))
         raise ConfigError([Problem(component, 0, f"no run below {results} says anything of that part{hint}")])
@@ -209,44 +232,50 @@ def _names(text: str, part: str) -> bool:
     return not part or re.search(rf"(?<![A-Za-z0-9_]){re.escape(part)}(?![A-Za-z0-9_])", text) is not None
 
 
-def _by_path(
-    database: DuckDBPyConnection, query: str, host: str | None, *, or_named: bool = False
-) -> dict[str, list[str]]:
-    """*or_named*: also what is called so itself, as a cable between switches is."""
-    found: dict[str, list[str]] = {}
-    named = " OR component = $host" if or_named else ""
-    only = f" AND (host = $host{named})" if host else ""
-    for path, text in database.execute(query + only, {"host": host} if host else {}).fetchall():
-        found.setdefault(path, []).append(text)
-    return found
+def _signals(judged: Sequence[_Judged]) -> list[HostSignals]:
+    """Of every host that took part, the most troubled first."""
+    kinds: dict[str, set[str]] = defaultdict(set)  # of suspicion
+    counts: dict[str, Counter[str]] = defaultdict(Counter)  # runs
+    for run in judged:
+        for one in run.suspects:
+            for host in one.hosts if one.outcome == "fail" else ():
+                kinds[host].add(one.kind)
+        told = _told(run)
+        for host in run.hosts:
+            counts[host].update(["runs", *(name for name, hosts in told.items() if host in hosts)])
+    rows = {}
+    for host, count in counts.items():
+        values = {**count, "troubles": len(kinds[host]), "single_fail_rate": count["single_fails"] / count["runs"]}
+        rows[host] = tuple(float(values.get(name, 0)) for name in SIGNALS)
+    limits = [_quantile(column) for column in zip(*rows.values(), strict=True)]
+    found = []
+    for host, row in rows.items():
+        high = [name for name, value, limit in zip(SIGNALS, row, limits, strict=True) if value > 0 and value >= limit]
+        found.append(HostSignals(host, counts[host]["runs"], counts[host]["troubled"], row, tuple(high)))
+    return sorted(found, key=lambda one: (-one.troubled, one.host))
 
 
-def _shares(database: DuckDBPyConnection, component: str) -> dict[str, float]:
-    host, _, part = component.partition("/")
-    part = part.partition(":")[0]  # the cable of an RNIC was measured by what its RNIC sent
-    pattern = rf"(^|[^A-Za-z0-9_]){re.escape(part)}($|[^A-Za-z0-9_])" if part else ""
-    rows: list[Any] = database.execute(_SHARES, {"host": host, "part": pattern}).fetchall()
-    return dict(rows)
-
-
-def _signals(database: DuckDBPyConnection) -> list[HostSignals]:
-    rows: list[Any] = database.execute(_SIGNALS).fetchall()
-    limits = [_quantile([row[3 + index] for row in rows]) for index in range(len(SIGNALS))]
-    return [
-        HostSignals(
-            host,
-            runs,
-            troubled,
-            tuple(float(value) for value in values),
-            tuple(
-                name for name, value, limit in zip(SIGNALS, values, limits, strict=True) if value > 0 and value >= limit
-            ),
-        )
-        for host, runs, troubled, *values in rows
-    ]
+def _told(run: _Judged) -> dict[str, set[str]]:
+    """The hosts of which a run tells a signal, by its name; *troubled*: any trouble."""
+    alone: dict[str, set[str]] = defaultdict(set)  # by outcome: of probes of their own
+    shared: dict[str, set[str]] = defaultdict(set)  # of probes of several hosts
+    suspected: dict[str, set[str]] = defaultdict(set)
+    for probe in run.bad:
+        (shared if len(probe.hosts) > 1 else alone)[probe.outcome].update(probe.hosts)
+    for one in run.suspects:
+        suspected[one.outcome].update(one.hosts)
+    own, skipped = alone["fail"] | alone["error"], alone["skipped"] | shared["skipped"]
+    return {
+        "tickets": suspected["fail"],
+        "out": suspected["error"],
+        "excluded": skipped & own,
+        "multi_fails": shared["fail"],
+        "single_fails": alone["fail"],
+        "troubled": own.union(shared["fail"], shared["error"], *suspected.values()),
+    }
 
 
 def _quantile(values: Sequence[float]) -> float:
     """The value that so large a part of all hosts does not exceed."""
     listed = sorted(values)
-    return listed[min(int(len(listed) * QUANTILE), len(listed) - 1)] if listed else 0.0
+    return listed[min(int(len(listed) * QUANTILE), len(listed) - 1)]

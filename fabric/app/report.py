@@ -19,18 +19,15 @@ from fabric.model.verdict import Verdict
 from fabric.report import derived
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import decision_bytes, same_decision
-from fabric.report.kept_verdict import FILE, read_kept
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
-from fabric.report.told_verdict import is_told
+from fabric.report.told_verdict import history_bytes
 from fabric.store.durable import write_durably
-from fabric.store.events import read_events
+from fabric.store.events import from_events, read_events
 from fabric.store.identity import read_identity
 from fabric.store.raw import raw_entries
-from fabric.store.results import from_events
 from fabric.store.run_document import go_on_command, read_run
 from fabric.store.run_lock import running
-from fabric.store.verdict_age import history_bytes
 
 COMPARISON = "compare.html"
 """Where several runs side by side are written, in the directory of the first."""
@@ -38,17 +35,13 @@ COMPARISON = "compare.html"
 
 def make_reports(path: Path) -> Path:
     """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
-    with _without_collector():
-        kept = as_kept(path)
-        run = kept or _reopened(path)
-        directory = Path(run.judged.path)
-        try:
-            for name, make in derived.MAKERS.items():
-                derived.write_text(directory / name, make(run))
-            if kept is None:
-                derived.keep_verdict(run, directory)
-        except OSError as exc:
-            raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
+    run = _reopened(path)
+    directory = Path(run.judged.path)
+    try:
+        for name, make in derived.MAKERS.items():
+            derived.write_text(directory / name, make(run))
+    except OSError as exc:
+        raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / "report.html"
 
 
@@ -71,44 +64,15 @@ def keep_decision(path: Path, document: dict[str, Any]) -> None:
         if not same_decision(path, document):
             write_durably(path / DECISION, decision_bytes(document))
         if page.is_file() and page.stat().st_mtime_ns < (path / DECISION).stat().st_mtime_ns:
-            derived.write_reports(as_kept(path) or _reopened(path), path)
+            derived.write_reports(_reopened(path), path)
 
 
 def judged_run(path: Path) -> JudgedRun:
-    """A run as it was judged: as it was kept where that still counts, else judged again. Raises as ``analyze``."""
+    """A run, judged again from what it measured. Raises as ``analyze``."""
+    from fabric.app.analyze import analyze  # what judges takes a while to import
+
     with _without_collector():
-        kept = as_kept(path)
-    if kept is not None and is_told(Path(kept.judged.path)):
-        return kept.judged
-    from fabric.app.analyze import analyze
-
-    return analyze(path, baseline_path=None, rewrite=False)
-
-
-def as_kept(path: Path) -> ShownRun | None:
-    """
-    A run as it was judged before, with nothing judged again.
-
-    None where its verdict was not kept (a small run, a run with changes), or what it rests on has changed since.
-    """
-    path = path.parent / path.readlink() if path.is_symlink() else path
-    if not (path / FILE).is_file():
-        return None
-    document = read_run(path)
-    scenario, inventory = from_resolved(document["asked"])
-    kept = read_kept(path, scenario, inventory)
-    if kept is None:
-        return None
-    judged = as_judged(
-        path,
-        document,
-        scenario,
-        kept.verdict,
-        elapsed_s=kept.elapsed_s,
-        judged_by=kept.judged_by,
-        complete=kept.complete,
-    )
-    return ShownRun(judged, inventory, kept.probes, kept.results, document, kept.complete)
+        return analyze(path, baseline_path=None, rewrite=False)
 
 
 def as_judged(
@@ -142,9 +106,7 @@ def csv(path: Path) -> Iterator[str]:
     """Every measurement of a run as CSV, some lines at a time."""
     from fabric.report.exports import csv_lines
 
-    with _without_collector():
-        run = as_kept(path) or _reopened(path)
-    return csv_lines(run)
+    return csv_lines(_reopened(path))
 
 
 def push(path: Path, url: str) -> None:
@@ -158,14 +120,14 @@ def push(path: Path, url: str) -> None:
     from fabric.report.exports import push as send
 
     try:
-        send(as_kept(path) or _reopened(path), url)
+        send(_reopened(path), url)
     except (OSError, ValueError) as exc:
         raise StoreError(f"{url}: cannot push: {getattr(exc, 'reason', None) or exc}") from exc
 
 
 def compare(paths: Sequence[Path]) -> SideBySide:
     """Several runs, in the order they are named; the notes say where one name means two hosts, or another part."""
-    found = side_by_side([as_kept(path) or _reopened(path) for path in paths])
+    found = side_by_side([_reopened(path) for path in paths])
     return replace(found, notes=(*found.notes, *_not_the_same(found.runs)))
 
 
@@ -203,7 +165,8 @@ def _first(found: SideBySide) -> ShownRun:
 def _reopened(path: Path) -> ShownRun:
     from fabric.app.analyze import reopened  # what judges takes a while to import
 
-    return reopened(path)
+    with _without_collector():
+        return reopened(path)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import orjson
 from fabric.app.prepare import Asked, prepare
 from fabric.app.repair import because_of, filled
 from fabric.app.restore import Restored, in_order, restore
-from fabric.app.run import Begun, measured, nothing_held, stop_this_run
+from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
 from fabric.engine.continued_clock import continued, simulated_until
@@ -36,9 +36,9 @@ from fabric.store.manifest import JUDGED, leftovers
 from fabric.store.plain_file import is_there
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import baselines_from, go_on_command, own_version, read_run
+from fabric.store.run_folders import run_path
 from fabric.store.run_lock import holding, refuse_at_work
-from fabric.store.run_path import run_path
-from fabric.store.samples_end import close_samples
+from fabric.store.samples import close_samples
 from fabric.store.so_far import SoFar, so_far
 
 MakeExecutor = Callable[[str, Inventory, int], Executor]
@@ -121,7 +121,7 @@ def resume(
     path, asked = found.path, found.asked
     results, scenario = path.parent.parent, path.parent.name
     hosts = asked.scenario.hosts
-    with holding(results, scenario, hosts, run=path.name, on_lost=stop_this_run) as lock:
+    with holding(results, scenario, hosts, run=path.name):
         _take_back(found, results, make_executor, say)
         refuse_while_open(results)
         executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
@@ -150,7 +150,7 @@ def resume(
             simulated_until(executor, at_s)
         else:
             executor = continued(executor, at_s)
-        begun = Begun(asked, found.backend, found.document, directory, executor, lock, done)
+        begun = Begun(asked, found.backend, found.document, directory, executor, done)
         return measured(begun, observer=observer, reports=reports)
 
 

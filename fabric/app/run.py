@@ -34,14 +34,13 @@ from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
 from fabric.store.events import FILE as EVENTS
-from fabric.store.events import read_events
+from fabric.store.events import from_events, read_events
 from fabric.store.journal import FILE as JOURNAL
 from fabric.store.journal import Journal
 from fabric.store.left_open import refuse_while_open, say_what_is_open
-from fabric.store.results import from_events
 from fabric.store.run_directory import RunDirectory
 from fabric.store.run_document import go_on_command, run_document
-from fabric.store.run_lock import RunLock, holding
+from fabric.store.run_lock import holding
 from fabric.store.so_far import SoFar
 
 MakeExecutor = Callable[[Inventory, int], Executor]
@@ -57,7 +56,6 @@ class Begun:
     document: Mapping[str, Any]
     directory: RunDirectory
     executor: Executor
-    lock: RunLock
     so_far: SoFar = field(default_factory=SoFar)
 
 
@@ -82,7 +80,7 @@ def run(
     scenario, inventory = asked.scenario, asked.inventory
     executor = make_executor(inventory, seed)  # first: what is wrong with it is found before anything is written
     try:
-        with holding(results, scenario.name, scenario.hosts, on_lost=stop_this_run) as lock:
+        with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
             nothing_held(executor, asked, say)
             document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=asked.given)
@@ -93,7 +91,7 @@ def run(
             except StoreError:
                 directory.events.abandon()
                 raise
-            begun = Begun(asked, backend, document, directory, executor, lock)
+            begun = Begun(asked, backend, document, directory, executor)
             return measured(begun, observer=observer, reports=reports)
     except BaseException:
         with suppress(StoreError):
@@ -111,7 +109,7 @@ def nothing_held(executor: Executor, asked: Asked, say: Callable[[str], None]) -
 
 
 def stop_this_run() -> None:
-    """Ask this process to stop, as somebody would from outside: another one has taken over what it holds."""
+    """Ask this process to stop, as somebody would from outside: a thread of it died for want of memory."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -171,9 +169,8 @@ def _ended_early(
     if stopped and over:
         raise Interrupted(f"interrupted; everything was measured: fabric report {path}") from exc
     if stopped:
-        why = f"{begun.lock.lost} took this run over; " if begun.lock.lost else ""
         kept = f"what was measured until then: fabric report {path}; to go on: {go_on}"
-        raise Interrupted(f"{why}interrupted; {kept}") from exc
+        raise Interrupted(f"interrupted; {kept}") from exc
     if isinstance(exc, StoreError):
         raise StoreError(f"{exc}; {then}") from exc
 

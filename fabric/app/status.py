@@ -28,9 +28,8 @@ from fabric.store.journal import read_journal
 from fabric.store.left_open import CLOSED, open_changes, open_or_may_be_live
 from fabric.store.plain_file import is_there
 from fabric.store.run_document import go_on_command, read_run
-from fabric.store.run_folders import run_folders
+from fabric.store.run_folders import run_folders, run_path
 from fabric.store.run_lock import running
-from fabric.store.run_path import run_path
 from fabric.store.so_far import SoFar, so_far
 
 MOST_JUDGED = 5_000

@@ -15,7 +15,7 @@ import orjson
 
 from fabric.app.analyze import reopened
 from fabric.app.repair import decided, is_post_repair
-from fabric.app.report import as_kept, keep_decision
+from fabric.app.report import keep_decision
 from fabric.errors import ConfigError, FabricError, Problem, StoreError
 from fabric.model.repair import Acceptance
 from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
@@ -23,7 +23,6 @@ from fabric.report.certificate_html import certificate_html
 from fabric.report.certificate_signature import fingerprint, sign, signer
 from fabric.report.decision import FILE as DECISION
 from fabric.report.decision import acceptance_document
-from fabric.report.kept_verdict import FILE as KEPT
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
@@ -34,8 +33,8 @@ from fabric.store.manifest import DERIVED, SourceFile, differences, digest, left
 from fabric.store.plain_file import read_plain
 from fabric.store.raw import FOLDER as RAW
 from fabric.store.run_document import own_version
+from fabric.store.run_folders import run_path
 from fabric.store.run_lock import running
-from fabric.store.run_path import run_path
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"
@@ -58,7 +57,6 @@ FILES_ONLY = "the run's files are not here: what it says cannot be computed agai
 _AGAIN = {
     VERDICT: "fabric analyze RUN makes it again",
     DECISION: "fabric report RUN makes it again",
-    KEPT: "remove it: it is made again where it is needed",
 }
 _KEY_BYTES = 1 << 20
 _LONGEST = 200
@@ -215,15 +213,11 @@ def _beside(shown: ShownRun, decision: Acceptance | None) -> dict[str, str]:
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
-    found = {
+    return {
         name: _said_otherwise(directory / name, document)
         for name, document in made.items()
         if (directory / name).exists()
     }
-    if (kept := as_kept(directory)) is not None:
-        same = (kept.judged, kept.complete, kept.results) == (shown.judged, shown.complete, shown.results)
-        found[KEPT] = "" if same else "it does not say what the run's files say"
-    return found
 
 
 def _said_otherwise(file: Path, made: Mapping[str, Any]) -> str:
@@ -278,8 +272,6 @@ def _tidy(directory: Path, shown: ShownRun, decision: Acceptance | None) -> None
     wrong = {name for name, text in _beside(shown, decision).items() if text}
     if VERDICT in wrong:
         write_durably(directory / VERDICT, verdict_bytes(shown.judged))
-    if KEPT in wrong:
-        (directory / KEPT).unlink()
     if decision is not None:
         keep_decision(directory, acceptance_document(decision))
 

@@ -1,8 +1,4 @@
-"""
-The reports beside a run: report.html, junit.xml, metrics.prom, summary.md; derived, and made again at any time.
-
-Beside those of a large run its whole verdict is kept, so that making them again need not judge again.
-"""
+"""The reports beside a run: report.html, junit.xml, metrics.prom, summary.md; derived, and made again at any time."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fabric.report.decision import decision_of
-from fabric.report.kept_verdict import FILE, kept_text
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
 from fabric.store.plain_file import writing
@@ -68,27 +63,18 @@ def write_reports(run: ShownRun, directory: Path) -> None:
             )
             continue
         write_text(directory / name, text)
-    keep_verdict(run, directory)
-
-
-def keep_verdict(run: ShownRun, directory: Path) -> None:
-    """Keep the verdict of a large run; of another, nothing. Raises OSError when the disk says no."""
-    found = kept_text(run, directory)
-    if found is not None:
-        write_bytes(directory / FILE, found)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a derived file whole; not worth an fsync, because it can be made again. Raises OSError: a full disk."""
-    write_bytes(path, text.encode())
+    """
+    Replace a derived file whole; not worth an fsync, because it can be made again.
 
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """The same for what is no text. Raises OSError; nothing half-written is left behind."""
+    Raises OSError (a full disk); nothing half-written is left behind.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with writing(temporary) as file:
-            file.write(data)
+            file.write(text.encode())
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)

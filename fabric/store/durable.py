@@ -44,18 +44,6 @@ def append_durably(fd: int, data: bytes, *, end: int) -> None:
         raise
 
 
-def write_at(path: str, data: bytes, *, place: int) -> None:
-    """Write *data* at a *place* (bytes) of a file, which is made where there is none; not durable. Raises OSError."""
-    fd = open_plain(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            done = os.pwrite(fd, view, place)
-            view, place = view[done:], place + done
-    finally:
-        os.close(fd)
-
-
 def write_durably(path: Path, data: bytes) -> None:
     """
     Replace a file whole: temporary file beside it, fsync, rename, fsync of the folder.

@@ -16,29 +16,8 @@ from pathlib import Path
 from fabric.errors import StoreError
 from fabric.store.plain_file import plain_stream
 
-DERIVED = frozenset(
-    {
-        "verdict.json",
-        "judged.json",
-        "measurements.parquet",
-        "samples.parquet",
-        "report.html",
-        "junit.xml",
-        "metrics.prom",
-        "summary.md",
-        "compare.html",
-        "acceptance.json",
-        "certificate.json",
-        "certificate.html",
-        "certificate.json.sha256",
-        "certificate.json.sig",
-    }
-)
-"""Files at the top of a run directory that are made from the others."""
-
 JUDGED = (
     "verdict.json",
-    "judged.json",
     "report.html",
     "junit.xml",
     "metrics.prom",
@@ -50,6 +29,11 @@ JUDGED = (
 )
 """Files that tell what a run has measured until now: no longer true once it measures more. A certificate stays: it says
 which files it is about, and somebody may have signed it."""
+
+DERIVED = frozenset(
+    {*JUDGED, "certificate.json", "certificate.html", "certificate.json.sha256", "certificate.json.sig"}
+)
+"""Files at the top of a run directory that are made from the others."""
 
 MOST_DIFFERENCES = 100
 """So many files that are not as they were are named (a choice); then it is not looked further."""

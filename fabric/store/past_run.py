@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from fabric.config import from_resolved
 from fabric.errors import ConfigError, Problem, StoreError
@@ -13,34 +15,63 @@ from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
-from fabric.plan.plan import plan_scenario
-from fabric.store.events import read_events
-from fabric.store.results import from_events, replanned
+from fabric.plan.plan import Plan, plan_scenario
+from fabric.store.events import FILE as EVENTS
+from fabric.store.events import History, history_of, read_events, replanned
 from fabric.store.run_document import baselines_from, read_run
 
-EVENTS = "events.jsonl"
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PastRun:
-    """
-    One run, read back.
+    """One run, read back; *document* is its run.json."""
 
-    *name* is ``scenario/run-id``. *notes* say what was asked and could not be planned; *changes* are those that were
-    planned. *ended* is False when its history stops before the run did.
-    """
-
-    name: str
     path: Path
-    backend: str
+    document: Mapping[str, Any]
     scenario: Scenario
     inventory: Inventory
     baselines: Mapping[str, Baseline]
-    probes: tuple[Probe, ...]
-    notes: tuple[str, ...]
-    changes: tuple[Change, ...]
-    results: Mapping[str, ProbeResult]
-    ended: bool
+    plan: Plan
+    history: History
+
+    @property
+    def name(self) -> str:
+        """Scenario and id: ``self-check/20260101-000000``."""
+        return f"{self.scenario.name}/{self.document['run_id']}"
+
+    @property
+    def backend(self) -> str:
+        """How its hosts were reached."""
+        return str(self.document["backend"])
+
+    @property
+    def results(self) -> Mapping[str, ProbeResult]:
+        """Of every probe that has one, by its id."""
+        return self.history.results
+
+    @cached_property
+    def probes(self) -> tuple[Probe, ...]:
+        """Those that were planned before, then those that were planned while it went on."""
+        return (*planned_probes(self.plan), *replanned(self.history.others))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked and could not be planned."""
+        return tuple(note for phase in self.plan.phases for note in phase.notes)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Those that were planned."""
+        return tuple(change for phase in self.plan.phases for change in phase.changes)
+
+    @property
+    def ended(self) -> bool:
+        """False when its history stops before the run did."""
+        return any(event["event"] == "run_ended" for event in self.history.others)
+
+
+def planned_probes(plan: Plan) -> Iterator[Probe]:
+    """The probes of a plan, phase by phase."""
+    return (slot.probe for phase in plan.phases for slots in phase.schedule.components for slot in slots)
 
 
 def read_past_run(path: Path) -> PastRun:
@@ -48,26 +79,11 @@ def read_past_run(path: Path) -> PastRun:
     path = path.parent / path.readlink() if path.is_symlink() else path
     document = read_run(path)
     scenario, inventory = from_resolved(document["asked"])
-    plan = plan_scenario(scenario, inventory)
-    events = list(read_events(path / EVENTS))
-    if events and events[0].get("run_id") != document["run_id"]:
-        raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
-    return PastRun(
-        name=f"{scenario.name}/{document['run_id']}",
-        path=path,
-        backend=document["backend"],
-        scenario=scenario,
-        inventory=inventory,
-        baselines=baselines_from(document, path / "run.json"),
-        probes=(
-            *(slot.probe for phase in plan.phases for component in phase.schedule.components for slot in component),
-            *replanned(events),
-        ),
-        notes=tuple(note for phase in plan.phases for note in phase.notes),
-        changes=tuple(change for phase in plan.phases for change in phase.changes),
-        results=from_events(events),
-        ended=any(event["event"] == "run_ended" for event in events),
-    )
+    history = history_of(read_events(path / EVENTS))
+    if history.first is not None and history.first.get("run_id") != document["run_id"]:
+        raise StoreError(f"{path / EVENTS}: the history of another run ({history.first.get('run_id')})")
+    baselines = baselines_from(document, path / "run.json")
+    return PastRun(path, document, scenario, inventory, baselines, plan_scenario(scenario, inventory), history)
 
 
 def refuse_own_record(run: str, baseline: Baseline) -> None:

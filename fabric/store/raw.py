@@ -4,8 +4,8 @@ What the tools printed: ``raw/<phase>/<host>.out`` and ``.err``, one transcript 
 Not a file a probe: 2,048 hosts would make 300,000 files of a few hundred bytes, most of the time and 2.5 times the
 disk of a run. Each entry starts with ``=== <probe id> attempt <n>``; ``fabric parse`` reads such a file as it is.
 
-What is appended is made durable in raw.log first, all hosts with one fsync; the transcripts follow when that is large,
-and when the run ends.
+What is appended is there however the run dies, and durable when the run has ended: no verdict rests on it, and to make
+thousands of files durable after each probe would be what a run spends its time with.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,12 +21,8 @@ from pathlib import Path
 from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import ProbeResult
-from fabric.store.durable import sync_file, sync_folder, write_at
-from fabric.store.plain_file import MIB, plain_stream, read_plain, size_text
-from fabric.store.raw_log import Piece, RawLog, read_pieces
-
-MOST_LOG_BYTES = 64 << 20
-"""When raw.log holds more, the transcripts are made durable and it begins anew (a choice: seconds, once in a while)."""
+from fabric.store.durable import append, sync_file, sync_folder
+from fabric.store.plain_file import MIB, open_plain, read_plain
 
 _SYNCING = 16
 """Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as
@@ -40,21 +36,13 @@ _ENTRY = b"=== "
 
 
 class RawOutput:
-    """
-    Collects transcripts of the run in a directory; after ``flush`` they are there whatever happens.
-
-    Opened on a run that died it mends the transcripts first; raises StoreError when that cannot be done.
-    """
+    """Collects transcripts of the run in a directory; after ``flush`` they are there however this process ends."""
 
     def __init__(self, run: Path) -> None:
         self._run, self._folder = run, str(run / FOLDER)
         self._pending: dict[str, list[str]] = {}
-        self._sizes: dict[str, int] = {}  # of the transcripts, without what waits
-        self._made: set[str] = set()
-        self._unsynced: dict[str, None] = {}
-        self._distrusted = False  # some transcript could not be made durable
-        self._log = RawLog(run)
-        self._mend()
+        self._begun: set[str] = set()  # transcripts that this process has written to
+        self._made: set[str] = set()  # and their folders
 
     def keep(self, result: ProbeResult, outputs: Sequence[CommandResult]) -> None:
         """Take what the commands of one probe printed."""
@@ -69,54 +57,47 @@ class RawOutput:
 
     def flush(self) -> None:
         """
-        Make everything taken so far durable, with one fsync, and append it to the transcripts.
+        Append everything taken so far to the transcripts.
 
         Raises StoreError when the disk says no; what was not written is kept for the next flush.
         """
-        if not self._pending:
-            return
-        pieces = self._pieces()
-        self._log.write(pieces)
-        for name, place, data in pieces:
-            self._write(name, place, data)
-            self._sizes[name] = place + len(data)
+        for name in list(self._pending):
+            path = f"{self._folder}/{name}"
+            try:
+                self._write(path, "".join(self._pending[name]).encode("utf-8", "replace"))
+            except OSError as exc:
+                raise StoreError(f"{path}: cannot write: {exc.strerror}") from exc
             del self._pending[name]
-        if self._log.size_bytes > MOST_LOG_BYTES:
-            self._begin_anew(self._log.empty)
 
     def settle(self) -> None:
-        """
-        Make the transcripts themselves durable and remove the log: all was flushed, and nothing more will come. Where
-        that cannot be done the log stays, and readers look there, too.
-        """
-        self._begin_anew(self._log.remove)
-
-    def let_go(self) -> None:
-        """Close the log and leave it there; safe to call twice."""
-        self._log.let_go()
-
-    def _pieces(self) -> list[Piece]:
-        """What waits, with its place in its transcript: behind what is there, on a line of its own."""
-        for name, parts in self._pending.items():
-            if name not in self._sizes:
-                self._sizes[name], torn = _end(f"{self._folder}/{name}")
-                parts[:0] = ["\n"] if torn else []
-        return [
-            (name, self._sizes[name], "".join(parts).encode("utf-8", "replace"))
-            for name, parts in self._pending.items()
-        ]
-
-    def _write(self, name: str, place: int, data: bytes) -> None:
-        path = f"{self._folder}/{name}"
-        folder = path.rpartition("/")[0]
+        """Make the transcripts and their names durable: all was flushed. Raises StoreError when the disk says no."""
+        if not self._begun:
+            return
+        folders = [*sorted(self._made), self._folder, str(self._run)]
         try:
-            if folder not in self._made:
-                self._make_folder(folder)
-                self._made.add(folder)
-            write_at(path, data, place=place)
+            with ThreadPoolExecutor(_SYNCING) as pool:
+                list(pool.map(sync_file, self._begun))
+            for folder in folders:
+                sync_folder(Path(folder))
         except OSError as exc:
-            raise StoreError(f"{path}: cannot write: {exc.strerror}") from exc
-        self._unsynced[name] = None
+            raise StoreError(f"{self._folder}: cannot write: {exc.strerror}") from exc
+        self._begun.clear()
+
+    def _write(self, path: str, data: bytes) -> None:
+        """Behind what is there, on a line of its own: a process that died may have left a torn one."""
+        folder = path.rpartition("/")[0]
+        if folder not in self._made:
+            self._make_folder(folder)
+            self._made.add(folder)
+        fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            end = os.fstat(fd).st_size
+            if end and path not in self._begun and os.pread(fd, 1, end - 1) != b"\n":
+                data = b"\n" + data
+            append(fd, data, end=end)
+            self._begun.add(path)
+        finally:
+            os.close(fd)
 
     def _make_folder(self, folder: str) -> None:
         """Make one below raw/; raises OSError also where it, or raw/ itself, is a link: that leads somewhere else."""
@@ -125,42 +106,6 @@ class RawOutput:
                 os.mkdir(name, mode=0o755)  # noqa: PTH102 - a string path, built thousands of times
             if not stat.S_ISDIR(os.lstat(name).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
-
-    def _mend(self) -> None:
-        """Write once more what a run that died may not have in its transcripts."""
-        for name, place, data in read_pieces(self._run):
-            self._write(name, place, data)
-        try:
-            self._sync()
-            self._log.remove()
-        except OSError as exc:
-            raise StoreError(f"{self._folder}: cannot write: {exc.strerror}") from exc
-
-    def _begin_anew(self, forget: Callable[[], None]) -> None:
-        """
-        Make the transcripts durable, and the log is needed no more. Where that fails nothing is lost: the log stays
-        and grows, because a second fsync of a transcript would say yes to lost pages.
-        """
-        if self._distrusted:
-            return
-        try:
-            self._sync()
-            forget()
-        except OSError:
-            self._distrusted = True
-
-    def _sync(self) -> None:
-        """Make every transcript and its name durable. Raises OSError."""
-        paths = [f"{self._folder}/{name}" for name in self._unsynced]
-        if not paths:
-            return
-        with ThreadPoolExecutor(min(_SYNCING, len(paths))) as pool:
-            list(pool.map(sync_file, paths))
-        for folder in sorted({Path(path).parent for path in paths}):
-            sync_folder(folder)
-        sync_folder(self._run / FOLDER)
-        sync_folder(self._run)
-        self._unsynced.clear()
 
 
 def raw_file(run: Path, probe_id: str) -> Path:
@@ -172,14 +117,16 @@ def raw_entries(run: Path, probe_id: str) -> str:
     """
     Everything that a probe's commands printed, standard output first; empty when nothing is kept of it.
 
-    Of a run that died what is only in its log is told, too. Raises StoreError for a log that cannot be read.
+    Raises StoreError for a transcript that cannot be read.
     """
     found: list[str] = []
-    paths = (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err"))
-    names = [path.relative_to(run / FOLDER).as_posix() for path in paths]
-    logged = [piece for piece in read_pieces(run) if piece[0] in names]
-    for path, name in zip(paths, names, strict=True):
-        data = _content(path, [piece for piece in logged if piece[0] == name])
+    for path in (raw_file(run, probe_id), raw_file(run, probe_id).with_suffix(".err")):
+        try:
+            data = read_plain(path, MOST_TRANSCRIPT)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as exc:
+            raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
         found += _entries(data, f"{probe_id} attempt ".encode())
     return "".join(found)
 
@@ -192,38 +139,6 @@ def _entries(data: bytes, wanted: bytes) -> Iterator[str]:
         if data.startswith(wanted, at + len(_ENTRY)):
             yield data[at : end if end >= 0 else len(data)].decode("utf-8", "replace")
         at = end
-
-
-def _content(path: Path, logged: Sequence[Piece]) -> bytes:
-    """A transcript as it is when it is mended; StoreError where it cannot be read."""
-    try:
-        data = read_plain(path, MOST_TRANSCRIPT)
-    except (FileNotFoundError, NotADirectoryError):
-        data = b""
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
-    if not logged:
-        return data
-    mended = bytearray(data)
-    for _, place, text in logged:
-        if place + len(text) > MOST_TRANSCRIPT:
-            raise StoreError(f"{path}: larger than {size_text(MOST_TRANSCRIPT)}")
-        mended.extend(bytes(max(0, place - len(mended))))
-        mended[place : place + len(text)] = text
-    return bytes(mended)
-
-
-def _end(path: str) -> tuple[int, bool]:
-    """The size of a transcript (bytes), and whether its last line is torn; 0 for one that is not there."""
-    try:
-        with plain_stream(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 1))
-            return size, file.read(1) not in (b"", b"\n")
-    except FileNotFoundError:
-        return 0, False
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
 
 
 def _transcript(result: CommandResult, text: str) -> str:

@@ -18,13 +18,12 @@ from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import Probe, ProbeResult
 from fabric.store.durable import write_durably
-from fabric.store.events import FILE, EventLog
+from fabric.store.events import FILE, EventLog, planned_fields, to_fields
 from fabric.store.raw import RawOutput
-from fabric.store.results import planned_fields, to_fields
 
 __all__ = ["RUN_FORMAT", "RunDirectory", "write_durably"]
 
-RUN_FORMAT = 1
+RUN_FORMAT = 2
 """Version of run.json and events.jsonl; a reader refuses what it does not know."""
 
 
@@ -39,11 +38,7 @@ class RunDirectory:
         self.path = path
         self.added = list(added)
         self.events = EventLog(path / FILE)
-        try:
-            self._raw = RawOutput(path)
-        except StoreError:
-            self.events.abandon()
-            raise
+        self._raw = RawOutput(path)
 
     @staticmethod
     def create(results: Path, scenario_name: str, document: Mapping[str, Any]) -> RunDirectory:
@@ -87,7 +82,7 @@ class RunDirectory:
         self.events.append("finished", result.ended_s, {**fields, "again": True} if again else fields)
 
     def flush(self) -> None:
-        """Make everything noted so far durable: outputs first, then the events that speak of them."""
+        """Write everything noted so far: outputs first, then the events that speak of them, which are durable then."""
         self._raw.flush()
         self.events.flush()
 
@@ -100,8 +95,6 @@ class RunDirectory:
         except StoreError:
             self.events.abandon()
             raise
-        finally:
-            self._raw.let_go()
 
 
 def _new_directory(parent: Path, stamp: str) -> Path:

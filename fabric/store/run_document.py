@@ -80,7 +80,9 @@ def read_run(path: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as exc:
         raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
-        raise ConfigError([Problem(str(file), 0, f"not a run of format {RUN_FORMAT}")])
+        told = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
+        text = f"a run of format {told}, where this version reads {RUN_FORMAT}: read it with the version that wrote it"
+        raise ConfigError([Problem(str(file), 0, text)])
     missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
     if missing:
         raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])

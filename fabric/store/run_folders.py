@@ -1,4 +1,8 @@
-"""The run directories below a results folder, and what of it cannot be read: another account's runs are not no runs."""
+"""
+The run directories below a results folder, and which of them a person means.
+
+What of it cannot be read is told: another account's runs are not no runs.
+"""
 
 from __future__ import annotations
 
@@ -90,3 +94,22 @@ def _has_document(path: Path, found: RunFolders) -> bool:
 def _folders_in(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
         return sorted(Path(entry.path) for entry in entries if entry.is_dir())
+
+
+def run_path(path: Path) -> Path:
+    """
+    The directory of the run itself: *path* is that, a link to it (``latest``), or a scenario's folder (its newest).
+
+    A path that holds no run is returned as it is. ConfigError for one that cannot be read.
+    """
+    if not is_run(path):
+        latest = path / "latest"
+        path = latest if is_run(latest) else _newest(path)
+    return path.parent / path.readlink() if path.is_symlink() else path
+
+
+def _newest(path: Path) -> Path:
+    found = runs_of(path)
+    if not found.runs and found.closed:
+        raise ConfigError([Problem(str(one.path), 0, f"cannot read: {one.why}") for one in found.closed])
+    return found.runs[-1] if found.runs else path

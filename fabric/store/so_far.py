@@ -1,14 +1,16 @@
-"""What a run's history says is done, begun and decided: from this an interrupted run goes on."""
+"""What a run's history says is done, begun, decided and readmitted: from this an interrupted run goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from fabric.errors import StoreError
 from fabric.model.probe import Probe, ProbeResult
-from fabric.store.events import Event
-from fabric.store.results import from_events, replanned
+from fabric.model.readmission import Readmission
+from fabric.store.events import Event, from_events, read_events, replanned
+from fabric.store.plain_file import is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def so_far(events: Iterable[Event]) -> SoFar:
 def _so_far(events: list[Event]) -> SoFar:
     attempts: dict[str, int] = {}
     stands: dict[str, bool] = {}
+    began: dict[str, float] = {}
     for event in events:
         if event["event"] == "started":
             for probe_id in event["probes"]:
@@ -80,23 +83,26 @@ def _so_far(events: list[Event]) -> SoFar:
                 stands[probe_id] = False
         elif event["event"] == "finished":
             stands[event["probe"]] = not event.get("again", False)
+        elif event["event"] == "phase_started":
+            began.setdefault(event["phase"], float(event["at_s"]))
     added = tuple(replanned(events))
     why = [event for event in events if event["event"] == "replanned"]
+    hosts = _hosts(events)
     return SoFar(
         results={name: result for name, result in from_events(events).items() if stands[name]},
         attempts=attempts,
         ended=frozenset(event["phase"] for event in events if event["event"] == "phase_ended"),
-        out=_out(events),
+        out=hosts.out,
         added=added,
         instead=tuple((e["instead_of"], probe) for e, probe in zip(why, added, strict=True) if "instead_of" in e),
         rounds=_rounds(why),
-        bad_rounds=_bad_rounds(events),
+        bad_rounds=hosts.bad_rounds,
         rounds_judged=frozenset(event["phase"] for event in events if event["event"] == "round_judged"),
-        left_out=_left_out(events),
-        phases_began=_phases_began(events),
+        left_out=hosts.left_out,
+        phases_began=began,
         not_begun=not_begun(events),
-        readmitted=readmitted(events),
-        on_trial=_on_trial(events),
+        readmitted=hosts.readmitted,
+        on_trial=frozenset(hosts.on_trial),
         began_s=events[0]["at_s"] if events else 0.0,
         at_s=max((event["at_s"] for event in events), default=0.0),
         resumed=sum(event["event"] == "resumed" for event in events),
@@ -120,51 +126,34 @@ def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
     return found
 
 
-def readmitted(events: Iterable[Event]) -> dict[str, float]:
-    """When each host was last let in again, by the run's clock (seconds)."""
-    return {event["component"]: float(event["at_s"]) for event in events if event["event"] == "readmitted"}
+@dataclass(slots=True)
+class _Hosts:
+    """What ``SoFar`` has of hosts; who was readmitted is in, with all its parts, and counts anew."""
+
+    out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    bad_rounds: dict[str, dict[str, int]] = field(default_factory=dict)
+    readmitted: dict[str, float] = field(default_factory=dict)
+    on_trial: set[str] = field(default_factory=set)
 
 
-def _out(events: Iterable[Event]) -> dict[str, str]:
-    """Hosts and parts that are out now; who was readmitted is in, with all its parts."""
-    found: dict[str, str] = {}
+def _hosts(events: Iterable[Event]) -> _Hosts:
+    found = _Hosts()
     for event in events:
         if event["event"] == "out":
-            found[event["component"]] = event["reason"]
+            found.out[event["component"]] = event["reason"]
+        elif event["event"] == "round_judged":
+            found.left_out.update(event["left_out"])
+            found.bad_rounds[event["written"]] = dict(event["bad_rounds"])
+            found.on_trial = set(event.get("on_trial", ()))
         elif event["event"] == "readmitted":
             host = event["component"]
-            found = {name: why for name, why in found.items() if name.partition("/")[0] != host}
-    return found
-
-
-def _left_out(events: Iterable[Event]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for event in events:
-        if event["event"] == "round_judged":
-            found.update(event["left_out"])
-        elif event["event"] == "readmitted":
-            found.pop(event["component"], None)
-    return found
-
-
-def _bad_rounds(events: Iterable[Event]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for event in events:
-        if event["event"] == "round_judged":
-            found[event["written"]] = dict(event["bad_rounds"])
-        elif event["event"] == "readmitted":
-            for counts in found.values():
-                counts.pop(event["component"], None)
-    return found
-
-
-def _on_trial(events: Iterable[Event]) -> frozenset[str]:
-    found: frozenset[str] = frozenset()
-    for event in events:
-        if event["event"] == "round_judged":
-            found = frozenset(event.get("on_trial", ()))
-        elif event["event"] == "readmitted":
-            found |= {event["component"]}
+            found.readmitted[host] = float(event["at_s"])
+            found.out = {name: why for name, why in found.out.items() if name.partition("/")[0] != host}
+            found.on_trial.add(host)
+            found.left_out.pop(host, None)
+            for counts in found.bad_rounds.values():
+                counts.pop(host, None)
     return found
 
 
@@ -173,9 +162,39 @@ def not_begun(events: Iterable[Event]) -> frozenset[str]:
     return frozenset(name for event in events if event["event"] == "rounds_over" for name in event["phases"])
 
 
-def _phases_began(events: Iterable[Event]) -> dict[str, float]:
-    found: dict[str, float] = {}
+@dataclass(frozen=True, slots=True)
+class Readmissions:
+    """*times*: each time that a host was let in again, in order; *began_s*: when the run began (seconds)."""
+
+    times: tuple[Readmission, ...] = ()
+    began_s: float = 0.0
+
+    @property
+    def at_s(self) -> dict[str, float]:
+        """When each host was last let in again; not of one that was still bad: nothing shows that it was repaired."""
+        last = {one.host: one for one in self.times}
+        return {host: one.at_s for host, one in last.items() if not one.still_bad}
+
+
+def read_readmissions(history: Path) -> Readmissions:
+    """Those of a run's events.jsonl; StoreError when it cannot be read."""
+    if not is_there(history):
+        return Readmissions()
+    times = _readmissions(read_events(history, "readmitted", "round_judged"))
+    return Readmissions(times, float(next(read_events(history))["at_s"])) if times else Readmissions()
+
+
+def _readmissions(events: Iterable[Event]) -> tuple[Readmission, ...]:
+    """Every one of a history, and what became of the host."""
+    found: list[Readmission] = []
+    on_trial: dict[str, int] = {}  # by host: its place
     for event in events:
-        if event["event"] == "phase_started":
-            found.setdefault(event["phase"], float(event["at_s"]))
-    return found
+        if event["event"] == "readmitted":
+            on_trial[event["component"]] = len(found)
+            found.append(Readmission(event["component"], float(event["at_s"]), str(event.get("reason", ""))))
+        elif event["event"] == "round_judged":
+            for host, place in on_trial.items():
+                if host in event["left_out"]:
+                    found[place] = replace(found[place], still_bad=event["left_out"][host])
+            on_trial = {host: place for host, place in on_trial.items() if host in event.get("on_trial", ())}
+    return tuple(found)

@@ -27,7 +27,7 @@ def judged_early(folder: Path) -> Path:
     run = run_of(folder)
     cut_after(run, "finished", 3)
     analyze(run, baseline_path=None, rewrite=True)
-    for name in ("judged.json", "acceptance.json", "compare.html"):
+    for name in ("acceptance.json", "compare.html"):
         (run / name).write_text("of an earlier interruption")
     (run / "certificate.json").write_text("signed")
     return run

@@ -16,8 +16,7 @@ from fabric.app.analyze import analyze
 from fabric.app.report import judged_run
 from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
-from fabric.store.lock_holder import myself, to_json
-from fabric.store.run_lock import FILE, GONE_S, holding
+from fabric.store.run_lock import FILE, holder_bytes, holding, myself
 from tests.store.other_account import place, shut
 from tests.store.small_run import begin, cut_after, go_on, run_of
 
@@ -52,22 +51,18 @@ def test_a_run_somebody_works_on_has_a_rate_and_a_time_left(tmp_path: Path) -> N
         assert status(run).state == "stopping"
 
 
-def held_elsewhere(run: Path, *, age_s: float) -> None:
+def held_elsewhere(run: Path) -> None:
     """The lock as another machine on the same file system writes it; its process number means nothing here."""
-    holder = replace(myself(str(run), ["gpu001"], "n"), machine="login2", kernel="another boot", pid=2**22 + 1)
-    lock = run.parent / FILE
-    lock.write_bytes(to_json(holder))
-    at_s = lock.stat().st_mtime - age_s
-    os.utime(lock, (at_s, at_s))
+    holder = replace(myself(str(run), ["gpu001"]), machine="login2", boot="another boot", pid=2**22 + 1)
+    (run.parent / FILE).write_bytes(holder_bytes(holder))
 
 
-@pytest.mark.parametrize("age_s", [-30.0, 0.0, GONE_S - 20.0])
-def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path, age_s: float) -> None:
-    """There is no such process here, and no such boot: its heartbeat tells, also by a clock that is a bit ahead."""
+def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path) -> None:
+    """There is no such process here, and no such boot."""
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 1)
-    held_elsewhere(run, age_s=age_s)
+    held_elsewhere(run)
     found = status(run)
     assert (found.state, found.holder) == ("running", f"login2, process {2**22 + 1}")
     assert [one.state for one in all_runs(tmp_path / "results", most=5)] == ["running"]
@@ -75,19 +70,11 @@ def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path, age_s: 
     assert status(run).state == "stopping"
 
 
-def test_a_run_of_another_machine_without_a_heartbeat_was_killed(tmp_path: Path) -> None:
-    begin(tmp_path)
-    run = run_of(tmp_path)
-    cut_after(run, "finished", 1)
-    held_elsewhere(run, age_s=GONE_S + 5.0)
-    assert (status(run).state, status(run).holder) == ("killed", "")
-
-
 def test_a_run_of_another_machine_is_neither_resumed_nor_called_unstoppable(tmp_path: Path) -> None:
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 1)
-    held_elsewhere(run, age_s=0.0)
+    held_elsewhere(run)
     with pytest.raises(StoreError, match=r"is going on .login2, process"):
         go_on(tmp_path)
     assert not stop(run, wait_s=0.0).ended
@@ -117,7 +104,7 @@ def test_a_torn_history_is_no_trouble_and_one_that_cannot_be_read_is_told(tmp_pa
     assert status(run_of(tmp_path)).done == 2
     events.write_bytes(b"no event\n" + events.read_bytes())
     (found,) = all_runs(tmp_path / "results", most=5)
-    assert (found.state, "not an event" in found.trouble) == ("unreadable", True)
+    assert (found.state, "not a line" in found.trouble) == ("unreadable", True)
 
 
 def test_all_runs_are_told_newest_first_and_no_more_than_asked(tmp_path: Path) -> None:
@@ -201,7 +188,7 @@ def test_a_verdict_that_was_kept_is_not_made_again_to_be_looked_at(
     suspect = {"component": "gpu001", "kind": "host", "outcome": "fail", "confidence": 0.5, "evidence": ["slow"]}
     more = {"ambiguous_with": [], "next_step": "look", "hosts": ["gpu001"], "probes": []}
     kept_of(run, suspects=[{**suspect, **more}])
-    for name in ("reopened", "plan_scenario", "concluded"):
+    for name in ("reopened", "read_past_run", "concluded"):
         monkeypatch.setattr(judging, name, None)
     found = status(run)
     assert [one.component for one in found.suspects or ()] == ["gpu001"]

@@ -32,7 +32,7 @@ from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
 from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
-from fabric.store import journal as journal_module
+from fabric.store import durable
 from fabric.store.journal import Journal
 from fabric.store.left_open import open_changes
 from tests.conftest import rack_topology
@@ -97,7 +97,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     trace, asked, target = Trace(), [], Target()
     path = tmp_path / "life" / "changes.jsonl"
     path.parent.mkdir(exist_ok=True)
-    monkeypatch.setattr(journal_module, "os", watched_os(trace, path, wrong))
+    monkeypatch.setattr(durable, "os", watched_os(trace, path, wrong))
     journal = Journal(path)
     hold = Hold(
         CHANGE,

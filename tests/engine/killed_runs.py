@@ -15,9 +15,8 @@ from typing import Any
 
 import orjson
 
-from fabric.store.events import read_events
+from fabric.store.events import from_events, read_events
 from fabric.store.raw import raw_entries
-from fabric.store.results import from_events
 from fabric.store.run_document import read_run
 from fabric.store.samples import read_samples
 

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.errors import FabricError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
-from fabric.store import durable, events, journal, raw, raw_log, samples_log
+from fabric.store import durable, events, line_log, raw
 from fabric.store.left_open import open_changes
 from tests.store.full_disk import FullDisk
 from tests.store.small_run import begin, begun_after, finished, go_on, run_of
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def with_disk(disk: FullDisk, patch: pytest.MonkeyPatch) -> None:
     """Every part of the store that writes while a run goes on."""
-    for module in (durable, events, journal, raw, raw_log, samples_log):
+    for module in (durable, line_log, raw):
         patch.setattr(module, "os", disk.namespace())
 
 

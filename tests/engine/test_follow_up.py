@@ -19,8 +19,7 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.store.events import read_events
-from fabric.store.results import from_events, replanned
+from fabric.store.events import from_events, read_events, replanned
 from fabric.store.run_directory import RunDirectory
 from fabric.store.so_far import SoFar, so_far
 from tests.conftest import rack_topology
@@ -34,7 +33,7 @@ Wanted = Callable[[Sequence[ProbeResult], Sequence[Probe]], Sequence[str]]
 class Wants:
     """Wants copies of the first planned probe, named by what *wanted* says."""
 
-    def __init__(self, name: str, wanted: Wanted, limits: Limits | None = ENOUGH) -> None:
+    def __init__(self, name: str, wanted: Wanted, limits: FollowUpLimits | None = ENOUGH) -> None:
         self._name, self._wanted, self._limits = name, wanted, limits
         self.asked = 0
 
@@ -43,7 +42,7 @@ class Wants:
         """As given."""
         return self._name
 
-    def limits(self, phase_plan: PhasePlan) -> Limits | None:
+    def limits(self, phase_plan: PhasePlan) -> FollowUpLimits | None:
         """Only in phase a."""
         return self._limits if phase_plan.phase.name == "a" else None
 
@@ -124,10 +123,15 @@ def for_ever(_results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequenc
 
 @pytest.mark.parametrize(
     ("limits", "most"),
-    [(FollowUpLimits(2, 100, 1e6), 6), (Limits(10, 4, 1e6), 4), (Limits(10, 100, 10.0), 3), (Limits(10, 100, 0.0), 0)],
+    [
+        (FollowUpLimits(2, 100, 1e6), 6),
+        (FollowUpLimits(10, 4, 1e6), 4),
+        (FollowUpLimits(10, 100, 10.0), 3),
+        (FollowUpLimits(10, 100, 0.0), 0),
+    ],
     ids=["rounds", "probes", "time", "no time"],
 )
-def test_it_spends_no_more_than_it_may(tmp_path: Path, limits: Limits, most: int) -> None:
+def test_it_spends_no_more_than_it_may(tmp_path: Path, limits: FollowUpLimits, most: int) -> None:
     """A round takes three times five seconds: after the first there is no time for another."""
     assert len(extra(run(tmp_path, Wants("more", for_ever, limits))[0])) == most
 

@@ -17,9 +17,8 @@ from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.loopback import LoopbackSpec
 from fabric.store.events import read_events
-from fabric.store.readmissions import read_readmissions
 from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar, so_far
+from fabric.store.so_far import SoFar, read_readmissions, so_far
 from tests.engine.test_run_plan import Watcher
 
 WELL, BAD, UNKNOWN = "well", "bad", "unknown"

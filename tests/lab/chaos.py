@@ -16,8 +16,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.store.events import FILE as EVENTS
-from fabric.store.events import read_events
-from fabric.store.results import from_events
+from fabric.store.events import from_events, read_events
 from fabric.wiring import BACKENDS
 from tests.lab.chaos_rack import ChaosRack
 from tests.lab.namespaces import inside

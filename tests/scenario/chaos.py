@@ -16,8 +16,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 from fabric.store.events import FILE as EVENTS
-from fabric.store.events import Event, read_events
-from fabric.store.results import from_events
+from fabric.store.events import Event, from_events, read_events
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import Watcher
 

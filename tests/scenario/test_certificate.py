@@ -24,12 +24,10 @@ from benchmarks.certificate_mutations import (
     of_version,
     seal,
 )
-from fabric.app.analyze import analyze, reopened
+from fabric.app.analyze import analyze
 from fabric.app.verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
-from fabric.report import kept_verdict
 from fabric.report.certificate import encoded
-from fabric.report.derived import keep_verdict
 from fabric.store.manifest import DERIVED
 from fabric.store.run_document import own_version
 from fabric.store.run_lock import holding
@@ -289,22 +287,6 @@ def test_a_verdict_beside_it_that_says_something_else_is_not_true(signed: tuple[
     own_path = {"path": str(run)}
     assert orjson.loads(file.read_bytes()) == {**orjson.loads(before), **own_path}
     assert verify(run, key=None).exit_code == 0
-
-
-def test_a_kept_verdict_that_would_be_shown_and_is_false_is_not_true(
-    signed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``fabric report`` shows it without judging again, also of a run that is too small to keep one."""
-    run, _ = signed
-    monkeypatch.setattr(kept_verdict, "FEWEST_PROBES", 1)
-    keep_verdict(reopened(run), run)
-    assert verify(run, key=None).exit_code == 0
-    kept = run / kept_verdict.FILE
-    kept.write_bytes(orjson.dumps({**orjson.loads(kept.read_bytes()), "outcome": "pass", "reasons": []}))
-    (problem,) = verify(run, key=None).problems
-    assert problem.startswith("judged.json: it does not say what the run's files say")
-    make_certificate(run, key=None)
-    assert (kept.exists(), verify(run, key=None).exit_code) == (False, 0)
 
 
 def test_what_is_not_looked_at_is_said(signed: tuple[Path, Path]) -> None:

@@ -16,8 +16,7 @@ from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.ports import Executor
-from fabric.store.events import read_events
-from fabric.store.results import replanned
+from fabric.store.events import read_events, replanned
 from fabric.wiring import BACKENDS
 from tests.report.shown import ROOT
 from tests.scenario.test_left_out import Acts, run, run_of

@@ -108,13 +108,13 @@ def _without_tenth_line(data: bytes) -> bytes:
 
 
 DAMAGE: list[tuple[str, Callable[[bytes], bytes], int, str]] = [
-    ("run.json", lambda data: b"{}", 2, "not a run of format 1"),
-    ("run.json", lambda data: b'{"format":1}', 2, "lacks run_id"),
+    ("run.json", lambda data: b"{}", 2, "a run of format None, where this version reads 2"),
+    ("run.json", lambda data: b'{"format":2}', 2, "lacks run_id"),
     ("run.json", lambda data: data.replace(b'"at_least_gbps"', b'"at_most_gbps"'), 2, "'baselines' is not as"),
     ("run.json", lambda data: data[:100], 2, "not readable as JSON"),
-    ("events.jsonl", lambda data: data.replace(b"bandwidth", b"bandwith", 1), 3, "not an event of this tool"),
+    ("events.jsonl", lambda data: data.replace(b"bandwidth", b"bandwith", 1), 3, "not a line of this tool"),
     ("events.jsonl", lambda data: b"".join(reversed(data.splitlines(keepends=True))), 3, "where 1 should be"),
-    ("events.jsonl", _without_tenth_line, 3, "event 11 where 10 should be"),
+    ("events.jsonl", _without_tenth_line, 3, "line 11 where 10 should be"),
 ]
 
 

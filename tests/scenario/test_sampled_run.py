@@ -14,8 +14,8 @@ from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.report.progress import ConsoleProgress
-from fabric.store.samples_log import FILE
-from fabric.store.samples_table import TABLE
+from fabric.store.samples import FILE
+from fabric.store.tables import SAMPLES
 from fabric.wiring import BACKENDS
 from tests.report.shown import ROOT
 
@@ -67,7 +67,7 @@ def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(
     assert any("bit errors: INCONCLUSIVE for 16 of 16 ports" in reason for reason in judged.verdict.reasons)
     folder = Path(judged.path)
     assert (folder / FILE).exists()
-    assert (folder / TABLE).exists()
+    assert (folder / SAMPLES).exists()
     assert "counters and temperatures" in (folder / "report.html").read_text("utf-8")
 
 

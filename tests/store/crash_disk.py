@@ -27,7 +27,7 @@ class Trace:
         """To be put where a module has its ``os``."""
         names = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
         own = {"open": self._open, "write": self._write, "fsync": self._fsync, "rename": self._rename}
-        more = {"ftruncate": self._ftruncate, "pwrite": self._pwrite, "unlink": self._unlink}
+        more = {"ftruncate": self._ftruncate, "unlink": self._unlink}
         return SimpleNamespace(**{**names, **own, **more})
 
     def _note(self, what: str, path: Path, value: Any = None) -> None:
@@ -46,10 +46,6 @@ class Trace:
     def _write(self, fd: int, data: bytes) -> int:
         self._note("write", _path(fd), bytes(data))
         return os.write(fd, data)
-
-    def _pwrite(self, fd: int, data: bytes, place: int) -> int:
-        self._note("write_at", _path(fd), (place, bytes(data)))
-        return os.pwrite(fd, data, place)
 
     def _unlink(self, path: Any) -> None:
         there = Path(path).exists()
@@ -95,11 +91,6 @@ class Disk:
 
     def _write(self, path: Path, data: bytes) -> None:
         self._cached[path].cached += data
-
-    def _write_at(self, path: Path, what: tuple[int, bytes]) -> None:
-        place, data = what
-        before = self._cached[path].cached.ljust(place, b"\0")
-        self._cached[path].cached = before[:place] + data + before[place + len(data) :]
 
     def _unlink(self, path: Path, _: Any) -> None:
         del self._cached[path]

@@ -9,11 +9,9 @@ from typing import Any
 
 
 class FullDisk:
-    """Counts what writes (write, pwrite, fsync, rename); from call number *at* on, from 1, each fails with ENOSPC."""
+    """Counts what writes (write, fsync, rename); from call number *at* on, from 1, each fails with ENOSPC."""
 
-    def __init__(
-        self, at: int, *, calls: tuple[str, ...] = ("write", "pwrite", "fsync", "rename"), short: bool = False
-    ) -> None:
+    def __init__(self, at: int, *, calls: tuple[str, ...] = ("write", "fsync", "rename"), short: bool = False) -> None:
         self._at, self._names, self._short = at, calls, short
         self.calls = 0
 
@@ -32,7 +30,7 @@ class FullDisk:
             self.calls += 1
             if self.calls < self._at:
                 return getattr(os, name)(*args)
-            if self._short and name in ("write", "pwrite") and self.calls == self._at:
+            if self._short and name == "write" and self.calls == self._at:
                 return getattr(os, name)(args[0], bytes(args[1])[: max(1, len(args[1]) // 2)], *args[2:])  # half of it
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import StoreError
-from fabric.store.events import MOST_BYTES, EventLog, read_events
+from fabric.store.events import LIMITS, EventLog, read_events
 
 
 def write(path: Path, count: int) -> bytes:
@@ -86,16 +86,14 @@ def test_after_a_full_disk_there_is_neither_a_torn_line_nor_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     """What was not acknowledged is kept, and written when there is room again."""
-    from fabric.store import durable, events
+    from fabric.store import durable
     from tests.store.full_disk import full_disk
 
     log = EventLog(tmp_path / "e")
     log.append("one", 1.0, {})
     log.flush()
     with monkeypatch.context() as patch:
-        disk = full_disk(failing)
-        patch.setattr(durable, "os", disk)
-        patch.setattr(events, "os", disk)
+        patch.setattr(durable, "os", full_disk(failing))
         log.append("two", 2.0, {})
         with pytest.raises(StoreError, match="No space left"):
             log.flush()
@@ -128,10 +126,10 @@ def test_a_line_without_an_end_is_not_read_into_memory(tmp_path: Path) -> None:
     """A sparse file of many GiB is refused for its size, and for its first line where its size may be."""
     path = tmp_path / "e"
     write(path, 2)
-    os.truncate(path, MOST_BYTES + 1)
+    os.truncate(path, LIMITS.most_bytes + 1)
     with pytest.raises(StoreError, match="larger than 16 GiB"):
         list(read_events(path))
-    os.truncate(path, MOST_BYTES)
+    os.truncate(path, LIMITS.most_bytes)
     tracemalloc.start()
     with pytest.raises(StoreError, match="a line larger than 64 MiB"):
         list(read_events(path))
@@ -145,7 +143,7 @@ def test_a_foreign_line_is_not_quoted(tmp_path: Path) -> None:
     """What stands in a file that is not ours is nothing to print."""
     path = tmp_path / "e"
     path.write_bytes(b"root:$6$secret\n\n\n" + write(tmp_path / "other", 1))
-    with pytest.raises(StoreError, match=r"e:1: not an event of this tool$"):
+    with pytest.raises(StoreError, match=r"e:1: not a line of this tool$"):
         list(read_events(path))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fabric.app.restore import restore
 from fabric.errors import MayBeLive, StoreError
-from fabric.store import journal as journal_module
+from fabric.store import durable
 from fabric.store.journal import FILE, Journal, read_journal
 from fabric.store.left_open import open_changes, refuse_while_open
 from fabric.wiring import BACKENDS
@@ -35,7 +35,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, *, at: str, call: int) -> None:
             raise OSError(5, "Input/output error")
 
     real = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
-    monkeypatch.setattr(journal_module, "os", SimpleNamespace(**real | {"write": write, "fsync": fsync}))
+    monkeypatch.setattr(durable, "os", SimpleNamespace(**real | {"write": write, "fsync": fsync}))
 
 
 @pytest.mark.parametrize("at", ["write", "fsync"])
@@ -94,7 +94,7 @@ def test_restore_goes_on_behind_a_journal_that_cannot_be_read(tmp_path: Path) ->
 def test_a_checksum_of_five_thousand_digits_is_a_foreign_line(tmp_path: Path) -> None:
     path = tmp_path / FILE
     path.write_bytes(b'{"seq":1,"crc32":' + b"7" * 5000 + b"}\n{}\n")
-    with pytest.raises(StoreError, match="not an entry"):
+    with pytest.raises(StoreError, match="not a line"):
         read_journal(path)
 
 

@@ -46,3 +46,36 @@ def test_after_a_full_disk_each_entry_is_there_once(
     raw.flush()
     text = (tmp_path / "raw" / "a" / "h.out").read_text()
     assert (text.count("one"), text.count("two"), text.count("===")) == (1, 1, 2)
+
+
+def test_what_was_flushed_is_there_before_it_is_durable(tmp_path: Path) -> None:
+    """Whoever looks at a run that goes on, or was killed, finds it."""
+    raw = RawOutput(tmp_path)
+    keep(raw, "a/h/p", 1, "one\n")
+    raw.flush()
+    assert "one" in raw_entries(tmp_path, "a/h/p")
+
+
+def test_a_transcript_that_cannot_be_made_durable_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = RawOutput(tmp_path)
+    keep(raw, "a/h/p", 1, "one\n")
+    raw.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(durable, "os", full_disk("fsync"))
+        with pytest.raises(StoreError, match="No space left"):
+            raw.settle()
+    raw.settle()
+
+
+@pytest.mark.parametrize("name", ["raw", "raw/a", "raw/a/h.out"])
+def test_nothing_is_written_behind_a_link(tmp_path: Path, name: str) -> None:
+    """Neither raw/, nor a folder in it, nor a transcript may lead elsewhere."""
+    (tmp_path / "run" / name).parent.mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.touch() if name.endswith("out") else elsewhere.mkdir()
+    (tmp_path / "run" / name).symlink_to(elsewhere)
+    raw = RawOutput(tmp_path / "run")
+    keep(raw, "a/h/p", 1, "one\n")
+    with pytest.raises(StoreError, match="cannot write"):
+        raw.flush()
+    assert list(elsewhere.iterdir()) == [] if elsewhere.is_dir() else elsewhere.read_bytes() == b""

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
-from fabric.store.events import Event, EventLog, read_events
-from fabric.store.results import History, from_events, history_of, to_fields
+from fabric.store.events import Event, EventLog, History, from_events, history_of, read_events, to_fields
 
 RESULTS = st.builds(
     ProbeResult,

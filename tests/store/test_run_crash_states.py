@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from fabric.model.outcome import Outcome
-from fabric.store import durable, events, journal, plain_file, raw, raw_log, samples_log
+from fabric.store import durable, line_log, plain_file, raw
 from fabric.store.events import read_events
 from fabric.store.raw import raw_entries
 from fabric.store.run_document import read_run
@@ -30,7 +30,7 @@ from tests.store.small_run import begin, begun_after, finished, go_on, scenario
 WHOLE = re.compile(r"Avg bus bandwidth[^$]*\[exit 0 after [0-9.]+ s\]\n\Z")
 """The end of what every probe of the small run prints."""
 
-WRITERS = (durable, events, journal, plain_file, raw, raw_log, samples_log)
+WRITERS = (durable, line_log, plain_file, raw)
 """What writes to the run's directory while it goes on."""
 
 
@@ -47,7 +47,6 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
 
 LEFT_OUT = {
     "no fsync of the history": "events.jsonl",
-    "no fsync of the outputs": raw_log.FILE,
     "no fsync of the run's folder": "",
 }
 
@@ -84,14 +83,13 @@ def put(files: Mapping[Path, bytes], root: Path, folder: Path) -> Path | None:
 
 
 def lost(trace: Trace, count: int, files: Mapping[Path, bytes], folder: Path) -> set[str]:
-    """What was acknowledged and is not there, the result or what it printed; raises when a file is not readable."""
+    """The results that were acknowledged and are not there; raises when a file is not readable."""
     run = put(files, trace.root, folder)
     if run is None:
         return acknowledged(trace, count)
     read_run(run)
     read_samples(run)
-    there = {name for name, event in finished(run).items() if printed(run, name, event["attempt"])}
-    return acknowledged(trace, count) - there
+    return acknowledged(trace, count) - set(finished(run))
 
 
 def printed(run: Path, probe: str, attempt: int) -> bool:
@@ -120,16 +118,16 @@ def test_no_crash_loses_an_acknowledged_result(tmp_path: Path, monkeypatch: pyte
         shutil.copy(scenario(tmp_path / "whole"), folder / "small.yaml")
         assert go_on(folder).verdict.outcome is Outcome.PASS, (count, variant)
         assert len(finished(run)) == 6
-        assert all(printed(run, name, event["attempt"]) for name, event in finished(run).items()), (count, variant)
-        assert not (run / raw_log.FILE).exists()
-        assert not begun_after(run, len(history)).intersection(done.results), (count, variant)
+        begun = begun_after(run, len(history))
+        assert all(printed(run, name, finished(run)[name]["attempt"]) for name in begun), (count, variant)
+        assert not begun.intersection(done.results), (count, variant)
     assert states > 60
     assert len(resumed) > 15
 
 
 @pytest.mark.parametrize("wrong", ["", *LEFT_OUT])
 def test_a_wrong_order_is_caught(wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the fsync of the lines, of the outputs, or of the folder something is lost; with all of them nothing."""
+    """Without the fsync of the lines, or of the folder, something is lost; with both of them nothing."""
     trace = recorded(tmp_path / "whole", monkeypatch)
     assert len(acknowledged(trace, len(trace.steps))) == 6
     something = False

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import ConfigError
-from fabric.store.run_folders import run_folders
-from fabric.store.run_path import run_path
+from fabric.store.run_folders import run_folders, run_path
 from tests.store.other_account import place, shut
 
 __all__ = ["place"]

@@ -1,4 +1,4 @@
-"""One run of a scenario and on a host at a time; the lock of a dead holder is taken over, a living holder's never."""
+"""One run of a scenario and on a host at a time; a lock counts until its holder is certainly gone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import StoreError
-from fabric.store import run_lock
-from fabric.store.lock_holder import Holder, holds, myself, read_holder, to_json
-from fabric.store.run_lock import FILE, GONE_S, holding, running
+from fabric.store import durable
+from fabric.store.run_lock import FILE, Holder, holder_bytes, holder_of, holding, myself, running
+from tests.store.full_disk import full_disk
 
 
 def test_a_second_run_of_a_scenario_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
@@ -59,19 +59,18 @@ def test_who_runs_a_run_is_known_by_its_name_only(tmp_path: Path) -> None:
 
 
 def dead() -> Holder:
-    """A process of this kernel that is no more."""
+    """A process of this machine that is no more."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    return replace(myself("s/dead", ["h1"], "n"), pid=ended.pid, started="1")
+    return replace(myself("s/dead", ["h1"]), pid=ended.pid, started="1")
 
 
-def left_by(results: Path, holder: Holder, *, age_s: float = 0.0) -> None:
+def left_by(results: Path, holder: Holder) -> Path:
     """A lock that nobody let go."""
     folder = results / "s"
     folder.mkdir(parents=True)
-    (folder / FILE).write_bytes(to_json(holder))
-    at_s = (folder / FILE).stat().st_mtime - age_s
-    os.utime(folder / FILE, (at_s, at_s))
+    (folder / FILE).write_bytes(holder_bytes(holder))
+    return folder / FILE
 
 
 def test_the_lock_of_a_dead_process_is_taken_over_at_once(tmp_path: Path) -> None:
@@ -82,55 +81,50 @@ def test_the_lock_of_a_dead_process_is_taken_over_at_once(tmp_path: Path) -> Non
 
 
 def test_another_process_of_the_same_number_is_not_the_holder() -> None:
-    assert not holds(replace(myself("s", [], "n"), started="1"), 0.0, gone_s=GONE_S)
+    assert not myself("s", []).is_gone
+    assert replace(myself("s", []), started="1").is_gone
 
 
-ELSEWHERE = Holder("s/far", "login2", "another boot", 1, "1", "n", ("h1",))
-
-
-def test_a_holder_on_another_machine_is_alive_as_long_as_its_heart_beats(tmp_path: Path) -> None:
-    left_by(tmp_path, ELSEWHERE, age_s=GONE_S / 2)
-    with pytest.raises(StoreError, match=r"s/far is going on .login2, process 1"), holding(tmp_path, "t", ["h1"]):
+def test_a_lock_of_this_machine_from_before_it_was_booted_is_taken_over(tmp_path: Path) -> None:
+    left_by(tmp_path, replace(myself("s/dead", ["h1"]), boot="another boot"))
+    with holding(tmp_path, "s", ["h1"]):
         pass
 
 
-def test_a_holder_on_another_machine_is_gone_after_the_limit(tmp_path: Path) -> None:
-    left_by(tmp_path, ELSEWHERE, age_s=GONE_S + 5.0)
-    with holding(tmp_path, "s", ["h1"]):
+ELSEWHERE = Holder("s/far", "login2", "another boot", "pid:[1]", 1, "1", "2026-01-01 00:00:00 UTC", ("h1",))
+IN_A_CONTAINER = replace(myself("s/far", ["h1"]), processes="pid:[1]", machine="c0ffee")
+
+
+@pytest.mark.parametrize("holder", [ELSEWHERE, IN_A_CONTAINER])
+def test_a_holder_that_cannot_be_seen_from_here_refuses_until_a_person_removes_its_lock(
+    tmp_path: Path, holder: Holder
+) -> None:
+    """It says who holds it, since when, and how to remove it."""
+    lock = left_by(tmp_path, holder)
+    who = f"{holder.machine}, process {holder.pid}, since {holder.since}"
+    by_hand = f"where {holder.machine} certainly runs it no more: rm {lock}"
+    with pytest.raises(StoreError) as refused, holding(tmp_path, "t", ["h1"]):
+        pass
+    assert f"s/far is going on ({who}) and holds h1" in str(refused.value)
+    assert str(refused.value).endswith(by_hand)
+    lock.unlink()
+    with holding(tmp_path, "t", ["h1"]):
         pass
 
 
 def test_a_lock_that_is_no_lock_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / FILE).write_text("torn {")
-    assert read_holder(tmp_path / "s" / FILE) is None
+    assert holder_of(tmp_path / "s" / FILE) is None
     with holding(tmp_path, "s", ["h1"]):
         pass
 
 
-def test_who_lost_its_lock_is_told_and_leaves_it_to_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from threading import Event
-
-    monkeypatch.setattr(run_lock, "HEARTBEAT_S", 0.01)
-    told = Event()
-    with holding(tmp_path, "s", ["h1"], on_lost=told.set) as lock:
-        (tmp_path / "s" / FILE).write_bytes(to_json(ELSEWHERE))
-        assert told.wait(20.0)
-        assert lock.lost == "login2, process 1"
-    assert read_holder(tmp_path / "s" / FILE) is not None
-
-
-def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from threading import Event
-
-    monkeypatch.setattr(run_lock, "HEARTBEAT_S", 0.01)
+def test_who_lost_its_lock_leaves_it_to_the_other(tmp_path: Path) -> None:
+    """A person removed it, and another run began."""
     with holding(tmp_path, "s", ["h1"]):
-        os.utime(tmp_path / "s" / FILE, (1.0, 1.0))
-        for _ in range(2000):
-            if (tmp_path / "s" / FILE).stat().st_mtime > 2.0:
-                return
-            Event().wait(0.01)
-    raise AssertionError("no heartbeat within 20 s")
+        (tmp_path / "s" / FILE).write_bytes(holder_bytes(ELSEWHERE))
+    assert holder_of(tmp_path / "s" / FILE) == ELSEWHERE
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -145,3 +139,12 @@ def test_who_is_at_work_is_known_in_the_run_itself(tmp_path: Path, monkeypatch: 
     with holding(tmp_path, "s", ["h1"], run="one"):
         assert running(Path()) is not None
     assert running(Path()) is None
+
+
+def test_it_is_free_also_where_its_run_could_not_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk may leave the lock without the name of its run."""
+    with holding(tmp_path, "s", ["h1"]) as lock, monkeypatch.context() as patch:
+        patch.setattr(durable, "os", full_disk("write"))
+        with pytest.raises(StoreError, match="No space left"):
+            lock.names(tmp_path / "s" / "one")
+    assert not (tmp_path / "s" / FILE).exists()
