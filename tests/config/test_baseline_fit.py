@@ -21,8 +21,8 @@ from fabric.model.scenario import (
     TorAllReduceSpec,
 )
 from fabric.model.verdict import Baseline, Limit
+from tests.places import INVENTORY, SCENARIOS
 
-ROOT = Path(__file__).parents[2]
 NOTHING = ": it judges nothing there"
 """How a note ends that says that a limit asks for more than the lines carry."""
 
@@ -163,8 +163,8 @@ def test_the_scenarios_baseline_is_the_one_looked_at(inventory: Inventory) -> No
 @pytest.mark.parametrize("name", ["demo-rack", "demo-rack-healthy", "hall-2048"])
 def test_what_is_shipped_fits(name: str) -> None:
     """No shipped inventory has a note, with the shipped scenario or without."""
-    path = ROOT / "inventory" / f"{name}.yaml"
-    scenario, found = config.load_scenario(ROOT / "scenarios" / "self-check.yaml", inventory_path=path)
+    path = INVENTORY / f"{name}.yaml"
+    scenario, found = config.load_scenario(SCENARIOS / "self-check.yaml", inventory_path=path)
     baselines = config.load_baselines({"h100-ndr"}, path)
     assert config.baseline_notes(None, found, baselines) == ()
     assert config.baseline_notes(scenario, found, baselines) == ()

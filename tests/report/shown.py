@@ -11,8 +11,7 @@ from fabric.model.verdict import Suspect
 from fabric.report.progress import ConsoleProgress
 from fabric.report.shown_run import ShownRun
 from fabric.wiring import BACKENDS
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import INVENTORY, SCENARIOS
 
 HOSTILE = (
     "<script>window.owned=1</script>",
@@ -31,8 +30,8 @@ def run_of(
     results: Path, *, scenario: str = "self-check", hosts: str | None = "gpu[001-004]", faults: tuple[str, ...] = ()
 ) -> Path:
     """Run a shipped scenario on the mock; the directory of the run."""
-    inventory = ROOT / "inventory" / "demo-rack-healthy.yaml" if scenario == "self-check" else None
-    path = ROOT / "scenarios" / f"{scenario}.yaml"
+    inventory = INVENTORY / "demo-rack-healthy.yaml" if scenario == "self-check" else None
+    path = SCENARIOS / f"{scenario}.yaml"
     asked = app.prepare(path, inventory_path=inventory, hosts=hosts, faults=faults)
     judged = app.run(
         asked,

@@ -17,9 +17,9 @@ from fabric.model.probe import ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).resolve().parents[2]
-POD = ROOT / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 
 SCENARIO = """\
 name: drill

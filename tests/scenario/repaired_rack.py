@@ -13,10 +13,10 @@ from fabric.model.repair import Acceptance
 from fabric.report.decision import acceptance_document
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests.places import INVENTORY, SCENARIOS
 
-INVENTORY = ROOT / "inventory" / "demo-rack-healthy.yaml"
-POST_REPAIR = ROOT / "scenarios" / "post-repair.yaml"
+HEALTHY = INVENTORY / "demo-rack-healthy.yaml"
+POST_REPAIR = SCENARIOS / "post-repair.yaml"
 BAD = "gpu003/mlx5_3:slow=0.6"
 CHECK = """\
 name: check
@@ -46,7 +46,7 @@ def measured(asked: app.Asked, results: Path, *, seed: int = 1) -> Path:
 def checked(folder: Path, *faults: str, seed: int = 1, name: str = "check") -> Path:
     """A run of a small self-check with these faults."""
     path = folder / f"{name}.yaml"
-    path.write_text(CHECK.format(inventory=INVENTORY).replace("name: check", f"name: {name}"), "utf-8")
+    path.write_text(CHECK.format(inventory=HEALTHY).replace("name: check", f"name: {name}"), "utf-8")
     asked = app.prepare(path, inventory_path=None, hosts=None, faults=faults)
     return measured(asked, folder / "results", seed=seed)
 
@@ -55,7 +55,7 @@ def validated(
     because: Path, *faults: str, quick: bool = True, seed: int = 2, flap: TimedFault | None = None
 ) -> tuple[Path, Acceptance]:
     """The post-repair run with these faults, and the decision; *flap* comes and goes meanwhile."""
-    asked = prepare(Wanted(POST_REPAIR, because, INVENTORY, None, faults, quick))
+    asked = prepare(Wanted(POST_REPAIR, because, HEALTHY, None, faults, quick))
     if flap is not None:
         mock = replace(asked.inventory.mock, timed_faults=(flap,))
         asked = replace(asked, inventory=replace(asked.inventory, mock=mock))

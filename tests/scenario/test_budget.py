@@ -15,8 +15,9 @@ from fabric.plan.plan import Plan
 from fabric.store.events import read_events
 from fabric.store.past_run import read_past_run
 from fabric.wiring import BACKENDS
+from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts
-from tests.store.small_run import ROOT, begun_after, finished
+from tests.store.small_run import begun_after, finished
 
 SCENARIO = """\
 name: cut
@@ -44,7 +45,7 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.file = folder / "cut.yaml"
-        self.file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
+        self.file.write_text(SCENARIO.format(inventory=INVENTORY / "pod-64.yaml"))
         self.asked = app.prepare(self.file, inventory_path=None, hosts=None, faults=(), budget_s=BUDGET_S)
 
     def run(self, observer: Observer) -> JudgedRun:

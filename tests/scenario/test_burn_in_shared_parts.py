@@ -11,7 +11,7 @@ from fabric import app
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from tests.report.shown import ROOT
+from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run
 
 SCENARIO = """\
@@ -36,7 +36,7 @@ FOREVER_S = 1e9
 def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     """So many rounds on eight hosts under one leaf a rail; the faults come after a third of the time."""
     path = folder / "soak.yaml"
-    inventory = ROOT / "inventory" / "pod-64.yaml"
+    inventory = INVENTORY / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
     plan = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan
     before_s = replace(plan, phases=plan.phases[:1]).duration_s

@@ -20,7 +20,7 @@ from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.store.events import Event, read_events
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests.places import INVENTORY
 
 SCENARIO = """\
 name: soak
@@ -57,7 +57,7 @@ class Acts(ConsoleProgress):
 def prepared(folder: Path, *faults: TimedFault) -> app.Asked:
     """Rounds of a soak on four hosts of the pod."""
     path = folder / "soak.yaml"
-    inventory = ROOT / "inventory" / "pod-64.yaml"
+    inventory = INVENTORY / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
     once_s = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan.duration_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * ROUNDS) + ROUNDS))

@@ -10,7 +10,7 @@ from fabric import app
 from fabric.app_post_repair import Wanted, because_of, prepare
 from fabric.errors import ConfigError
 from fabric.model.repair import Because
-from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, measured
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 
 LONG = """\
 name: long
@@ -32,12 +32,12 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     """The rack, its text changed; its baselines are found where they are."""
     path = folder / "other.yaml"
-    text = INVENTORY.read_text()
+    text = HEALTHY.read_text()
     for old, new in changed:
         assert old in text
         text = text.replace(old, new)
     path.write_text(text)
-    (folder / "baselines").symlink_to(INVENTORY.parent / "baselines")
+    (folder / "baselines").symlink_to(HEALTHY.parent / "baselines")
     return path
 
 
@@ -100,7 +100,7 @@ def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) 
 
 def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
-    path.write_text(LONG.format(inventory=INVENTORY))
+    path.write_text(LONG.format(inventory=HEALTHY))
     run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
     full, quick = (asked_of(run, None, "gpu003", quick=short) for short in (False, True))
     assert {one.probe.params["iterations"] for one in because(full).evidence} == {3600}

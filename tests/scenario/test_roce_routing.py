@@ -14,7 +14,8 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.ports import Executor
 from fabric.wiring import BACKENDS
-from tests.scenario.changing import ROOT, Watched, Watcher
+from tests.places import SHIPPED_BASELINES
+from tests.scenario.changing import Watched, Watcher
 
 RNICS = "\n".join(f"      - {{device: mlx5_{n}, rail: {n}, numa: 0, line_rate_gbps: 400}}" for n in range(4))
 INVENTORY = f"""\
@@ -74,7 +75,7 @@ class Reasons(Watcher):
 def place(folder: Path, *, inventory: str = INVENTORY) -> Path:
     """The scenario and its inventory."""
     (folder / "inventory" / "baselines").mkdir(parents=True)
-    for path in (ROOT / "inventory" / "baselines").glob("*.yaml"):
+    for path in SHIPPED_BASELINES:
         (folder / "inventory" / "baselines" / path.name).write_text(path.read_text())
     (folder / "inventory" / "roce.yaml").write_text(inventory)
     (folder / "contention.yaml").write_text(SCENARIO)

@@ -15,7 +15,7 @@ from fabric.report.progress import ConsoleProgress
 from fabric.store.samples_log import FILE
 from fabric.store.samples_table import TABLE
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests.places import INVENTORY
 
 SCENARIO = """\
 name: sampled
@@ -27,7 +27,7 @@ phases:
     {changes}
     probes: [{{rnic_to_rnic: {{duration: {duration}, size: 8M}}}}]
 """
-POD = (ROOT / "inventory" / "pod-64.yaml").read_text("utf-8")
+POD = (INVENTORY / "pod-64.yaml").read_text("utf-8")
 
 
 def run(
@@ -37,7 +37,7 @@ def run(
     text = POD.replace("line_rate_gbps: 400, nearest", f"line_rate_gbps: {rate}, nearest")
     (folder / "inventory.yaml").write_text(text)
     if not (folder / "baselines").exists():
-        (folder / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+        (folder / "baselines").symlink_to(INVENTORY / "baselines")
     sample = f"sample: {{every: {every}}}" if every else ""
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(sample=sample, duration=duration, changes=changes))

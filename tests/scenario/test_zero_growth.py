@@ -11,7 +11,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests.places import INVENTORY
 
 SCENARIO = """\
 name: growth
@@ -24,7 +24,7 @@ phases:
 """
 PAIRS = "rnics\n    probes: [{rnic_to_rnic: {duration: 5s, size: 8M}}]"
 RING = "ring\n    probes: [{group_all_reduce: {sizes: [8G], iterations: 500}}]"
-POD = (ROOT / "inventory" / "pod-64.yaml").read_text("utf-8")
+POD = (INVENTORY / "pod-64.yaml").read_text("utf-8")
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     text = text.replace("line_rate_gbps: 400, nearest", f"line_rate_gbps: {rate}, nearest")
     assert layer in text
     (folder / "inventory.yaml").write_text(text)
-    (folder / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+    (folder / "baselines").symlink_to(INVENTORY / "baselines")
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(allowed=allowed, phase=phase))
     asked = app.prepare(path, inventory_path=None, hosts=None, faults=())

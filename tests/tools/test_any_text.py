@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.tools import nccl_tests, parse_json, perftest
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
 PERFTEST = [path.read_text() for path in sorted((GOLDEN / "perftest").iterdir())]
 PIECES = [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.tools import nccl_tests
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
+FOLDER = GOLDEN / "nccl-tests"
 
 HEADING = (
     "#       size       count    type redop root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
@@ -34,7 +33,7 @@ def collective(**changed):
 
 def golden(name: str) -> nccl_tests.NcclLog:
     """A recorded file, parsed."""
-    return nccl_tests.parse((GOLDEN / f"{name}.txt").read_text())
+    return nccl_tests.parse((FOLDER / f"{name}.txt").read_text())
 
 
 def table(*rows: str, foot: str = AVERAGE) -> str:

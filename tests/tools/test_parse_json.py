@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from fabric.tools import nccl_tests, parse_json, perftest
-
-GOLDEN = Path(__file__).parents[1] / "golden"
+from tests.places import GOLDEN
 
 
 def test_the_nccl_document_has_exactly_these_keys() -> None:
