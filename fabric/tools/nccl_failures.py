@@ -34,7 +34,7 @@ _RANK = {kind: position for position, kind in enumerate(FAULT)}
 _REMOTE = "remote process exited or there was a network error"
 
 # Every match of a line counts, once a kind. Texts: nccl-tests, NCCL 2.12-2.30, Open MPI 4 and 5, Slurm, OpenSSH, glibc.
-_TEXTS: tuple[tuple[str, str], ...] = (
+TEXTS: tuple[tuple[str, str], ...] = (
     ("Got completion from peer", "ib_completion_error"),
     (_REMOTE, "nccl_remote_error"),
     ("ncclRemoteError", "nccl_remote_error"),
@@ -109,7 +109,7 @@ class Failures:
         """Look at one line that is not nccl-tests' own table or comment."""
         if "NCCL INFO" in line:
             return
-        kinds = {kind: line.find(needle) for needle, kind in reversed(_TEXTS) if needle in line}
+        kinds = {kind: line.find(needle) for needle, kind in reversed(TEXTS) if needle in line}
         if "NET/IB" in line and _PORT_EVENT.search(line):
             kinds["port_down"] = line.find("NET/IB")
         # NCCL looks for plugins it can do without, and a shell warns of a locale that the host lacks.

@@ -32,7 +32,7 @@ FAULT: Mapping[str, str] = {
 """Whose fault a kind of failure points to."""
 
 # First match of a line wins. Texts: perftest 4.5 and 26.x sources, libibverbs, glibc, shells.
-_TEXTS: tuple[tuple[str, str], ...] = (
+TEXTS: tuple[tuple[str, str], ...] = (
     ("Failed to get IB devices list", "no_rdma"),
     ("Function not implemented", "no_rdma"),
     ("Did not detect devices", "no_device"),
@@ -179,7 +179,7 @@ def status(text: str) -> int | None:
 def _kind(line: str) -> str | None:
     if "arning" in line or "WARNING" in line:  # libibverbs warns of every driver that is not installed
         return None
-    for needle, kind in _TEXTS:
+    for needle, kind in TEXTS:
         if needle in line:
             return kind
     if "state is" in line and _PORT_STATE.search(line):

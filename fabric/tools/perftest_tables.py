@@ -195,11 +195,11 @@ def _told(line: str) -> Iterator[tuple[str, str]]:
 
 def tests(text: str) -> tuple[tuple[PerftestTest, ...], bool]:
     """One test per title or table, in the order printed; and whether a line may be a complaint."""
-    usual = _usual(text)
+    usual = usual_page(text)
     return by_lines(text.splitlines()) if usual is None else ((usual,), False)
 
 
-def _usual(text: str) -> PerftestTest | None:
+def usual_page(text: str) -> PerftestTest | None:
     """The test of a page like nearly all others: one block, addresses, one row; None: it must be read line by line."""
     start = text.find(" local address:")
     title = text.rfind(" RDMA_Write BW Test\n", 0, start) if start > 0 else -1

@@ -11,7 +11,7 @@ from benchmarks.altered_answers import NCCL, PERFTEST, Base, Canned, all_bases, 
 from fabric.engine.roll_call import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl_tests, perftest
-from fabric.tools.perftest_tables import _usual, by_lines
+from fabric.tools.perftest_tables import usual_page, by_lines
 from fabric.tools.perftest_tables import tests as tables
 from tests.places import CAPTURES
 
@@ -67,7 +67,7 @@ def test_a_usual_page_is_read_as_line_by_line() -> None:
     other = [one.client for ones in alterations().values() for one in ones if one.tool == "perftest"]
     seen = [page for both in pages.values() for page in both]
     assert [page for page in (*seen, *other) if tables(page) != by_lines(page.splitlines())] == []
-    assert [name for name, both in pages.items() if None in map(_usual, both)] in ([], ["recorded ib_write_bw rxe"])
+    assert [name for name, both in pages.items() if None in map(usual_page, both)] in ([], ["recorded ib_write_bw rxe"])
 
 
 def test_a_reason_says_what_was_asked_and_what_was_seen() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import nccl_tests
-from fabric.tools.nccl_failures import _TEXTS, FAULT, of_one_gpu, status, too_few_gpus
+from fabric.tools.nccl_failures import TEXTS, FAULT, of_one_gpu, status, too_few_gpus
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
@@ -117,7 +117,7 @@ def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
 
 def test_every_kind_has_a_fault() -> None:
     """And no fault is without a source."""
-    assert {kind for _, kind in _TEXTS} | {"port_down", "wrong_result", "missing_program"} == set(FAULT)
+    assert {kind for _, kind in TEXTS} | {"port_down", "wrong_result", "missing_program"} == set(FAULT)
 
 
 def test_how_many_gpus_there_are_is_read() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import perftest
-from fabric.tools.perftest_failures import _TEXTS, FAULT, GATES, no_such_gpu, status
+from fabric.tools.perftest_failures import TEXTS, FAULT, GATES, no_such_gpu, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -86,7 +86,7 @@ def test_a_good_run_passes_no_gate(name: str) -> None:
     assert [gate for gate in GATES if gate in text] == []
 
 
-@pytest.mark.parametrize("needle", [needle for needle, _ in _TEXTS] + ["state is ", "IB device x not found"])
+@pytest.mark.parametrize("needle", [needle for needle, _ in TEXTS] + ["state is ", "IB device x not found"])
 def test_every_complaint_passes_a_gate(needle: str) -> None:
     """Else it would never be found."""
     assert any(gate in needle for gate in GATES)
@@ -94,7 +94,7 @@ def test_every_complaint_passes_a_gate(needle: str) -> None:
 
 def test_every_kind_has_a_fault() -> None:
     """And no fault is without a text."""
-    assert {kind for _, kind in _TEXTS} | {"port_down"} == set(FAULT)
+    assert {kind for _, kind in TEXTS} | {"port_down"} == set(FAULT)
 
 
 def test_an_unknown_kind_is_ours() -> None:
