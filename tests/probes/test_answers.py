@@ -11,7 +11,7 @@ from benchmarks.altered_answers import NCCL, PERFTEST, Base, Canned, all_bases, 
 from fabric.engine.roll_call import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl_tests, perftest
-from fabric.tools.perftest_tables import usual_page, by_lines
+from fabric.tools.perftest_tables import by_lines, usual_page
 from fabric.tools.perftest_tables import tests as tables
 from tests.places import CAPTURES
 

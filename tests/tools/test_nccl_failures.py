@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import nccl_tests
-from fabric.tools.nccl_failures import TEXTS, FAULT, of_one_gpu, status, too_few_gpus
+from fabric.tools.nccl_failures import FAULT, TEXTS, of_one_gpu, status, too_few_gpus
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import perftest
-from fabric.tools.perftest_failures import TEXTS, FAULT, GATES, no_such_gpu, status
+from fabric.tools.perftest_failures import FAULT, GATES, TEXTS, no_such_gpu, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"

@@ -24,6 +24,8 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Tier:
+    """Hosts or switches of one tier, and where each is drawn."""
+
     name: str
     y: float
     names: tuple[str, ...]
