@@ -17,6 +17,7 @@ from fabric.model.probe import ProbeResult
 from fabric.store.events import read_events
 from fabric.store.results import from_events
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.lab.chaos_rack import ChaosRack
 from tests.lab.namespaces import inside
 from tests.scenario.changing import Watcher
@@ -97,7 +98,7 @@ class Chaos:
         self._rack = rack
         scenario = rack.folder / "chaos.yaml"
         scenario.write_text(SCENARIO)
-        self._asked = app.prepare(scenario, inventory_path=rack.inventory_file, hosts=None, faults=())
+        self._asked = builders.asked(scenario, inventory=rack.inventory_file)
         self.quiet_s = 0.0
 
     def quiet(self) -> Ran:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fabric import app
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
-from fabric.report.progress import ConsoleProgress
 from fabric.report.shown_run import ShownRun
-from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY, SCENARIOS
 
 HOSTILE = (
@@ -32,15 +30,8 @@ def run_of(
     """Run a shipped scenario on the mock; the directory of the run."""
     inventory = INVENTORY / "demo-rack-healthy.yaml" if scenario == "self-check" else None
     path = SCENARIOS / f"{scenario}.yaml"
-    asked = app.prepare(path, inventory_path=inventory, hosts=hosts, faults=faults)
-    judged = app.run(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=results,
-        seed=1,
-        observer=ConsoleProgress(quiet=True),
-    )
+    asked = builders.asked(path, inventory=inventory, hosts=hosts, faults=faults)
+    judged = builders.on_mock(asked, results, reports=True)
     return Path(judged.path)
 
 

@@ -17,6 +17,7 @@ from fabric.model.probe import ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY
 
 POD = INVENTORY / "pod-64.yaml"
@@ -118,7 +119,7 @@ def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064")
     pod.write_text(pod.read_text().replace("via: gpu064", f"via: {via}"))
     path = folder / "drill.yaml"
     path.write_text(SCENARIO.format(inventory=folder / "inventory" / POD.name, changes=changes, more=more))
-    return app.prepare(path, inventory_path=None, hosts=None, faults=())
+    return builders.asked(path)
 
 
 def run(

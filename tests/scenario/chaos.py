@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -17,6 +17,7 @@ from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 from fabric.store.events import Event, read_events
 from fabric.store.results import from_events
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.scenario.changing import Watcher
 
 INVENTORY = """\
@@ -142,7 +143,7 @@ def asked_in(folder: Path) -> app.Asked:
     (folder / "baselines" / "low.yaml").write_text(BASELINE)
     (folder / "chaos.yaml").write_text(INVENTORY)
     (folder / "scenario.yaml").write_text(SCENARIO)
-    return app.prepare(folder / "scenario.yaml", inventory_path=None, hosts=None, faults=())
+    return builders.asked(folder / "scenario.yaml")
 
 
 def blows(seed: int, hosts: Sequence[str], elapsed_s: float) -> tuple[Blow, ...]:
@@ -160,14 +161,13 @@ def run(asked: app.Asked, befalling: Sequence[Blow], results: Path, *, seed: int
     timed = tuple(
         TimedFault(blow.at_s, blow.lasts_s, Fault(blow.host, blow.kind)) for blow in befalling if blow.kind != "session"
     )
-    mock = replace(asked.inventory.mock, timed_faults=timed)
 
     def make(inventory: Inventory, number: int) -> Executor:
         severed = [blow for blow in befalling if blow.kind == "session"]
         return Severed(BACKENDS["mock"](inventory, number), severed)
 
     judged = app.run(
-        replace(asked, inventory=replace(asked.inventory, mock=mock)),
+        builders.with_timed(asked, *timed),
         backend="mock",
         make_executor=make,
         results=results,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from fabric import app
@@ -11,8 +10,7 @@ from fabric.app_report import keep_decision
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
 from fabric.report.decision import acceptance_document
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY, SCENARIOS
 
 HEALTHY = INVENTORY / "demo-rack-healthy.yaml"
@@ -31,23 +29,15 @@ phases:
 
 def measured(asked: app.Asked, results: Path, *, seed: int = 1) -> Path:
     """The directory of the run."""
-    judged = app.run(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=results,
-        seed=seed,
-        observer=ConsoleProgress(quiet=True),
-        reports=False,
-    )
+    judged = builders.on_mock(asked, results, seed=seed)
     return Path(judged.path)
 
 
-def checked(folder: Path, *faults: str, seed: int = 1, name: str = "check") -> Path:
+def checked(folder: Path, *faults: str, seed: int = 1, name: str = "check", hosts: str | None = None) -> Path:
     """A run of a small self-check with these faults."""
     path = folder / f"{name}.yaml"
     path.write_text(CHECK.format(inventory=HEALTHY).replace("name: check", f"name: {name}"), "utf-8")
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=faults)
+    asked = builders.asked(path, hosts=hosts, faults=faults)
     return measured(asked, folder / "results", seed=seed)
 
 
@@ -57,8 +47,7 @@ def validated(
     """The post-repair run with these faults, and the decision; *flap* comes and goes meanwhile."""
     asked = prepare(Wanted(POST_REPAIR, because, HEALTHY, None, faults, quick))
     if flap is not None:
-        mock = replace(asked.inventory.mock, timed_faults=(flap,))
-        asked = replace(asked, inventory=replace(asked.inventory, mock=mock))
+        asked = builders.with_timed(asked, flap)
     path = measured(asked, because.parents[1], seed=seed)
     found = decide(path)
     keep_decision(path, acceptance_document(found))

@@ -15,6 +15,7 @@ from fabric.plan.plan import Plan
 from fabric.store.events import read_events
 from fabric.store.past_run import read_past_run
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts
 from tests.store.small_run import begun_after, finished
@@ -50,15 +51,7 @@ class Runs:
 
     def run(self, observer: Observer) -> JudgedRun:
         """What is asked, on the mock."""
-        return app.run(
-            self.asked,
-            backend="mock",
-            make_executor=BACKENDS["mock"],
-            results=self._folder / "results",
-            seed=1,
-            observer=observer,
-            reports=False,
-        )
+        return builders.on_mock(self.asked, self._folder / "results", observer=observer)
 
     @property
     def newest(self) -> Path:

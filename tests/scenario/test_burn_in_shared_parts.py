@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from tests import builders
 from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run
 
@@ -38,14 +38,12 @@ def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     path = folder / "soak.yaml"
     inventory = INVENTORY / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
-    plan = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan
+    plan = builders.asked(path).plan
     before_s = replace(plan, phases=plan.phases[:1]).duration_s
     once_s = plan.duration_s - before_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * rounds) + rounds))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
     begin_s = before_s + once_s * rounds / 3
-    timed = tuple(TimedFault(begin_s, FOREVER_S, fault) for fault in faults)
-    asked = replace(asked, inventory=replace(asked.inventory, mock=replace(asked.inventory.mock, timed_faults=timed)))
+    asked = builders.asked(path, timed=[TimedFault(begin_s, FOREVER_S, fault) for fault in faults])
     return run(folder, asked, Acts())
 
 
@@ -67,7 +65,7 @@ def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
     assert bad == {"su0-leaf3"}
 
 
-@pytest.mark.parametrize("rounds", [5, 12])
+@pytest.mark.parametrize("rounds", ROUNDS)
 def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: Path, rounds: int) -> None:
     (one,) = soaked(tmp_path, rounds, Fault("gpu003/pcie1", "slow", 0.6)).verdict.suspects
     assert (one.component, one.kind, one.hosts) == ("gpu003/pcie1", "pcie_switch", ("gpu003",))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from fabric.ports import Executor
 from fabric.store.events import read_events
 from fabric.store.results import replanned
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run, run_of
 
@@ -54,9 +54,7 @@ def prepared(folder: Path, *faults: Fault) -> app.Asked:
     """About a dozen rounds of two hours on eight hosts."""
     path = folder / "soak.yaml"
     path.write_text(SOAK.format(inventory=INVENTORY / "pod-64.yaml"))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=tuple(TimedFault(0.0, 1e9, fault) for fault in faults))
-    return replace(asked, inventory=replace(asked.inventory, mock=mock))
+    return builders.asked(path, timed=[TimedFault(0.0, 1e9, fault) for fault in faults])
 
 
 def again(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.store.events import Event, read_events
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY
 
 SCENARIO = """\
@@ -59,24 +59,14 @@ def prepared(folder: Path, *faults: TimedFault) -> app.Asked:
     path = folder / "soak.yaml"
     inventory = INVENTORY / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
-    once_s = app.prepare(path, inventory_path=None, hosts=None, faults=()).plan.duration_s
+    once_s = builders.asked(path).plan.duration_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * ROUNDS) + ROUNDS))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=faults)
-    return replace(asked, inventory=replace(asked.inventory, mock=mock))
+    return builders.with_timed(builders.asked(path), *faults)
 
 
 def run(folder: Path, asked: app.Asked, watcher: ConsoleProgress) -> JudgedRun:
     """On the mock."""
-    return app.run(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=watcher,
-        reports=False,
-    )
+    return builders.on_mock(asked, folder / "results", observer=watcher)
 
 
 def run_of(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from fabric import app
 from fabric.model.outcome import Outcome
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.scenario.changing import POD, SCENARIO, Watched, Watcher
 
 MANAGING = '  - {names: "sm[1-2]", role: management}\nswitches:\n'
@@ -21,7 +22,7 @@ def asked(folder: Path) -> app.Asked:
     pod.write_text(text.replace("[{host: gpu063}, {host: gpu064}]", "[{host: sm1}, {host: sm2}]"))
     path = folder / "drill.yaml"
     path.write_text(SCENARIO.format(inventory=pod, changes="{adaptive_routing: on, scope: fabric}", more=""))
-    return app.prepare(path, inventory_path=None, hosts=None, faults=())
+    return builders.asked(path)
 
 
 def test_a_manager_that_is_not_under_test_is_told_and_told_back(tmp_path: Path) -> None:

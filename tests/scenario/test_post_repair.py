@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fabric import app
 from fabric.app_judge import reopened
 from fabric.app_post_repair import Wanted, because_of, prepare
 from fabric.errors import ConfigError
@@ -14,6 +13,7 @@ from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
 from fabric.report.decision import FILE
+from tests import builders
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, validated
 
 
@@ -153,5 +153,5 @@ def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired
 
 
 def test_without_because_the_evidence_is_said_to_be_missing() -> None:
-    asked = app.prepare(POST_REPAIR, inventory_path=HEALTHY, hosts="gpu001", faults=())
+    asked = builders.asked(POST_REPAIR, inventory=HEALTHY, hosts="gpu001")
     assert any("no again on gpu001: it needs a run that failed" in note for note in asked.plan.phases[0].notes)

@@ -10,6 +10,7 @@ from fabric import app
 from fabric.app_post_repair import Wanted, because_of, prepare
 from fabric.errors import ConfigError
 from fabric.model.repair import Because
+from tests import builders
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 
 LONG = """\
@@ -68,7 +69,7 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
     inventory = other_inventory(tmp_path)
     path = tmp_path / "s.yaml"
     path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
-    run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
     inventory.unlink()
     with pytest.raises(ConfigError, match="not there any more: say --inventory"):
         prepare(Wanted(POST_REPAIR, run, None, "gpu003", (), quick=True))
@@ -101,7 +102,7 @@ def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) 
 def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
     path.write_text(LONG.format(inventory=HEALTHY))
-    run = measured(app.prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
     full, quick = (asked_of(run, None, "gpu003", quick=short) for short in (False, True))
     assert {one.probe.params["iterations"] for one in because(full).evidence} == {3600}
     assert {one.probe.params["iterations"] for one in because(quick).evidence} == {20}

@@ -14,6 +14,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.ports import Executor
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import SHIPPED_BASELINES
 from tests.scenario.changing import Watched, Watcher
 
@@ -90,7 +91,7 @@ def run(path: Path, watcher: Watcher | None = None) -> tuple[JudgedRun, Watched]
         made.append(Watched(BACKENDS["mock"](inventory, seed), lambda command: None))
         return made[0]
 
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = builders.asked(path)
     results = path.parent / "results"
     return app.run(
         asked, backend="mock", make_executor=make, results=results, seed=1, observer=watcher or Watcher()
@@ -132,4 +133,4 @@ def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:
 def test_switches_that_are_not_reached_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = place(tmp_path, inventory=INVENTORY.replace(', address: "{name}.mgmt", management: nvue}', "}"))
     with pytest.raises(ConfigError, match=r"RoCE fabric 'spine\[0-3\]' need 'address' and 'management: nvue'"):
-        app.prepare(path, inventory_path=None, hosts=None, faults=())
+        builders.asked(path)

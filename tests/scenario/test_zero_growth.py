@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from fabric import app
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
+from tests import builders
 from tests.places import INVENTORY
 
 SCENARIO = """\
@@ -43,16 +40,7 @@ def run(
     (folder / "baselines").symlink_to(INVENTORY / "baselines")
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(allowed=allowed, phase=phase))
-    asked = app.prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=faults)
-    return app.run(
-        replace(asked, inventory=replace(asked.inventory, mock=mock)),
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=ConsoleProgress(quiet=True),
-    )
+    return builders.on_mock(builders.asked(path, timed=faults), folder / "results")
 
 
 def reasons(judged: JudgedRun, text: str) -> list[str]:
