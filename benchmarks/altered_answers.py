@@ -3,10 +3,10 @@ Answers to another question, given to every kind of probe: none may be taken for
 
     python benchmarks/altered_answers.py [--tried 150] [--seed 0] [--list]
 
-What ib_write_bw and nccl-tests print on the simulated rack, and what real ones printed where recordings are at hand
-(``../shared/samples``), is altered: another title, device or number of queue pairs, ranks on other hosts, results that
-were not checked, the output of the previous command, output that was cut, a complaint beside a good row. Then it is
-read as in a run, by the engine's own ``ProbeRun``. First every answer goes through unaltered, and must be measured.
+What ib_write_bw and nccl-tests print on the simulated rack, and what real ones printed (``tests/golden/captures``), is
+altered: another title, device or number of queue pairs, ranks on other hosts, results that were not checked, the output
+of the previous command, output that was cut, a complaint beside a good row. Then it is read as in a run, by the
+engine's own ``ProbeRun``. First every answer goes through unaltered, and must be measured.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.wiring import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLES = ROOT.parent / "shared" / "samples"
+CAPTURES = ROOT / "tests" / "golden" / "captures"
 GIB = 1 << 30
 SMALL = (GIB, 2 * GIB)
 
@@ -199,8 +199,6 @@ def renamed(base: Base) -> Base:
 
 def recorded(topology: Topology) -> Iterator[Base]:
     """What real tools printed, asked as they were asked."""
-    if not SAMPLES.is_dir():
-        return
     platform = next(iter(topology.hosts.values())).platform
     a100 = _real_nccl("35-gcm-a100-pair-150.209", 0, platform, sizes=(25, 30), kind="tor_all_reduce")
     yield replace(
@@ -209,7 +207,7 @@ def recorded(topology: Topology) -> Iterator[Base]:
     pair = "17-h100-pair-g1-alltoall+sendrecv-2.17.6"
     doubles = _real_nccl(pair, 0, platform, sizes=(25, 34), kind="all_to_all")
     yield replace(doubles, client=doubles.client.replace(" double ", "  float "))  # it was asked with -d double
-    text = (SAMPLES / "rxe" / "ib_write_bw_D_4k.txt").read_text().partition("\n")[2].partition("[rc=")[0]
+    text = (CAPTURES / "rxe" / "ib_write_bw_D_4k.txt").read_text().partition("\n")[2].partition("[rc=")[0]
     rnic = platform.rnics[0]
     roce = replace(platform, link_layer="ethernet", rnics=(rnic,))
     params: dict[str, ParamValue] = {"rnic": rnic.device, "peer_rnic": rnic.device, "endpoint": "numa0", "port": 18515}
@@ -224,7 +222,7 @@ def recorded(topology: Topology) -> Iterator[Base]:
 
 
 def _real_nccl(name: str, number: int, platform: Platform, *, sizes: tuple[int, int], kind: str) -> Base:
-    text = (SAMPLES / "nccl-tests" / f"{name}.txt").read_text()
+    text = (CAPTURES / "nccl-tests" / f"{name}.txt").read_text()
     starts = [found.start() for found in re.finditer(r"^# nccl-tests version", text, re.MULTILINE)] or [0]
     text = text[starts[number] : [*starts, len(text)][number + 1]]
     names = tuple(dict.fromkeys(re.findall(r"Pid +\d+ on +\{?([\w-]+)", text)))

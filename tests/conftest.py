@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,20 @@ import pytest
 from hypothesis import settings
 
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
+from tests.places import ROOT
 
 # Everywhere else new examples are tried each time, so half as many as usual (a choice); what must be green is the same
 # each time. How long an example takes says more about the machine than about it, so that has no limit of its own.
 settings.register_profile("anywhere", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
+
+if sys.dont_write_bytecode:
+    # Else every worker, and every process that a test starts, compiles the whole project for itself: half of a run's
+    # time. Whoever wants no files beside the sources has them in the folder of pytest's cache.
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "pycache")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell begins what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,7 +16,7 @@ from fabric.errors import ConfigError, StoreError
 from fabric.report.decision import FILE
 from fabric.store.run_lock import holding
 from tests.report.shown import run_of
-from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def rejected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a validation of gpu003, which is as bad as before."""
     failed = checked(tmp_path_factory.mktemp("failed"), BAD)
     folder = tmp_path_factory.mktemp("validated")
-    words = ["run", POST_REPAIR, "--because", failed, "--inventory", INVENTORY, "--quick", "--fault", BAD]
+    words = ["run", POST_REPAIR, "--because", failed, "--inventory", HEALTHY, "--quick", "--fault", BAD]
     CliRunner().invoke(main, [str(word) for word in (*words, "--results", folder)], standalone_mode=False)
     return (folder / "post-repair" / "latest").resolve()
 

@@ -16,12 +16,12 @@ from fabric.store.left_open import open_changes
 from fabric.store.run_lock import holding
 from fabric.wiring import BACKENDS
 from tests.checks.test_held import left_behind
+from tests.places import INVENTORY
 from tests.scenario.changing import Watcher
 from tests.store.small_run import (
     BER,
     LATER,
     NAME,
-    ROOT,
     SCENARIO,
     begin,
     begun_after,
@@ -191,8 +191,8 @@ def test_a_run_begun_with_relative_paths_goes_on_though_nothing_has_changed(
     monkeypatch.chdir(tmp_path)
     for folder in ("inventory", "scenarios"):
         Path(folder).mkdir()
-    shutil.copy(ROOT / "inventory" / "demo-rack-healthy.yaml", "inventory/r.yaml")
-    shutil.copytree(ROOT / "inventory" / "baselines", "inventory/baselines")
+    shutil.copy(INVENTORY / "demo-rack-healthy.yaml", "inventory/r.yaml")
+    shutil.copytree(INVENTORY / "baselines", "inventory/baselines")
     file = Path("scenarios/small.yaml")
     file.write_text(SCENARIO.format(inventory="../inventory/r.yaml", change=BER))
     begin(Path(), file=file, inventory=inventory)

@@ -13,6 +13,7 @@ import pytest
 from fabric.changes.guard import GuardCannotWrite
 from fabric.model.change import Argv
 from tests.changes.guard_target import RealTarget
+from tests.places import INVENTORY
 
 STRANGER = 65534
 AS_STRANGER = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups")
@@ -136,7 +137,7 @@ def test_nothing_that_another_user_planted_is_run(target: RealTarget, closed_aga
         directory.chmod(0o700)
     inventory = target.here / "one.yaml"
     inventory.write_text(_INVENTORY.format(guards=directory))
-    (target.here / "baselines").symlink_to(Path(__file__).parents[2] / "inventory" / "baselines")
+    (target.here / "baselines").symlink_to(INVENTORY / "baselines")
     argv = (sys.executable, "-c", "from fabric.cli.main import run; run()", "restore", "--all-hosts")
     done = subprocess.run(
         (*argv, "--inventory", str(inventory)), capture_output=True, text=True, timeout=60, check=False, cwd=target.here

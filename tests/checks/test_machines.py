@@ -14,8 +14,8 @@ from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded
 from tests.checks.asked import answer, compared
 from tests.cli.command_line import called
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).resolve().parents[2]
 BOOT, OTHER = "3c1f8e2a-9a55-4a43-8f6e-2b1d0c9e7f11", "7d2e9f3b-0b66-4b54-9a7f-3c2e1d0f8a22"
 DISK = "4f1c0a9be2d84d6f9b3c7a5e1d2f6b80"
 
@@ -80,10 +80,10 @@ def test_this_machine_says_who_it_is() -> None:
 
 def test_check_names_both_names_of_a_simulated_machine(tmp_path: Path) -> None:
     """gpu002's address leads to gpu001, as a wrong line in DNS would; a healthy rack is told nothing."""
-    healthy = ROOT / "inventory" / "demo-rack-healthy.yaml"
+    healthy = INVENTORY / "demo-rack-healthy.yaml"
     assert called(["check", "--inventory", str(healthy)]).returncode == 0
     text = healthy.read_text()
-    (tmp_path / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+    (tmp_path / "baselines").symlink_to(INVENTORY / "baselines")
     begin, end = text.index('  - names: "gpu'), text.index("\nswitches:") + 1
     entry = text[begin:end].rstrip()
     names = 'names: "gpu[001-008]"'

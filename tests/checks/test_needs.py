@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from fabric.checks import orchestrator
 from fabric.checks.needs import Alters, HostNeeds, host_needs, with_peers
@@ -23,25 +22,25 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).resolve().parents[2]
-INVENTORY = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml")
+RACK = load_inventory(INVENTORY / "demo-rack-healthy.yaml")
 HOSTS = ("gpu001", "gpu002")
 
 
 def _scenario(probes: tuple[ProbeSpec, ...] = (), changes: tuple[ChangeSpec, ...] = ()) -> Scenario:
     phase = Phase("only", probes, changes=changes)
-    return Scenario("s", "", "s.yaml", INVENTORY.source, HOSTS, (phase,), JudgeSettings())
+    return Scenario("s", "", "s.yaml", RACK.source, HOSTS, (phase,), JudgeSettings())
 
 
 def _needs(
-    probes: tuple[ProbeSpec, ...] = (), changes: tuple[ChangeSpec, ...] = (), inventory: Inventory = INVENTORY
+    probes: tuple[ProbeSpec, ...] = (), changes: tuple[ChangeSpec, ...] = (), inventory: Inventory = RACK
 ) -> dict[str, HostNeeds]:
     return host_needs(_scenario(probes, changes), HOSTS, inventory, backend="mock")
 
 
 def _with(**settings: object) -> Inventory:
-    return replace(INVENTORY, changes=replace(ChangeSettings(), **settings))  # type: ignore[arg-type]
+    return replace(RACK, changes=replace(ChangeSettings(), **settings))  # type: ignore[arg-type]
 
 
 def test_each_probe_needs_its_own_programs() -> None:
@@ -56,13 +55,13 @@ def test_each_probe_needs_its_own_programs() -> None:
 
 def test_without_a_scenario_no_program_is_needed() -> None:
     """Hosts, GPUs and links are looked at all the same."""
-    needs = host_needs(None, HOSTS, INVENTORY, backend="ssh")
+    needs = host_needs(None, HOSTS, RACK, backend="ssh")
     assert needs["gpu001"] == HostNeeds(ssh=True)
 
 
 def test_hosts_that_use_mpirun_form_a_ring() -> None:
     """Each host is tried from one and to one; srun needs none of it."""
-    hosts = INVENTORY.topology.hosts
+    hosts = RACK.topology.hosts
     ring = with_peers(_needs((GroupAllReduceSpec(),)), HOSTS, hosts)
     assert {name: needs.peer for name, needs in ring.items()} == {"gpu001": "gpu002", "gpu002": "gpu001"}
     alone = with_peers(_needs((GroupAllReduceSpec(),)), ("gpu002",), hosts)
@@ -75,7 +74,7 @@ def test_another_way_to_start_processes_needs_no_login() -> None:
     """``--mca plm_rsh_agent`` and ``--mca plm slurm`` are not ssh."""
     hosts = {
         name: replace(host, platform=replace(host.platform, mpirun_options=("--mca", "plm", "slurm")))
-        for name, host in INVENTORY.topology.hosts.items()
+        for name, host in RACK.topology.hosts.items()
     }
     assert all(needs.peer is None for needs in with_peers(_needs((GroupAllReduceSpec(),)), HOSTS, hosts).values())
 
@@ -118,10 +117,10 @@ def test_routing_is_changed_where_the_subnet_managers_are() -> None:
 def test_switches_that_nobody_can_reach_are_told() -> None:
     """``via`` is missing in the inventory."""
     scenario = _scenario(changes=(PortFlapSpec(("su0-leaf3--spine2",), down_s=5.0),))
-    (one,) = orchestrator.settings(scenario, INVENTORY)
+    (one,) = orchestrator.settings(scenario, RACK)
     assert "'via'" in one.advice
     assert list(orchestrator.settings(scenario, _with(via="gpu001"))) == []
-    assert list(orchestrator.settings(_scenario(), INVENTORY)) == []
+    assert list(orchestrator.settings(_scenario(), RACK)) == []
 
 
 def test_another_fabric_in_the_environment_is_told() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from fabric.checks.needs import Alters, HostNeeds
 from fabric.checks.programs import PROGRAMS, PYTHON, PYTHON_VERSION, VERSIONS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found
+from tests.places import CAPTURES
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "perftest"
+SAMPLES = CAPTURES / "perftest"
 NO_CUDA = "ib_write_bw: unrecognized option '--use_cuda=0'\n Invalid Command or flag.\n"
 MPIRUNS = {"a": "4.1.7", "b": "4.1.7", "c": "5.0.3"}
 GOOD = {
@@ -75,7 +75,6 @@ def test_a_build_without_cuda_is_a_problem(stdout: str, stderr: str) -> None:
     assert _cuda("Version: 6.29\n", "", 1) == []
 
 
-@pytest.mark.skipif(not SAMPLES.exists(), reason="the recorded outputs are not here")
 def test_a_recorded_build_without_cuda_is_seen() -> None:
     """Debian's perftest 4.5."""
     text = (SAMPLES / "23-local-use_cuda-not-built-4.5.txt").read_text()

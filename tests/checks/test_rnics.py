@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from fabric.checks.ask import Argv, HostAnswer
 from fabric.checks.rnics import LIST, RNICS
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, found
+from tests.places import CAPTURES
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "sysfs"
+SAMPLES = CAPTURES / "sysfs"
 DEVICES = [f"mlx5_{number}" for number in range(8)]
 FILES = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}
 
@@ -95,7 +95,6 @@ def test_a_host_without_the_driver_has_no_rnic() -> None:
     assert all(device in one.what for device in DEVICES)
 
 
-@pytest.mark.skipif(not SAMPLES.exists(), reason="the recorded outputs are not here")
 def test_a_recorded_h100_host_is_fine() -> None:
     """The kernel's own words, from a real host."""
     text = (SAMPLES / "01-real-h100-mlx5_0-sysfs.txt").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,9 @@ from fabric.checks.needs import HostNeeds
 from fabric.checks.rnics import KEEP_LINK_UP, LIST, LOOPBACK
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
+from tests.places import CAPTURES
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlxlink"
+SAMPLES = CAPTURES / "mlxlink"
 MODULES = "nvidia 56692736 2011 nvidia_uvm, Live 0x0\nmlx5_ib 524288 0 - Live 0x0\n"
 PEERMEM = "nvidia_peermem 16384 0 - Live 0x0\n"
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07\n"
@@ -83,7 +83,6 @@ def test_a_missing_rnic_is_not_asked_about_its_mode() -> None:
     assert found(LOOPBACK, said, host=ONE) == []
 
 
-@pytest.mark.skipif(not SAMPLES.exists(), reason="the recorded outputs are not here")
 @pytest.mark.parametrize("name", ["01-cx7-ndr-show-module-4.35.txt", "02-cx4-fdr-basic-4.35.txt"])
 def test_recorded_rnics_are_in_no_loopback(name: str) -> None:
     """Outputs of real adapters."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from fabric.cli.main import main
+from tests.places import INVENTORY, SCENARIOS
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = str(ROOT / "scenarios" / "self-check.yaml")
-HEALTHY = str(ROOT / "inventory" / "demo-rack-healthy.yaml")
+SCENARIO = str(SCENARIOS / "self-check.yaml")
+HEALTHY = str(INVENTORY / "demo-rack-healthy.yaml")
 KEYS = {
     "format", "scenario", "inventory", "backend", "hosts", "host_count", "elapsed_s", "exit_code", "counts", "findings",
 }  # fmt: skip

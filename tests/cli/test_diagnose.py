@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from fabric.cli.diagnose import diagnose_command as command
 from fabric.errors import ConfigError
 from tests.judge.locate.pairs.made import all_pairs, hosts
+from tests.places import INVENTORY
 
-POD = Path(__file__).resolve().parents[2] / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 
 
 def write(path, rows):

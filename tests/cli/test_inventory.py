@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from fabric.cli.main import main
 from fabric.errors import ConfigError
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "inventory" / "demo-rack.yaml"
+DEMO = INVENTORY / "demo-rack.yaml"
 ONE = """\
 name: one
 backend: mock
@@ -70,7 +70,7 @@ def test_groups_are_folded() -> None:
 
 def test_ten_groups_are_enough() -> None:
     """A hall of 64 groups shows ten of them and says how many more there are."""
-    lines = show(ROOT / "inventory" / "hall-2048.yaml").splitlines()
+    lines = show(INVENTORY / "hall-2048.yaml").splitlines()
     assert sum(line.startswith("    ToR ") for line in lines) == 10
     assert "    and 54 more" in lines
 

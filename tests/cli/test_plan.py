@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.cli.main import main
+from tests.places import INVENTORY, ROOT, SCENARIOS
 
-ROOT = Path(__file__).parents[2]
-SELF_CHECK = str(ROOT / "scenarios" / "self-check.yaml")
+SELF_CHECK = str(SCENARIOS / "self-check.yaml")
 
 
 def plan(*argv: str) -> str:
@@ -76,9 +76,9 @@ def test_the_stages_of_a_burn_in_and_what_they_cover_are_said(tmp_path: Path) ->
 def test_a_stage_runs_as_one_and_leaves_every_flow_its_rate(tmp_path: Path) -> None:
     """512 flows at once on the mock: no two in each other's way, and none waits for another."""
     inventory = tmp_path / "pod.yaml"
-    text = (ROOT / "inventory" / "pod-64.yaml").read_text()
+    text = (INVENTORY / "pod-64.yaml").read_text()
     inventory.write_text(text.replace("mock: {noise_cv: 0.003}", "mock: {noise_cv: 0.0, routing: ftree}"))
-    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "baselines")
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "baselines")
     path = tmp_path / "burn.yaml"
     path.write_text(
         f"name: burn\ndescription: x\ninventory: {inventory}\nhosts: all\nphases:\n  - name: burn\n"

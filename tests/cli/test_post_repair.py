@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from fabric.cli.main import main
 from fabric.errors import ConfigError
-from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def validate(failed: Path, *words: object) -> Result:
     """``fabric run`` after the repair; results beside the failed run."""
     given = (
         "--inventory",
-        INVENTORY,
+        HEALTHY,
         "--results",
         failed.parents[1],
         "--no-html",

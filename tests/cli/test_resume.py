@@ -11,7 +11,8 @@ import pytest
 from fabric.store.run_lock import holding
 from tests.cli.command_line import called
 from tests.engine.killed_runs import ended, only_run, spawned, words, write_scenario
-from tests.store.small_run import ROOT, begin, cut_after, finished, run_of, scenario
+from tests.places import INVENTORY
+from tests.store.small_run import begin, cut_after, finished, run_of, scenario
 from tests.store.waiting import wait_until
 
 
@@ -40,12 +41,12 @@ def test_resume_goes_on_and_ends_as_the_verdict_says(tmp_path: Path) -> None:
 
 def test_resume_says_of_limits_above_the_line_what_run_says(tmp_path: Path) -> None:
     """With RNICs of half the rate the limits of the baseline cannot be met, and judge nothing."""
-    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "baselines")
-    rack = (ROOT / "inventory" / "demo-rack-healthy.yaml").read_text("utf-8")
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "baselines")
+    rack = (INVENTORY / "demo-rack-healthy.yaml").read_text("utf-8")
     slower = tmp_path / "slower.yaml"
     slower.write_text(rack.replace("line_rate_gbps: 400", "line_rate_gbps: 200"), "utf-8")
     file = scenario(tmp_path)
-    file.write_text(file.read_text("utf-8").replace(str(ROOT / "inventory" / "demo-rack-healthy.yaml"), str(slower)))
+    file.write_text(file.read_text("utf-8").replace(str(INVENTORY / "demo-rack-healthy.yaml"), str(slower)))
     begin(tmp_path, file=file)
     cut_after(run_of(tmp_path), "finished", 3)
     code, said = fabric("resume", str(run_of(tmp_path)), "--no-html")
@@ -73,10 +74,8 @@ def test_resume_of_a_changed_scenario_is_exit_2_unless_forced(tmp_path: Path) ->
 
 def test_what_is_said_to_go_on_can_be_typed(tmp_path: Path) -> None:
     """A run that alters real hosts, begun with --yes: nobody is there to be asked, so it goes on with --yes alone."""
-    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "baselines")
-    rack = (
-        (ROOT / "inventory" / "demo-rack-healthy.yaml").read_text("utf-8").replace("backend: mock", "backend: process")
-    )
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "baselines")
+    rack = (INVENTORY / "demo-rack-healthy.yaml").read_text("utf-8").replace("backend: mock", "backend: process")
     (tmp_path / "dead.yaml").write_text(rack.replace('[ip, netns, exec, "{host}"]', "[sh, -c, exit 255, '{host}']"))
     options = ("--inventory", str(tmp_path / "dead.yaml"), "--results", str(tmp_path / "results"), "--no-html")
     assert fabric("run", str(scenario(tmp_path)), *options)[0] == 2

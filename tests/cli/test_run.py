@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import called
+from tests.places import INVENTORY, SCENARIOS
 
-ROOT = Path(__file__).resolve().parents[2]
-POST_REPAIR = ROOT / "scenarios" / "post-repair.yaml"
-SELF_CHECK = ROOT / "scenarios" / "self-check.yaml"
+POST_REPAIR = SCENARIOS / "post-repair.yaml"
+SELF_CHECK = SCENARIOS / "self-check.yaml"
 EARLY = """\
 name: early
 inventory: {inventory}
@@ -28,7 +28,7 @@ phases:
 def early(tmp_path: Path) -> Path:
     """A scenario whose change comes after its phase, though within its plan."""
     path = tmp_path / "early.yaml"
-    path.write_text(EARLY.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
+    path.write_text(EARLY.format(inventory=INVENTORY / "pod-64.yaml"))
     return path
 
 

@@ -18,9 +18,9 @@ from fabric.config.link_faults import link_faults
 from fabric.config.problems import Problems
 from fabric.errors import ConfigError
 from fabric.sim.net.named_clos import net_from_topology
+from tests.places import INVENTORY, ROOT
 
-ROOT = Path(__file__).parents[2]
-POD = ROOT / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 NET = net_from_topology(load_inventory(POD).topology)
 
 
@@ -132,7 +132,7 @@ def test_every_problem_is_said_at_once() -> None:
 def test_an_inventory_without_a_network_is_refused(tmp_path: Path) -> None:
     """Leaves without uplinks: exit code 2, and why."""
     text = POD.read_text().replace(', uplinks: {to: "spine[00-15]", line_rate_gbps: 400}', "")
-    (tmp_path / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+    (tmp_path / "baselines").symlink_to(INVENTORY / "baselines")
     (tmp_path / "flat.yaml").write_text(text)
     with pytest.raises(ConfigError, match="cannot be simulated as a Clos network: leaf su0-leaf0 has no uplinks"):
         simulate("pairs", inventory=tmp_path / "flat.yaml")
@@ -143,7 +143,7 @@ def test_one_host_and_a_hall_of_all_to_all_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least 2 hosts, got 1"):
         simulate("pairs", "--hosts", "gpu001")
     with pytest.raises(ConfigError, match="33,538,048 flows, at most 1,000,000"):
-        simulate("all_to_all", inventory=ROOT / "inventory" / "hall-2048.yaml")
+        simulate("all_to_all", inventory=INVENTORY / "hall-2048.yaml")
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
+from tests.places import INVENTORY, SCENARIOS
 
-ROOT = Path(__file__).parents[2]
 NOTHING = ": it judges nothing there"
 """How a note ends that says that a limit asks for more than the lines carry."""
 
@@ -158,8 +158,8 @@ def test_the_scenarios_baseline_is_the_one_looked_at(inventory: Inventory) -> No
 @pytest.mark.parametrize("name", ["demo-rack", "demo-rack-healthy", "hall-2048"])
 def test_what_is_shipped_fits(name: str) -> None:
     """No shipped inventory has a note, with the shipped scenario or without."""
-    path = ROOT / "inventory" / f"{name}.yaml"
-    scenario, found = config.load_scenario(ROOT / "scenarios" / "self-check.yaml", inventory_path=path)
+    path = INVENTORY / f"{name}.yaml"
+    scenario, found = config.load_scenario(SCENARIOS / "self-check.yaml", inventory_path=path)
     baselines = config.load_baselines({"h100-ndr"}, path)
     assert config.baseline_notes(None, found, baselines) == ()
     assert config.baseline_notes(scenario, found, baselines) == ()

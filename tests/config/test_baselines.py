@@ -9,8 +9,9 @@ import pytest
 from fabric import config
 from fabric.errors import ConfigError
 from fabric.model.verdict import Baseline, Limit
+from tests.places import INVENTORY
 
-SHIPPED = Path(__file__).parents[2] / "inventory" / "baselines"
+SHIPPED = INVENTORY / "baselines"
 RING = "  - {kind: tor_all_reduce, size: 1G, ranks: 16, algorithm: RING, at_least_gbps: 2944, source: x}"
 LIMIT = '  - {kind: loopback, link_class: pix, at_least_gbps: 380, source: "a datasheet"}'
 

@@ -13,8 +13,9 @@ from fabric.config import document
 from fabric.config.document import read_document
 from fabric.config.problems import PROBLEMS_MOST, Problems
 from fabric.errors import ConfigError
+from tests.places import SHIPPED_BASELINES, SHIPPED_INVENTORIES
 
-SHIPPED = sorted((Path(__file__).parents[2] / "inventory").rglob("*.yaml"))
+SHIPPED = (*SHIPPED_INVENTORIES, *SHIPPED_BASELINES)
 
 
 def read(tmp_path: Path, data: bytes) -> tuple[dict[str, document.Tree], list[str]]:

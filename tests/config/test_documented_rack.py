@@ -10,8 +10,8 @@ import jsonschema
 import yaml
 
 from fabric import config
+from tests.places import INVENTORY, ROOT
 
-ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "inventory.md").read_text(), flags=re.DOTALL)
 
 
@@ -23,7 +23,7 @@ def block(part: str) -> str:
 
 def beside_baselines(folder: Path, text: str) -> Path:
     """The example saved where its own text says."""
-    shutil.copytree(ROOT / "inventory" / "baselines", folder / "baselines")
+    shutil.copytree(INVENTORY / "baselines", folder / "baselines")
     path = folder / "rack.yaml"
     path.write_text(text)
     return path

@@ -12,11 +12,11 @@ from fabric.config import load_inventory
 from fabric.config.inventory_file import FAULT_KIND, PARTIAL, ROUTING
 from fabric.errors import ConfigError
 from fabric.sim.net.route import ENGINES
+from tests.places import INVENTORY, ROOT
 
-FOLDER = Path(__file__).resolve().parents[2] / "inventory"
-POD = FOLDER / "pod-64.yaml"
-DEMO = FOLDER / "demo-rack-healthy.yaml"
-DOCUMENTED = (FOLDER.parent / "docs" / "inventory.md").read_text().partition("### Faults of the simulated rack\n")[2]
+POD = INVENTORY / "pod-64.yaml"
+DEMO = INVENTORY / "demo-rack-healthy.yaml"
+DOCUMENTED = (ROOT / "docs" / "inventory.md").read_text().partition("### Faults of the simulated rack\n")[2]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def irregular(folder: Path, mock: str) -> Path:
         "\nswitches:\n",
         '\nswitches:\n  - {names: su3-leaf7, tier: leaf, uplinks: {to: "spine[00-07]", line_rate_gbps: 400}}\n',
     )
-    (folder / "baselines").symlink_to(FOLDER / "baselines")
+    (folder / "baselines").symlink_to(INVENTORY / "baselines")
     path = folder / "irregular.yaml"
     path.write_text(text.replace("mock: {noise_cv: 0.003}", mock))
     return path

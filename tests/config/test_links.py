@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,9 +15,9 @@ from fabric.config.links import Links
 from fabric.config.problems import Problems
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from tests.conftest import dgx_platform
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).parents[2]
-POD = config.load_inventory(ROOT / "inventory" / "pod-64.yaml").topology
+POD = config.load_inventory(INVENTORY / "pod-64.yaml").topology
 
 
 def drawn(topology: Topology, hosts: tuple[str, ...] | None = None, **wanted: object) -> tuple[str, ...]:

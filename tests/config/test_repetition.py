@@ -9,8 +9,9 @@ import pytest
 from fabric.config import from_resolved, load_scenario
 from fabric.config.resolved import resolved_document
 from fabric.errors import ConfigError
+from tests.places import INVENTORY
 
-INVENTORY = Path(__file__).resolve().parents[2] / "inventory" / "demo-rack-healthy.yaml"
+RACK = INVENTORY / "demo-rack-healthy.yaml"
 BODY = """
 name: x
 inventory: {inventory}
@@ -24,7 +25,7 @@ judge: {judge}
 def written(tmp_path: Path, judge: str) -> Path:
     """A scenario file with this ``judge``."""
     path = tmp_path / "x.yaml"
-    path.write_text(BODY.format(inventory=INVENTORY, judge=judge))
+    path.write_text(BODY.format(inventory=RACK, judge=judge))
     return path
 
 

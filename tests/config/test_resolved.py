@@ -16,8 +16,8 @@ from fabric import config
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
+from tests.places import INVENTORY, SCENARIOS, SHIPPED_SCENARIOS
 
-ROOT = Path(__file__).parents[2]
 Resolved = tuple[Scenario, Inventory]
 
 
@@ -40,7 +40,7 @@ def test_a_round_trip_loses_nothing(folder: Path, inventory_text: str) -> None:
     assert first
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.stem)
 def test_what_we_ship_comes_back(path: Path) -> None:
     """Changes, matrix values, rounds and expectations among it."""
     resolved = config.load_scenario(path)
@@ -75,9 +75,7 @@ def test_what_a_budget_left_of_each_phase_comes_back(folder: Path) -> None:
 
 def test_a_hall_is_kept_compactly() -> None:
     """2,048 hosts take less than 100 bytes each, and their layout is written once."""
-    resolved = config.load_scenario(
-        ROOT / "scenarios" / "self-check.yaml", inventory_path=ROOT / "inventory" / "hall-2048.yaml"
-    )
+    resolved = config.load_scenario(SCENARIOS / "self-check.yaml", inventory_path=INVENTORY / "hall-2048.yaml")
     document = config.resolved_document(*resolved)
     assert len(document["inventory"]["platforms"]) == 1
     assert len(json.dumps(document)) < 2048 * 100
@@ -92,7 +90,7 @@ def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 def document_of(name: str) -> dict[str, Any]:
     """What run.json keeps of a scenario that we ship."""
-    resolved = config.load_scenario(ROOT / "scenarios" / f"{name}.yaml")
+    resolved = config.load_scenario(SCENARIOS / f"{name}.yaml")
     return dict(json.loads(json.dumps(config.resolved_document(*resolved))))
 
 

@@ -12,10 +12,7 @@ import yaml
 
 from fabric import config
 from fabric.errors import ConfigError
-
-ROOT = Path(__file__).parents[2]
-INVENTORIES = sorted((ROOT / "inventory").glob("*.yaml"))
-SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
+from tests.places import SHIPPED_INVENTORIES, SHIPPED_SCENARIOS
 
 
 def accepts(schema: dict[str, Any], text: str) -> bool:
@@ -42,13 +39,13 @@ def test_schemas_are_valid_and_describe_every_key(schema: dict[str, Any]) -> Non
             jsonschema.Draft202012Validator({"$defs": schema["$defs"], **value}).validate(value["default"])
 
 
-@pytest.mark.parametrize("path", INVENTORIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SHIPPED_INVENTORIES, ids=lambda path: path.name)
 def test_shipped_inventories_fit(path: Path) -> None:
     """What we ship is good in an editor too."""
     jsonschema.Draft202012Validator(config.inventory_schema()).validate(yaml.safe_load(path.read_text()))
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SHIPPED_SCENARIOS, ids=lambda path: path.name)
 def test_shipped_scenarios_fit(path: Path) -> None:
     """What we ship is good in an editor too."""
     jsonschema.Draft202012Validator(config.scenario_schema()).validate(yaml.safe_load(path.read_text()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +16,12 @@ from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-
-ROOT = Path(__file__).parents[2]
+from tests.places import INVENTORY, ROOT, SCENARIOS, SHIPPED_SCENARIOS
 
 
 def test_the_demo_rack_has_two_faults() -> None:
     """Eight hosts of eight rails under one set of leaves, one slow PCIe path, one slow NVLink."""
-    inventory = config.load_inventory(ROOT / "inventory" / "demo-rack.yaml")
+    inventory = config.load_inventory(INVENTORY / "demo-rack.yaml")
     topology = inventory.topology
     assert inventory.backend == "mock"
     assert topology.tor_groups == (tuple(f"gpu{number:03}" for number in range(1, 9)),)
@@ -36,8 +34,8 @@ def test_the_demo_rack_has_two_faults() -> None:
 
 def test_the_healthy_rack_is_the_same_without_faults() -> None:
     """Only the faults and the name differ."""
-    healthy = config.load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml")
-    demo = config.load_inventory(ROOT / "inventory" / "demo-rack.yaml")
+    healthy = config.load_inventory(INVENTORY / "demo-rack-healthy.yaml")
+    demo = config.load_inventory(INVENTORY / "demo-rack.yaml")
     assert healthy.mock.faults == ()
     assert healthy.topology == demo.topology
     assert (healthy.ssh, healthy.process) == (demo.ssh, demo.process)
@@ -45,7 +43,7 @@ def test_the_healthy_rack_is_the_same_without_faults() -> None:
 
 def test_the_h100_layout_has_every_link_class() -> None:
     """Two RNICs and two GPUs behind each of four PCIe switches on two sockets."""
-    platform = config.load_inventory(ROOT / "inventory" / "demo-rack.yaml").topology.hosts["gpu001"].platform
+    platform = config.load_inventory(INVENTORY / "demo-rack.yaml").topology.hosts["gpu001"].platform
     rnic = platform.rnic_by_device["mlx5_2"]
     classes = [platform.link_class(rnic, endpoint) for endpoint in platform.endpoints]
     assert classes == ["mem_local", "mem_remote", "node", "node", "pix", "pix", "sys", "sys", "sys", "sys"]
@@ -53,7 +51,7 @@ def test_the_h100_layout_has_every_link_class() -> None:
 
 def test_a_hall_fits_in_sixty_lines() -> None:
     """2,048 hosts, 16,384 RNICs, as many cables again; leaves and spines of 64 ports."""
-    path = ROOT / "inventory" / "hall-2048.yaml"
+    path = INVENTORY / "hall-2048.yaml"
     assert len(path.read_text().splitlines()) < 60
     topology = config.load_inventory(path).topology
     assert len(topology.hosts) == 2048
@@ -70,7 +68,7 @@ def test_a_hall_fits_in_sixty_lines() -> None:
 
 def test_the_self_check_is_the_published_one() -> None:
     """Inside the host first; then, for hosts that passed, all-reduce under the ToR (MegaScale 4.3)."""
-    scenario, _ = config.load_scenario(ROOT / "scenarios" / "self-check.yaml")
+    scenario, _ = config.load_scenario(SCENARIOS / "self-check.yaml")
     assert [(phase.name, phase.needs) for phase in scenario.phases] == [("intra-host", ()), ("tor", ("intra-host",))]
     assert scenario.phases[0].probes == (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec())
     assert scenario.phases[1].probes == (TorAllReduceSpec(),)
@@ -95,7 +93,7 @@ def combinations(phases: Sequence[Phase], each: int) -> Iterator[Sequence[Phase]
 
 def shipped(name: str) -> Scenario:
     """A scenario that we ship, on the inventory that it names."""
-    return config.load_scenario(ROOT / "scenarios" / f"{name}.yaml")[0]
+    return config.load_scenario(SCENARIOS / f"{name}.yaml")[0]
 
 
 def test_ar_under_ber_is_meta_s_experiment() -> None:
@@ -171,9 +169,9 @@ def test_rings_are_measured_with_both_routings() -> None:
 
 def test_the_pod_can_be_altered() -> None:
     """Two subnet managers, and a way to the switches that no shipped scenario cuts."""
-    inventory = config.load_inventory(ROOT / "inventory" / "pod-64.yaml")
+    inventory = config.load_inventory(INVENTORY / "pod-64.yaml")
     assert len(inventory.changes.subnet_managers) == 2
-    for path in (ROOT / "scenarios").glob("*.yaml"):
+    for path in SHIPPED_SCENARIOS:
         for phase in config.load_scenario(path)[0].phases:
             for change in phase.changes:
                 names = getattr(change, "link_names", ())
@@ -186,5 +184,5 @@ def test_the_pod_can_be_altered() -> None:
 def test_a_run_that_may_fail_a_host_notes_who_is_who() -> None:
     """Else a validation after the repair cannot tell what was replaced."""
     for name in ("self-check.yaml", "post-repair.yaml"):
-        scenario, _ = config.load_scenario(ROOT / "scenarios" / name)
+        scenario, _ = config.load_scenario(SCENARIOS / name)
         assert scenario.identity, name

@@ -9,8 +9,8 @@ import pytest
 from fabric.config import from_resolved, load_scenario, resolved_document
 from fabric.errors import ConfigError
 from fabric.model.zero_growth import ZeroGrowth
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = """\
 name: burn
 inventory: {inventory}
@@ -25,7 +25,7 @@ phases:
 def written(folder: Path, judge: str, sample: str = "sample: {every: 5m}") -> Path:
     """A scenario on the demonstration rack."""
     path = folder / "s.yaml"
-    path.write_text(TEXT.format(inventory=ROOT / "inventory" / "demo-rack.yaml", judge=judge, sample=sample))
+    path.write_text(TEXT.format(inventory=INVENTORY / "demo-rack.yaml", judge=judge, sample=sample))
     return path
 
 

@@ -19,8 +19,7 @@ from fabric.store.events import from_events, read_events
 from fabric.store.raw import raw_entries
 from fabric.store.run_document import read_run
 from fabric.store.samples import read_samples
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import INVENTORY, ROOT
 
 SCENARIO = """\
 name: killed
@@ -53,7 +52,7 @@ Main = Callable[[Sequence[str], Path], int]
 def write_scenario(folder: Path) -> Path:
     """A small run with a gate, a fault of the rack, a change and samples."""
     file = folder / "killed.yaml"
-    file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "demo-rack.yaml"))
+    file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack.yaml"))
     return file
 
 

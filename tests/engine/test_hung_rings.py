@@ -13,9 +13,9 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.wiring import BACKENDS
+from tests.places import INVENTORY
 from tests.scenario.changing import Watcher
 
-ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """\
 name: rings
 inventory: {inventory}
@@ -77,7 +77,7 @@ def test_only_rings_are_not_begun() -> None:
 def run(folder: Path, *faults: str) -> JudgedRun:
     """Rings of six hosts on the mock."""
     file = folder / "rings.yaml"
-    file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "demo-rack-healthy.yaml"), "utf-8")
+    file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml"), "utf-8")
     return run_asked(
         prepare(file, inventory_path=None, hosts=None, faults=faults),
         backend="mock",

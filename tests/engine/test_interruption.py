@@ -19,7 +19,8 @@ import pytest
 from fabric.engine.interruption import interrupt_when_told_to_end, listening
 from fabric.store.events import read_events
 from fabric.store.journal import read_journal
-from tests.scenario.changing import BER, ROOT, SCENARIO
+from tests.places import INVENTORY, ROOT
+from tests.scenario.changing import BER, SCENARIO
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CHANGE = "during/ber.gpu001/mlx5_0"
@@ -69,7 +70,7 @@ def test_a_hang_up_outside_of_a_run_interrupts_once() -> None:
 def begun(folder: Path, hang_up: signal.Handlers, terminal: int | None = None) -> subprocess.Popen[bytes]:
     """A drill on the mock in a process of its own, on a terminal where one is given."""
     file = folder / "drill.yaml"
-    text = SCENARIO.format(inventory=ROOT / "inventory" / "pod-64.yaml", changes=BER, more="")
+    text = SCENARIO.format(inventory=INVENTORY / "pod-64.yaml", changes=BER, more="")
     file.write_text(text.replace("repeat: 3", "repeat: 60"))
 
     def first() -> None:

@@ -55,10 +55,16 @@ def measured(
     pairs = []
     for probe in probes:
         value = NORMAL[_link_class(probe)] * hosts[probe.hosts[0]] * draw.gauss(1.0, cv) * factor(probe)
-        size = int(str(probe.params["size_bytes"]))
-        numbers = (Measurement(probe.probe_id, "bandwidth", value, "Gb/s", size),)
-        pairs.append((probe, ProbeResult(probe.probe_id, 1, numbers, None, "", 0, 1)))
+        pairs.append((probe, one_number(probe.probe_id, value, int(str(probe.params["size_bytes"])))))
     return pairs
+
+
+def one_number(
+    name: str, gbps: float, size_bytes: int | None = 65536, *, at_s: float = 0.0, s: float = 1.0
+) -> ProbeResult:
+    """A probe of this id measured one number, in *s* seconds from *at_s* on."""
+    rows = (Measurement(name, "bandwidth", gbps, "Gb/s", size_bytes),)
+    return ProbeResult(name, 1, rows, None, "", at_s, at_s + s)
 
 
 def judged(

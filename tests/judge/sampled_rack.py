@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fabric.judge.verdict.further_tests import MoreSamples
 from fabric.judge.verdict.probes import Judge
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Recorded
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -17,7 +17,7 @@ from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import Schedule, Slot
 from fabric.probes.kinds import expand_phase
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from tests.judge.noisy_rack import LOW_LIMITS
+from tests.judge.noisy_rack import LOW_LIMITS, one_number
 
 Draw = Callable[[Probe], float]
 """What one sample of a probe measures, Gb/s."""
@@ -80,8 +80,7 @@ def phase_of(probes: Sequence[Probe], phase: Phase | None = None) -> PhasePlan:
 def result_of(probe: Probe, value_gbps: float) -> ProbeResult:
     """A probe that measured one number."""
     size = probe.params.get("size_bytes")
-    number = Measurement(probe.probe_id, "bandwidth", value_gbps, "Gb/s", size if isinstance(size, int) else None)
-    return ProbeResult(probe.probe_id, 1, (number,), None, "", 0, 1)
+    return one_number(probe.probe_id, value_gbps, size if isinstance(size, int) else None)
 
 
 def sampled(probes: Sequence[Probe], draw: Draw, judge: Judge, *, most_rounds: int = 1000) -> Sampled:

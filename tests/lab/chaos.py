@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from fabric.app.prepare import prepare
 from fabric.app.run import run as run_asked
 from fabric.judge.locate.merged import names
 from fabric.model.judged_run import JudgedRun
@@ -18,6 +17,7 @@ from fabric.model.probe import ProbeResult
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import from_events, read_events
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.lab.chaos_rack import ChaosRack
 from tests.lab.namespaces import inside
 from tests.scenario.changing import Watcher
@@ -98,7 +98,7 @@ class Chaos:
         self.rack = rack
         scenario = rack.folder / "chaos.yaml"
         scenario.write_text(SCENARIO)
-        self._asked = prepare(scenario, inventory_path=rack.inventory_file, hosts=None, faults=())
+        self._asked = builders.asked(scenario, inventory=rack.inventory_file)
         self.quiet_s = 0.0
 
     def quiet(self) -> Ran:

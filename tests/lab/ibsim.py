@@ -15,11 +15,12 @@ from fabric.changes.guard import Guard
 from fabric.tools import iblinkinfo
 from fabric.tools.iblinkinfo import PortLine
 from tests.conftest import folder_of_this_user
+from tests.lab.change_rack import LEASE_S
 from tests.lab.lab import own_environment
 from tests.lab.namespaces import until
+from tests.places import INVENTORY
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
 _LIBRARY = Path(f"/usr/lib/{os.uname().machine}-linux-gnu/umad2sim/libumad2sim.so")
 _NET = """\
 Switch 8 "leaf1"
@@ -67,7 +68,7 @@ changes:
   via: gpu001
   port_state: ibportstate
   guard_directory: {guards}
-  lease: {{ttl: 10s, max_hold: 2m}}
+  lease: {{ttl: {ttl_s}s, max_hold: 2m}}
 """
 
 
@@ -140,9 +141,10 @@ class IbSim:
             tools=self._tools,
             variables=", ".join(f"{name}={value}" for name, value in variables.items()),
             guards=self._guards,
+            ttl_s=int(LEASE_S),
         )
         self.inventory.write_text(text)
-        (self.folder / "baselines").symlink_to(_ROOT / "inventory" / "baselines")
+        (self.folder / "baselines").symlink_to(INVENTORY / "baselines")
 
     def _write_paths(self) -> None:
         lids = {line.end.description: line.end.lid for line in self.ports()}

@@ -10,7 +10,7 @@ from shutil import which
 import pytest
 
 from fabric.tools import mlxreg
-from tests.lab.change_rack import ended
+from tests.lab.change_rack import LEASE_S, ended
 from tests.lab.ibsim import IbSim, missing
 from tests.lab.namespaces import until
 
@@ -83,7 +83,7 @@ def test_the_guard_alone_opens_it_with_the_same_tool(ibsim: IbSim, tmp_path: Pat
     run.kill()
     ended(run)
     assert state(ibsim, "leaf1", 3) == CLOSED
-    until(lambda: state(ibsim, "leaf1", 3) == ("Active", "LinkUp"), "the port is open", timeout_s=60)
+    until(lambda: state(ibsim, "leaf1", 3) == ("Active", "LinkUp"), "the port is open", timeout_s=LEASE_S + 50)
     code, said = ended(ibsim.start("restore", f"--results={tmp_path / 'results'}"))
     assert (code, "taken back" in said) == (0, True), said
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fabric.model.inventory import Fault
 from tests.lab.rack import Rack
+from tests.places import SCENARIOS
 
 pytestmark = pytest.mark.lab
 
-SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "self-check.yaml"
+SCENARIO = SCENARIOS / "self-check.yaml"
 FAULTS = (
     Fault("gpu002/mlx5_1->numa1-gpus", "slow", 0.4),
     Fault("gpu003/gpu2:nvlink", "slow", 0.5),

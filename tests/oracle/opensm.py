@@ -1,6 +1,6 @@
 """Regenerate tests/golden/opensm: what a real OpenSM, on ibsim's fake fabric, puts into the forwarding tables.
 
-Needs Debian's opensm and ibsim-utils. `python tests/oracle/opensm.py` writes the files and says how many entries of
+Needs Debian's opensm and ibsim-utils. `python -m tests.oracle.opensm` writes the files and says how many entries of
 ours agree.
 """
 
@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-from fabric.sim.net.clos import Clos, ClosSpec, build  # noqa: E402
-from fabric.sim.net.route import routes  # noqa: E402
+from fabric.sim.net.clos import Clos, ClosSpec, build
+from fabric.sim.net.route import routes
+from tests.places import GOLDEN
 
-GOLDEN = ROOT / "tests" / "golden" / "opensm"
+FOLDER = GOLDEN / "opensm"
 UMAD = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so"
 WITHIN_S = 120.0
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -172,11 +170,11 @@ def text(engine: str, tables: tuple[np.ndarray, np.ndarray]) -> str:
 
 def main() -> None:
     """Write every golden file."""
-    GOLDEN.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, (engine, spec, lost) in CASES.items():
         clos = build(spec)
         theirs = choices(clos, forwarding(clos, engine, lost=lost))
-        (GOLDEN / f"{name}.txt").write_text(text(engine, theirs))
+        (FOLDER / f"{name}.txt").write_text(text(engine, theirs))
         mine = ours(clos, engine, lost=lost)
         asked = [table >= 0 for table in mine]  # a spine not on any of our ways to a NIC has no say
         agree = sum(int((a == b)[c].sum()) for a, b, c in zip(mine, theirs, asked, strict=True))

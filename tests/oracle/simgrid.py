@@ -1,6 +1,6 @@
 """SimGrid's answer to the same flows, and what it costs.
 
-`python tests/oracle/simgrid.py` regenerates tests/golden/simgrid and says how far ours is from it. Needs Debian's
+`python -m tests.oracle.simgrid` regenerates tests/golden/simgrid and says how far ours is from it. Needs Debian's
 libsimgrid-dev and g++. SimGrid runs with CM02 and optim Full: its default, Lazy, gives other rates here.
 """
 
@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from fabric.sim.net.mix import mixed
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-from fabric.sim.net.clos import Clos, ClosSpec, build  # noqa: E402
-from fabric.sim.net.maxmin import completion  # noqa: E402
-from fabric.sim.net.route import mixed, routes  # noqa: E402
+from fabric.sim.net.clos import Clos, ClosSpec, build
+from fabric.sim.net.maxmin import completion
+from fabric.sim.net.route import routes
+from tests.places import GOLDEN
 
-GOLDEN = ROOT / "tests" / "golden" / "simgrid"
+FOLDER = GOLDEN / "simgrid"
 SOURCE = Path(__file__).parent / "simgrid_solve.cpp"
 RATE_GBPS = 400.0
 SIZE_BYTES = 1e12
@@ -92,7 +91,7 @@ def same_routes(clos: Clos, mine: np.ndarray, theirs: tuple[tuple[int, ...], ...
 
 def main() -> None:
     """Write every golden file and say how far ours is from it."""
-    GOLDEN.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         program = compiled(Path(folder))
         if program is None:
@@ -116,7 +115,7 @@ def write(program: Path, name: str, spec: ClosSpec, each: int) -> None:
             f"# SimGrid 3.32, CM02, optim:Full: {len(src)} flows of {SIZE_BYTES:g} B on links of {RATE_GBPS:g} Gb/s\n"
         )
         rows = "".join(f"{a} {b} {t:.15g}\n" for a, b, t in zip(src, dst, end_s, strict=True))
-        (GOLDEN / f"{name}-{clos.nics}.txt").write_text(f"{head}# source, destination, end in s\n{rows}")
+        (FOLDER / f"{name}-{clos.nics}.txt").write_text(f"{head}# source, destination, end in s\n{rows}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,11 +19,11 @@ from fabric.plan.as_run import as_run
 from fabric.plan.budget import Part, within
 from fabric.plan.plan import PhasePlan, Plan, assembled, plan_scenario
 from fabric.plan.schedule import schedule
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).parents[2]
 MIXED = f"""\
 name: mixed
-inventory: {ROOT / "inventory" / "pod-64.yaml"}
+inventory: {INVENTORY / "pod-64.yaml"}
 hosts: gpu[001-003]
 phases:
   - name: check

@@ -15,8 +15,8 @@ from fabric.plan.burn_stages import staged
 from fabric.plan.plan import plan_scenario
 from fabric.probes.link_burn import LinkBurnSpec
 from fabric.probes.loopback import LoopbackSpec
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).parents[2]
 TEXT = """\
 name: burn
 description: x
@@ -34,7 +34,7 @@ phases:
 def loaded(folder: Path, routing: str = "ecmp", inventory: str = "pod-64") -> tuple[Scenario, Inventory]:
     """A burn-in and a phase that needs it."""
     path = folder / "burn.yaml"
-    path.write_text(TEXT.format(routing=routing, inventory=ROOT / "inventory" / f"{inventory}.yaml"))
+    path.write_text(TEXT.format(routing=routing, inventory=INVENTORY / f"{inventory}.yaml"))
     return load_scenario(path, inventory_path=None, hosts=None, faults=())
 
 

@@ -17,9 +17,9 @@ from fabric.model.scenario import DRILLS, Scenario
 from fabric.plan.as_run import without_drills
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
+from tests.places import INVENTORY, ROOT, SCENARIOS
 
-ROOT = Path(__file__).resolve().parents[2]
-BURN_IN = ROOT / "scenarios" / "burn-in.yaml"
+BURN_IN = SCENARIOS / "burn-in.yaml"
 HEAD = f"name: x\ninventory: {ROOT / 'inventory' / 'pod-64.yaml'}\nhosts: gpu[001-004]\nphases:\n"
 FLAP = "changes: [{port_flap: {links: gpu001/mlx5_0, down: 5s, at: 1s}}]"
 
@@ -49,7 +49,7 @@ def test_with_allow_they_stay_and_that_is_said_too() -> None:
 
 
 def test_a_scenario_without_drills_says_nothing_of_them() -> None:
-    scenario, _ = load_scenario(ROOT / "scenarios" / "self-check.yaml")
+    scenario, _ = load_scenario(SCENARIOS / "self-check.yaml")
     assert without_drills(scenario) == (scenario, ())
 
 
@@ -63,7 +63,7 @@ def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> N
 def test_with_the_drills_the_burn_in_ends_well_and_everything_is_taken_back(tmp_path: Path) -> None:
     """On the mock: both drills complete, both changes are reverted, no part is accused."""
     path = tmp_path / "burn-in.yaml"
-    text = BURN_IN.read_text("utf-8").replace("../inventory", str(ROOT / "inventory"))
+    text = BURN_IN.read_text("utf-8").replace("../inventory", str(INVENTORY))
     assert "# allow: [drills]" in text
     path.write_text(text.replace("# allow: [drills]", "allow: [drills]"))
     asked = prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1800.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +19,12 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import SCENARIOS
 
 
 def asked(*phases: Phase, lasts_s: float | None = None) -> tuple[Scenario, Inventory]:
     """These phases on the demonstration rack."""
-    scenario, inventory = load_scenario(ROOT / "scenarios" / "self-check.yaml")
+    scenario, inventory = load_scenario(SCENARIOS / "self-check.yaml")
     return replace(scenario, phases=phases, lasts_s=lasts_s), inventory
 
 
@@ -89,7 +87,7 @@ def test_rounds_in_which_everybody_has_a_partner_are_planned_twice(
     hosts: int, pairs: PairwiseSpec, planned: int
 ) -> None:
     """The first, under the leaves, and one of the others: the plan's numbers are those of planning all."""
-    scenario, inventory = load_scenario(ROOT / "scenarios" / "burn-in.yaml")
+    scenario, inventory = load_scenario(SCENARIOS / "burn-in.yaml")
     phases = (Phase("soak", (AllToAllSpec(sizes_bytes=(1 << 33,), iterations=2000), pairs), for_s=1.0),)
     scenario = replace(scenario, hosts=scenario.hosts[:hosts], phases=phases)
     once_s = plan_scenario(timed(scenario, inventory)[0], inventory).duration_s

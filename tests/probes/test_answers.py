@@ -7,12 +7,13 @@ from functools import cache
 
 import pytest
 
-from benchmarks.altered_answers import NCCL, PERFTEST, SAMPLES, Base, Canned, all_bases, altered, read, renamed
+from benchmarks.altered_answers import NCCL, PERFTEST, Base, Canned, all_bases, altered, read, renamed
 from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl, perftest
 from fabric.tools.perftest.log import by_lines, usual
 from fabric.tools.perftest.log import tests as tables
+from tests.places import CAPTURES
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
 """What is said in these is that the fabric is bad."""
@@ -120,7 +121,6 @@ def test_names_with_a_domain_are_compared_up_to_the_first_dot() -> None:
     assert read(replace(one, client=one.client.replace(" gpu001 ", " GPU001 "))).outcome is None
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not at hand")
 @pytest.mark.parametrize(
     ("name", "options", "reasons"),
     [
@@ -153,14 +153,13 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
         numa_node=None,
         gid_index=None,
     )
-    (test,) = perftest.parse((SAMPLES / f"{name}.txt").read_text()).tests
+    (test,) = perftest.parse((CAPTURES / f"{name}.txt").read_text()).tests
     asked = perftest.asked(argv, "Ethernet")
     assert list(perftest.otherwise(test, asked)) == reasons
     missing = ["1 local addresses of 3 queue pairs", "1 remote addresses of 3 queue pairs"]  # left out by the poster
     assert list(perftest.cut(test, asked)) == (missing if "bnxt" in name else [])
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not at hand")
 @pytest.mark.parametrize(
     ("name", "number", "asked", "reasons"),
     [
@@ -179,7 +178,7 @@ def test_real_outputs_of_nccl_tests_answer_their_own_command(
 ) -> None:
     """But for an option of theirs that is never given here: each field is where it is looked for, from 2019 on."""
     op, least, most, gpus = asked
-    test = nccl.parse((SAMPLES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
+    test = nccl.parse((CAPTURES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
     wanted = nccl.Collective(op, 1 << least, 1 << most, 2, gpus, 20)
     assert [word for word in reasons if any(word in found for found in wanted.otherwise(test))] == reasons
     assert len(list(wanted.otherwise(test))) == len(reasons)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.prepare import prepare
-from fabric.app.run import run as run_asked
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
-from fabric.report.progress import ConsoleProgress
 from fabric.report.shown_run import ShownRun
-from fabric.wiring import BACKENDS
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests import builders
+from tests.places import INVENTORY, SCENARIOS
 
 HOSTILE = (
     "<script>window.owned=1</script>",
@@ -32,17 +28,10 @@ def run_of(
     results: Path, *, scenario: str = "self-check", hosts: str | None = "gpu[001-004]", faults: tuple[str, ...] = ()
 ) -> Path:
     """Run a shipped scenario on the mock; the directory of the run."""
-    inventory = ROOT / "inventory" / "demo-rack-healthy.yaml" if scenario == "self-check" else None
-    path = ROOT / "scenarios" / f"{scenario}.yaml"
-    asked = prepare(path, inventory_path=inventory, hosts=hosts, faults=faults)
-    judged = run_asked(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=results,
-        seed=1,
-        observer=ConsoleProgress(quiet=True),
-    )
+    inventory = INVENTORY / "demo-rack-healthy.yaml" if scenario == "self-check" else None
+    path = SCENARIOS / f"{scenario}.yaml"
+    asked = builders.asked(path, inventory=inventory, hosts=hosts, faults=faults)
+    judged = builders.on_mock(asked, results, reports=True)
     return Path(judged.path)
 
 

@@ -59,7 +59,7 @@ def test_too_many_probes_keep_those_that_did_not_pass(bad_run: ShownRun, monkeyp
 
 
 def test_many_different_reasons_are_bounded(bad_run: ShownRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_MOST_REASONS", 5)
+    monkeypatch.setattr(columns, "MOST_REASONS", 5)
     verdict = bad_run.judged.verdict
     probes = tuple(
         replace(probe, reason=f"{index} {'x' * 5000}", value_gbps=None) for index, probe in enumerate(verdict.probes)

@@ -52,9 +52,9 @@ def test_a_suspected_cable_is_a_line_from_host_to_leaf(bad_run: ShownRun) -> Non
 
 
 def test_no_mark_of_the_network_is_cut_at_its_edge() -> None:
-    places = fabric_map._tier("hosts", 0.0, [f"gpu{number:04}" for number in range(2048)]).places.values()
-    assert min(x for x, _ in places) >= fabric_map._MARGIN > 0
-    assert max(x for x, _ in places) <= fabric_map._WIDTH - fabric_map._MARGIN
+    places = fabric_map.spread_tier("hosts", 0.0, [f"gpu{number:04}" for number in range(2048)]).places.values()
+    assert min(x for x, _ in places) >= fabric_map.MARGIN > 0
+    assert max(x for x, _ in places) <= fabric_map.WIDTH - fabric_map.MARGIN
 
 
 def test_rounds_of_a_phase_are_one_matrix(bad_run: ShownRun) -> None:
@@ -93,7 +93,7 @@ def test_a_probe_that_takes_long_leaves_no_hole() -> None:
     """Half an hour of a burn-in is one probe a pair: it ran all that time, not at its end."""
     x, y = Scale(0.0, 240.0, 0.0, 240.0), Scale(0.0, 1.1, 100.0, 0.0)
     long, short = RoundLevel(0.0, 100.5, 1.0), RoundLevel(200.0, 200.5, 1.0)
-    spreads = [str(part) for part in timeline._binned([long, short], x, y) if 'class="spread"' in part]
+    spreads = [str(part) for part in timeline.binned([long, short], x, y) if 'class="spread"' in part]
     assert len(spreads) == 102
 
 
@@ -131,9 +131,9 @@ def test_of_few_hosts_all_pairs_are_drawn() -> None:
 
 def test_the_sign_of_a_bad_cable_is_in_its_middle_and_not_on_a_switch(bad_run: ShownRun) -> None:
     """On its ends it would say that leaf and spine are bad."""
-    assert fabric_map._where("su0-leaf3--spine02", (0.0, 100.0), (60.0, 0.0)) == (30.0, 50.0)
-    assert fabric_map._where("gpu002/mlx5_3:port", (0.0, 100.0), (60.0, 0.0)) == (30.0, 50.0)
-    assert fabric_map._where("gpu002/mlx5_3", (0.0, 100.0), (60.0, 0.0)) == (0.0, 100.0)
+    assert fabric_map.sign_place("su0-leaf3--spine02", (0.0, 100.0), (60.0, 0.0)) == (30.0, 50.0)
+    assert fabric_map.sign_place("gpu002/mlx5_3:port", (0.0, 100.0), (60.0, 0.0)) == (30.0, 50.0)
+    assert fabric_map.sign_place("gpu002/mlx5_3", (0.0, 100.0), (60.0, 0.0)) == (0.0, 100.0)
     drawn = str(fabric_map.draw(bad_run))
     assert drawn.count('class="mark m-fail"') == 2, "the suspect, and the legend"
 
@@ -141,7 +141,7 @@ def test_the_sign_of_a_bad_cable_is_in_its_middle_and_not_on_a_switch(bad_run: S
 def test_no_sign_of_the_network_hides_another() -> None:
     """Two bad hosts of 2,048 are a pixel apart."""
     signs: list[tuple[float, float]] = []
-    places = [fabric_map._free((12.0 + number, 190.0), signs) for number in range(4)]
+    places = [fabric_map.free_place((12.0 + number, 190.0), signs) for number in range(4)]
     at = sorted(x for x, _ in places)
     assert all(right - left >= 17 for left, right in pairwise(at))
 
@@ -149,7 +149,7 @@ def test_no_sign_of_the_network_hides_another() -> None:
 def test_what_was_not_measured_is_seen_among_many_probes() -> None:
     x, y = Scale(0.0, 240.0, 0.0, 240.0), Scale(0.0, 1.1, 100.0, 0.0)
     good, lost = RoundLevel(10.0, 10.5, 1.0), RoundLevel(200.0, 200.5, None)
-    assert sum('class="lost"' in part for part in timeline._binned([good, lost, lost], x, y)) == 1
+    assert sum('class="lost"' in part for part in timeline.binned([good, lost, lost], x, y)) == 1
 
 
 def test_the_caption_of_the_time_line_says_no_sign_that_is_not_there(bad_run: ShownRun) -> None:

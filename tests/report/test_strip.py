@@ -74,7 +74,7 @@ def test_a_part_that_all_hosts_measured_with_has_peers(bad_run: ShownRun) -> Non
     run = accused(bad_run, suspect)
     run.__dict__["row_of"] = {row.probe.probe_id: row}
     assert "the same elsewhere" in str(strip.evidence(suspect, run, measured))
-    assert strip._peers(measured[strip.peer_label(row)], suspect, {"gpu001"}) == strip.PeerBand(302.0, 302.0, 302.0)
+    assert strip.peers_of(measured[strip.peer_label(row)], suspect, {"gpu001"}) == strip.PeerBand(302.0, 302.0, 302.0)
 
 
 def test_the_worst_of_many_is_drawn_first(bad_run: ShownRun) -> None:

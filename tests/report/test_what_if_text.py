@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
 
 from fabric.config.what_if import load_what_if
 from fabric.report.what_if import what_if_document, what_if_text
 from fabric.sim.what_if import WhatIf, what_if
+from tests.places import INVENTORY
 
-POD = Path(__file__).parents[2] / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 
 
 def answer(*faults: str, pattern: str = "pairs", routing: str = "ftree,ar") -> WhatIf:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable
 from fabric.executors.mock import MockExecutor
@@ -18,9 +18,10 @@ from fabric.model.probe import ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS
+from tests import builders
+from tests.places import INVENTORY
 
-ROOT = Path(__file__).resolve().parents[2]
-POD = ROOT / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 
 SCENARIO = """\
 name: drill
@@ -119,7 +120,7 @@ def prepared(folder: Path, changes: str, more: str = "", *, via: str = "gpu064")
     pod.write_text(pod.read_text().replace("via: gpu064", f"via: {via}"))
     path = folder / "drill.yaml"
     path.write_text(SCENARIO.format(inventory=folder / "inventory" / POD.name, changes=changes, more=more))
-    return prepare(path, inventory_path=None, hosts=None, faults=())
+    return builders.asked(path)
 
 
 def run(

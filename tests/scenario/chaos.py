@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.run import run as run_asked
 from fabric.errors import SessionLost
 from fabric.model.command import Command
@@ -18,6 +18,7 @@ from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 from fabric.store.events import FILE as EVENTS
 from fabric.store.events import Event, from_events, read_events
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.scenario.changing import Watcher
 
 INVENTORY = """\
@@ -143,7 +144,7 @@ def asked_in(folder: Path) -> Asked:
     (folder / "baselines" / "low.yaml").write_text(BASELINE)
     (folder / "chaos.yaml").write_text(INVENTORY)
     (folder / "scenario.yaml").write_text(SCENARIO)
-    return prepare(folder / "scenario.yaml", inventory_path=None, hosts=None, faults=())
+    return builders.asked(folder / "scenario.yaml")
 
 
 def blows(seed: int, hosts: Sequence[str], elapsed_s: float) -> tuple[Blow, ...]:
@@ -161,14 +162,13 @@ def run(asked: Asked, befalling: Sequence[Blow], results: Path, *, seed: int = 1
     timed = tuple(
         TimedFault(blow.at_s, blow.lasts_s, Fault(blow.host, blow.kind)) for blow in befalling if blow.kind != "session"
     )
-    mock = replace(asked.inventory.mock, timed_faults=timed)
 
     def make(inventory: Inventory, number: int) -> Executor:
         severed = [blow for blow in befalling if blow.kind == "session"]
         return Severed(BACKENDS["mock"](inventory, number), severed)
 
     judged = run_asked(
-        replace(asked, inventory=replace(asked.inventory, mock=mock)),
+        builders.with_timed(asked, *timed),
         backend="mock",
         make_executor=make,
         results=results,

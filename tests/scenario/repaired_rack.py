@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.repair import Wanted, decide, prepare_repair
 from fabric.app.report import keep_decision
-from fabric.app.run import run
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
 from fabric.report.decision import acceptance_document
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests import builders
+from tests.places import INVENTORY, SCENARIOS
 
-INVENTORY = ROOT / "inventory" / "demo-rack-healthy.yaml"
-POST_REPAIR = ROOT / "scenarios" / "post-repair.yaml"
+HEALTHY = INVENTORY / "demo-rack-healthy.yaml"
+POST_REPAIR = SCENARIOS / "post-repair.yaml"
 BAD = "gpu003/mlx5_3:slow=0.6"
 CHECK = """\
 name: check
@@ -32,23 +29,15 @@ phases:
 
 def measured(asked: Asked, results: Path, *, seed: int = 1) -> Path:
     """The directory of the run."""
-    judged = run(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=results,
-        seed=seed,
-        observer=ConsoleProgress(quiet=True),
-        reports=False,
-    )
+    judged = builders.on_mock(asked, results, seed=seed)
     return Path(judged.path)
 
 
-def checked(folder: Path, *faults: str, seed: int = 1, name: str = "check") -> Path:
+def checked(folder: Path, *faults: str, seed: int = 1, name: str = "check", hosts: str | None = None) -> Path:
     """A run of a small self-check with these faults."""
     path = folder / f"{name}.yaml"
-    path.write_text(CHECK.format(inventory=INVENTORY).replace("name: check", f"name: {name}"), "utf-8")
-    asked = prepare(path, inventory_path=None, hosts=None, faults=faults)
+    path.write_text(CHECK.format(inventory=HEALTHY).replace("name: check", f"name: {name}"), "utf-8")
+    asked = builders.asked(path, hosts=hosts, faults=faults)
     return measured(asked, folder / "results", seed=seed)
 
 
@@ -56,10 +45,9 @@ def validated(
     because: Path, *faults: str, quick: bool = True, seed: int = 2, flap: TimedFault | None = None
 ) -> tuple[Path, Acceptance]:
     """The post-repair run with these faults, and the decision; *flap* comes and goes meanwhile."""
-    asked = prepare_repair(Wanted(POST_REPAIR, because, INVENTORY, None, faults, quick))
+    asked = prepare_repair(Wanted(POST_REPAIR, because, HEALTHY, None, faults, quick))
     if flap is not None:
-        mock = replace(asked.inventory.mock, timed_faults=(flap,))
-        asked = replace(asked, inventory=replace(asked.inventory, mock=mock))
+        asked = builders.with_timed(asked, flap)
     path = measured(asked, because.parents[1], seed=seed)
     found = decide(path)
     keep_decision(path, acceptance_document(found))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.test_self_check import HEALTHY, ROOT, fabric, verdict
+from tests.places import INVENTORY, SCENARIOS
+from tests.scenario.test_self_check import HEALTHY, fabric, verdict
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def baselines(tmp_path: Path) -> Path:
     """A copy of the shipped baselines."""
-    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "inventory" / "baselines")
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "inventory" / "baselines")
     return tmp_path / "inventory" / "baselines"
 
 
@@ -57,7 +58,7 @@ def test_record_accept_and_judge(tmp_path: Path, good: Path, bad: Path, baseline
     assert after.startswith(before)
     assert "recorded:" in after
     assert sorted(path.name for path in baselines.iterdir()) == sorted(
-        path.name for path in (ROOT / "inventory" / "baselines").iterdir()
+        path.name for path in (INVENTORY / "baselines").iterdir()
     )
     own = fabric("analyze", good, "--baseline", baselines / "h100-ndr.yaml", cwd=tmp_path)
     assert (own.returncode, "a run cannot be compared with itself" in own.stderr) == (2, True)
@@ -91,7 +92,7 @@ def test_an_interrupted_run_is_no_example(tmp_path: Path, good: Path) -> None:
 
 def test_a_run_with_changes_is_no_example(tmp_path: Path) -> None:
     """A fabric that was altered on purpose is not the plain one."""
-    ran = fabric("run", ROOT / "scenarios" / "flap-tolerance.yaml", "--json", cwd=tmp_path)
+    ran = fabric("run", SCENARIOS / "flap-tolerance.yaml", "--json", cwd=tmp_path)
     path = tmp_path / json.loads(ran.stdout)["path"]
     done = fabric("baseline", "record", path, cwd=tmp_path)
     assert (done.returncode, "changes were in force" in done.stderr) == (2, True)
@@ -129,7 +130,7 @@ def test_compare_before_and_after(tmp_path: Path, good: Path, bad: Path) -> None
 
 def test_runs_with_nothing_in_common_are_inconclusive(tmp_path: Path, good: Path) -> None:
     """Other hosts: exit 3, with what differs."""
-    halls = ROOT / "inventory" / "hall-2048.yaml"
+    halls = INVENTORY / "hall-2048.yaml"
     verdict("--inventory", halls, "--hosts", "gpu0001", "--results", tmp_path / "a", cwd=tmp_path)
     hosts = fabric("compare", good, tmp_path / "a" / LATEST, cwd=tmp_path)
     assert hosts.returncode == 3, hosts.stderr

@@ -10,7 +10,6 @@ from fabric.app.analyze import analyze
 from fabric.app.compare import compare
 from fabric.app.prepare import prepare
 from fabric.app.resume import look, resume
-from fabric.app.run import run as run_asked
 from fabric.engine.observer import Observer
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
@@ -18,8 +17,10 @@ from fabric.plan.plan import Plan
 from fabric.store.events import read_events
 from fabric.store.past_run import read_past_run
 from fabric.wiring import BACKENDS
+from tests import builders
+from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts
-from tests.store.small_run import ROOT, begun_after, finished
+from tests.store.small_run import begun_after, finished
 
 SCENARIO = """\
 name: cut
@@ -47,20 +48,12 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.file = folder / "cut.yaml"
-        self.file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
+        self.file.write_text(SCENARIO.format(inventory=INVENTORY / "pod-64.yaml"))
         self.asked = prepare(self.file, inventory_path=None, hosts=None, faults=(), budget_s=BUDGET_S)
 
     def run(self, observer: Observer) -> JudgedRun:
         """What is asked, on the mock."""
-        return run_asked(
-            self.asked,
-            backend="mock",
-            make_executor=BACKENDS["mock"],
-            results=self._folder / "results",
-            seed=1,
-            observer=observer,
-            reports=False,
-        )
+        return builders.on_mock(self.asked, self._folder / "results", observer=observer)
 
     @property
     def newest(self) -> Path:

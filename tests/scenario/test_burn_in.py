@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fabric.app.prepare import prepare
 from fabric.model.outcome import Outcome
-from tests.report.shown import ROOT
+from tests.places import INVENTORY, SCENARIOS
 from tests.scenario.test_left_out import Acts, run
 
 HOURS_S = 7200.0
@@ -15,8 +15,8 @@ HOURS_S = 7200.0
 def test_a_healthy_rack_passes_the_shipped_burn_in(tmp_path: Path) -> None:
     """Every flow, soak and pair has a limit, every counter of its criteria can be read, and nobody is blamed."""
     asked = prepare(
-        ROOT / "scenarios" / "burn-in.yaml",
-        inventory_path=ROOT / "inventory" / "demo-rack-healthy.yaml",
+        SCENARIOS / "burn-in.yaml",
+        inventory_path=INVENTORY / "demo-rack-healthy.yaml",
         hosts=None,
         faults=(),
         lasts_s=HOURS_S,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import prepare
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from tests.report.shown import ROOT
+from tests import builders
+from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run
 
 SCENARIO = """\
@@ -36,16 +36,14 @@ FOREVER_S = 1e9
 def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     """So many rounds on eight hosts under one leaf a rail; the faults come after a third of the time."""
     path = folder / "soak.yaml"
-    inventory = ROOT / "inventory" / "pod-64.yaml"
+    inventory = INVENTORY / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
-    plan = prepare(path, inventory_path=None, hosts=None, faults=()).plan
+    plan = builders.asked(path).plan
     before_s = replace(plan, phases=plan.phases[:1]).duration_s
     once_s = plan.duration_s - before_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * rounds) + rounds))
-    asked = prepare(path, inventory_path=None, hosts=None, faults=())
     begin_s = before_s + once_s * rounds / 3
-    timed = tuple(TimedFault(begin_s, FOREVER_S, fault) for fault in faults)
-    asked = replace(asked, inventory=replace(asked.inventory, mock=replace(asked.inventory.mock, timed_faults=timed)))
+    asked = builders.asked(path, timed=[TimedFault(begin_s, FOREVER_S, fault) for fault in faults])
     return run(folder, asked, Acts())
 
 
@@ -67,7 +65,7 @@ def test_a_leaf_that_goes_bad_is_one_suspect_and_its_rnics_are_none(
     assert bad == {"su0-leaf3"}
 
 
-@pytest.mark.parametrize("rounds", [5, 12])
+@pytest.mark.parametrize("rounds", ROUNDS)
 def test_a_pcie_switch_that_becomes_slow_is_named_and_not_its_cables(tmp_path: Path, rounds: int) -> None:
     (one,) = soaked(tmp_path, rounds, Fault("gpu003/pcie1", "slow", 0.6)).verdict.suspects
     assert (one.component, one.kind, one.hosts) == ("gpu003/pcie1", "pcie_switch", ("gpu003",))

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.test_self_check import ROOT, fabric
+from tests.places import INVENTORY
+from tests.scenario.test_self_check import fabric
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ phases:
 def test_the_part_that_slow_pairs_share_is_named_and_no_rnic_beside_it(tmp_path: Path, part: str) -> None:
     """An uplink, a leaf, an RNIC: only that became worse, and it becomes better again."""
     scenario = tmp_path / "pairs.yaml"
-    scenario.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
+    scenario.write_text(SCENARIO.format(inventory=INVENTORY / "pod-64.yaml"))
     for name, fault in (("a", ()), ("b", (f"--fault={part}:slow=0.5",))):
         fabric("run", scenario, "--no-html", "--results", tmp_path / name, *fault, cwd=tmp_path)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fabric.app.analyze import analyze
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.resume import look, resume
 from fabric.model.follow_up import AGAIN
 from fabric.model.inventory import Fault, Inventory, TimedFault
@@ -18,7 +17,8 @@ from fabric.model.outcome import Outcome
 from fabric.ports import Executor
 from fabric.store.events import read_events, replanned
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests import builders
+from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run, run_of
 
 BAD = "gpu005/mlx5_3"
@@ -53,10 +53,8 @@ class Hears(Acts):
 def prepared(folder: Path, *faults: Fault) -> Asked:
     """About a dozen rounds of two hours on eight hosts."""
     path = folder / "soak.yaml"
-    path.write_text(SOAK.format(inventory=ROOT / "inventory" / "pod-64.yaml"))
-    asked = prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=tuple(TimedFault(0.0, 1e9, fault) for fault in faults))
-    return replace(asked, inventory=replace(asked.inventory, mock=mock))
+    path.write_text(SOAK.format(inventory=INVENTORY / "pod-64.yaml"))
+    return builders.asked(path, timed=[TimedFault(0.0, 1e9, fault) for fault in faults])
 
 
 def again(folder: Path) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).resolve().parents[2] / "benchmarks" / "golden.py"
+from tests.places import ROOT
+
+PROGRAM = ROOT / "benchmarks" / "golden.py"
 
 
 @pytest.mark.slow
@@ -23,6 +24,6 @@ def test_known_runs_say_what_they_said() -> None:
         "roce/tor1",
     )
     done = subprocess.run(
-        [sys.executable, str(GOLDEN), "--check", *names], capture_output=True, text=True, timeout=550, check=False
+        [sys.executable, str(PROGRAM), "--check", *names], capture_output=True, text=True, timeout=550, check=False
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

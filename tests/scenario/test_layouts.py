@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.places import INVENTORY, ROOT, SCENARIOS
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios" / "self-check.yaml"
+SCENARIO = SCENARIOS / "self-check.yaml"
 
 SWITCHED = """\
     pcie_switches: [{name: "pcie[0-1]", numa: 0}, {name: "pcie[2-3]", numa: 1}]
@@ -65,7 +66,7 @@ LAYOUTS = {
 
 def run(folder: Path, text: str, *argv: str) -> dict[str, Any]:
     """The verdict of a self-check of an inventory on the simulated rack."""
-    shutil.copytree(ROOT / "inventory" / "baselines", folder / "baselines")
+    shutil.copytree(INVENTORY / "baselines", folder / "baselines")
     (folder / "rack.yaml").write_text(text)
     code = "from fabric.cli.main import run; run()"
     command = [sys.executable, "-c", code, "run", str(SCENARIO), "--inventory", "rack.yaml", "--backend", "mock"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fabric.app.analyze import analyze
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.resume import look, resume
-from fabric.app.run import run as run_asked
 from fabric.app.status import readmit
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, Inventory, TimedFault
@@ -22,7 +20,8 @@ from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.store.events import Event, read_events
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests import builders
+from tests.places import INVENTORY
 
 SCENARIO = """\
 name: soak
@@ -59,26 +58,16 @@ class Acts(ConsoleProgress):
 def prepared(folder: Path, *faults: TimedFault) -> Asked:
     """Rounds of a soak on four hosts of the pod."""
     path = folder / "soak.yaml"
-    inventory = ROOT / "inventory" / "pod-64.yaml"
+    inventory = INVENTORY / "pod-64.yaml"
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=1))
-    once_s = prepare(path, inventory_path=None, hosts=None, faults=()).plan.duration_s
+    once_s = builders.asked(path).plan.duration_s
     path.write_text(SCENARIO.format(inventory=inventory, lasts_s=int(once_s * ROUNDS) + ROUNDS))
-    asked = prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=faults)
-    return replace(asked, inventory=replace(asked.inventory, mock=mock))
+    return builders.with_timed(builders.asked(path), *faults)
 
 
 def run(folder: Path, asked: Asked, watcher: ConsoleProgress) -> JudgedRun:
     """On the mock."""
-    return run_asked(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=watcher,
-        reports=False,
-    )
+    return builders.on_mock(asked, folder / "results", observer=watcher)
 
 
 def run_of(folder: Path) -> Path:

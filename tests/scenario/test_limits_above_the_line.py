@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.test_self_check import HEALTHY, ROOT, SCENARIO, fabric
+from tests.places import INVENTORY
+from tests.scenario.test_self_check import HEALTHY, SCENARIO, fabric
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def slower(tmp_path: Path) -> Path:
     """The healthy rack with RNICs of 200 Gb/s, and the baseline for 400."""
-    shutil.copytree(ROOT / "inventory" / "baselines", tmp_path / "inventory" / "baselines")
+    shutil.copytree(INVENTORY / "baselines", tmp_path / "inventory" / "baselines")
     path = tmp_path / "inventory" / "slower.yaml"
     path.write_text(HEALTHY.read_text().replace("line_rate_gbps: 400, nearest", "line_rate_gbps: 200, nearest"))
     return path

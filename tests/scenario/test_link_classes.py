@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.scenario.test_self_check import ROOT, fabric
+from tests.places import INVENTORY
+from tests.scenario.test_self_check import fabric
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ FAST = [f"gpu{number:02d}" for number in range(1, 13)]
 
 def verdict(folder: Path, *argv: str, rack: str = RACK) -> dict[str, Any]:
     """Of a run that localises, its exit code checked against the document's own."""
-    shutil.copytree(ROOT / "inventory" / "baselines", folder / "baselines")
+    shutil.copytree(INVENTORY / "baselines", folder / "baselines")
     (folder / "baselines" / "loose.yaml").write_text(LOOSE, encoding="utf-8")
     (folder / "rack.yaml").write_text(rack, encoding="utf-8")
     (folder / "pairs.yaml").write_text(PAIRS, encoding="utf-8")

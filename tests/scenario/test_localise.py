@@ -8,11 +8,9 @@ import pytest
 
 from benchmarks.confusion import HOSTS_A_UNIT, RAILS, ROOT, SCENARIO, TEMPLATE, Silent
 from fabric.app.analyze import reopened
-from fabric.app.prepare import prepare
-from fabric.app.run import run as run_asked
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.wiring import BACKENDS
+from tests import builders
 
 pytestmark = pytest.mark.slow
 
@@ -31,16 +29,8 @@ def pod(tmp_path: Path) -> Path:
 
 def run(pod: Path, *faults: str, scenario: Path = SCENARIO, seed: int = 1) -> JudgedRun:
     """In this process, on the simulated pod."""
-    asked = prepare(scenario, inventory_path=pod, hosts=None, faults=faults)
-    return run_asked(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=pod.parent / "results",
-        seed=seed,
-        observer=Silent(),  # type: ignore[arg-type]
-        reports=False,
-    )
+    asked = builders.asked(scenario, inventory=pod, faults=faults)
+    return builders.on_mock(asked, pod.parent / "results", seed=seed, observer=Silent())
 
 
 def named(judged: JudgedRun) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.run import run
 from fabric.model.outcome import Outcome
 from fabric.wiring import BACKENDS
+from tests import builders
 from tests.scenario.changing import POD, SCENARIO, Watched, Watcher
 
 MANAGING = '  - {names: "sm[1-2]", role: management}\nswitches:\n'
@@ -22,7 +23,7 @@ def asked(folder: Path) -> Asked:
     pod.write_text(text.replace("[{host: gpu063}, {host: gpu064}]", "[{host: sm1}, {host: sm2}]"))
     path = folder / "drill.yaml"
     path.write_text(SCENARIO.format(inventory=pod, changes="{adaptive_routing: on, scope: fabric}", more=""))
-    return prepare(path, inventory_path=None, hosts=None, faults=())
+    return builders.asked(path)
 
 
 def test_a_manager_that_is_not_under_test_is_told_and_told_back(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from fabric.store.journal import FILE
 from fabric.store.left_open import open_changes
 from fabric.wiring import BACKENDS
 from tests.cli.command_line import called
-from tests.scenario.changing import BER, ROOT, Watched, Watcher, prepared, run
+from tests.places import ROOT, SCENARIOS
+from tests.scenario.changing import BER, Watched, Watcher, prepared, run
 from tests.scenario.test_changes import verb
 
 MIB = 1 << 20
@@ -152,7 +153,7 @@ def limited(mib: int, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("mib", [150, 1000])
 def test_a_limit_that_is_too_low_is_said_before_anything_is_begun(tmp_path: Path, mib: int) -> None:
     """Its libraries would end the process with the exit code of a bad fabric, or hang."""
-    done = limited(mib, "run", str(ROOT / "scenarios" / "self-check.yaml"), "--results", str(tmp_path / "results"))
+    done = limited(mib, "run", str(SCENARIOS / "self-check.yaml"), "--results", str(tmp_path / "results"))
     assert (done.returncode, done.stdout) == (3, "")
     assert (
         done.stderr

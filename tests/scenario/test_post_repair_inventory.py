@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked
 from fabric.app.repair import Wanted, because_of, prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.repair import Because
-from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, measured
+from tests import builders
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 
 LONG = """\
 name: long
@@ -32,12 +33,12 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
     """The rack, its text changed; its baselines are found where they are."""
     path = folder / "other.yaml"
-    text = INVENTORY.read_text()
+    text = HEALTHY.read_text()
     for old, new in changed:
         assert old in text
         text = text.replace(old, new)
     path.write_text(text)
-    (folder / "baselines").symlink_to(INVENTORY.parent / "baselines")
+    (folder / "baselines").symlink_to(HEALTHY.parent / "baselines")
     return path
 
 
@@ -68,7 +69,7 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
     inventory = other_inventory(tmp_path)
     path = tmp_path / "s.yaml"
     path.write_text(LONG.format(inventory=inventory).replace("3600", "20"))
-    run = measured(prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
     inventory.unlink()
     with pytest.raises(ConfigError, match="not there any more: say --inventory"):
         prepare_repair(Wanted(POST_REPAIR, run, None, "gpu003", (), quick=True))
@@ -100,8 +101,8 @@ def test_a_repaired_host_that_is_missing_is_named(failed: Path, tmp_path: Path) 
 
 def test_a_quick_validation_repeats_a_soak_shortly_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
-    path.write_text(LONG.format(inventory=INVENTORY))
-    run = measured(prepare(path, inventory_path=None, hosts=None, faults=(SLOW_NVLINK,)), tmp_path / "results")
+    path.write_text(LONG.format(inventory=HEALTHY))
+    run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
     full, quick = (asked_of(run, None, "gpu003", quick=short) for short in (False, True))
     assert {one.probe.params["iterations"] for one in because(full).evidence} == {3600}
     assert {one.probe.params["iterations"] for one in because(quick).evidence} == {20}

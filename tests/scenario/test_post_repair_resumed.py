@@ -12,7 +12,7 @@ from fabric.app.resume import look, resume
 from fabric.errors import ConfigError
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
-from tests.scenario.repaired_rack import BAD, INVENTORY, POST_REPAIR, checked, measured
+from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
 from tests.store.small_run import begun_after, cut_after, finished
 
 REPAIRED = "gpu003/mlx5_3:replaced"
@@ -26,7 +26,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(failed: Path, folder: Path) -> Path:
     """The failed run among results of its own, and the scenario beside them."""
     shutil.copytree(failed.parents[1], folder / "results")
-    text = POST_REPAIR.read_text().replace("../inventory/demo-rack.yaml", str(INVENTORY))
+    text = POST_REPAIR.read_text().replace("../inventory/demo-rack.yaml", str(HEALTHY))
     (folder / "post-repair.yaml").write_text(text)
     return folder / "results" / "check" / failed.name
 

@@ -13,9 +13,10 @@ from statistics import fmean, pstdev
 
 import pytest
 
+from tests.places import INVENTORY, ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 # The shipped scenario, without what alters the routing: here the inventory says how paths are chosen.
 SCENARIO = """\
 name: rings
@@ -29,7 +30,7 @@ phases:
 def run(folder: Path, engine: str, *argv: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the scenario on the pod under one routing."""
     folder.mkdir(exist_ok=True)
-    shutil.copytree(ROOT / "inventory", folder / "inventory", dirs_exist_ok=True)
+    shutil.copytree(INVENTORY, folder / "inventory", dirs_exist_ok=True)
     scenario = folder / "rings.yaml"
     scenario.write_text(SCENARIO)
     path = folder / "inventory" / "pod-64.yaml"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.app.prepare import prepare
 from fabric.app.restore import restore_hosts
 from fabric.app.run import run as run_asked
 from fabric.errors import ConfigError
@@ -17,7 +16,9 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.ports import Executor
 from fabric.wiring import BACKENDS
-from tests.scenario.changing import ROOT, Watched, Watcher
+from tests import builders
+from tests.places import SHIPPED_BASELINES
+from tests.scenario.changing import Watched, Watcher
 
 RNICS = "\n".join(f"      - {{device: mlx5_{n}, rail: {n}, numa: 0, line_rate_gbps: 400}}" for n in range(4))
 INVENTORY = f"""\
@@ -77,7 +78,7 @@ class Reasons(Watcher):
 def place(folder: Path, *, inventory: str = INVENTORY) -> Path:
     """The scenario and its inventory."""
     (folder / "inventory" / "baselines").mkdir(parents=True)
-    for path in (ROOT / "inventory" / "baselines").glob("*.yaml"):
+    for path in SHIPPED_BASELINES:
         (folder / "inventory" / "baselines" / path.name).write_text(path.read_text())
     (folder / "inventory" / "roce.yaml").write_text(inventory)
     (folder / "contention.yaml").write_text(SCENARIO)
@@ -92,7 +93,7 @@ def run(path: Path, watcher: Watcher | None = None) -> tuple[JudgedRun, Watched]
         made.append(Watched(BACKENDS["mock"](inventory, seed), lambda command: None))
         return made[0]
 
-    asked = prepare(path, inventory_path=None, hosts=None, faults=())
+    asked = builders.asked(path)
     results = path.parent / "results"
     return run_asked(
         asked, backend="mock", make_executor=make, results=results, seed=1, observer=watcher or Watcher()
@@ -134,4 +135,4 @@ def test_restore_asks_the_switches_as_well(tmp_path: Path) -> None:
 def test_switches_that_are_not_reached_are_named_before_anything_runs(tmp_path: Path) -> None:
     path = place(tmp_path, inventory=INVENTORY.replace(', address: "{name}.mgmt", management: nvue}', "}"))
     with pytest.raises(ConfigError, match=r"RoCE fabric 'spine\[0-3\]' need 'address' and 'management: nvue'"):
-        prepare(path, inventory_path=None, hosts=None, faults=())
+        builders.asked(path)

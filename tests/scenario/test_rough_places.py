@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import INVENTORY, ROOT, SCENARIOS
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios" / "self-check.yaml"
-HEALTHY = ROOT / "inventory" / "demo-rack-healthy.yaml"
-HALL = ROOT / "inventory" / "hall-2048.yaml"
+SCENARIO = SCENARIOS / "self-check.yaml"
+HEALTHY = INVENTORY / "demo-rack-healthy.yaml"
+HALL = INVENTORY / "hall-2048.yaml"
 FABRIC = f'{sys.executable} -c "from fabric.cli.main import run; run()"'
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -151,7 +152,7 @@ def test_missing_ssh_key_is_found_before_anything_runs(tmp_path: Path) -> None:
     """A key file that is not there is a mistake of the file: exit code 2, one line, no run directory."""
     inventory = tmp_path / "inventory"
     inventory.mkdir()
-    (inventory / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+    (inventory / "baselines").symlink_to(INVENTORY / "baselines")
     text = HEALTHY.read_text().replace("backend: mock", "backend: ssh", 1)
     (inventory / "mine.yaml").write_text(re.sub(r"key_file: \S+", "key_file: /nowhere/key", text, count=1))
     done = shell(f"fabric run {SCENARIO} --inventory inventory/mine.yaml", tmp_path)

@@ -18,7 +18,7 @@ from fabric.plan.plan import plan_scenario
 from fabric.ports import Executor
 from fabric.store.events import read_events
 from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests.places import SCENARIOS
 from tests.scenario.test_left_out import Acts, prepared, run, run_of
 
 
@@ -73,7 +73,7 @@ def test_a_run_that_goes_on_runs_only_what_its_time_allows(tmp_path: Path) -> No
 
 def test_the_plan_is_near_what_a_healthy_rack_takes(tmp_path: Path) -> None:
     """A round of the shipped burn-in, of the simulated clock: within a tenth, and never shorter than it was planned."""
-    path = ROOT / "scenarios" / "burn-in.yaml"
+    path = SCENARIOS / "burn-in.yaml"
     asked = prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1.0)
     judged = run(tmp_path, asked, Acts())
     (soak,) = [one for one in asked.plan.phases if one.phase.written == "soak"]

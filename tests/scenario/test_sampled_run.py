@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fabric.app.analyze import analyze
-from fabric.app.prepare import prepare
-from fabric.app.run import run as run_asked
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.report.progress import ConsoleProgress
 from fabric.store.samples import FILE
 from fabric.store.tables import SAMPLES
-from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests import builders
+from tests.places import INVENTORY
 
 SCENARIO = """\
 name: sampled
@@ -29,31 +25,27 @@ phases:
     {changes}
     probes: [{{rnic_to_rnic: {{duration: {duration}, size: 8M}}}}]
 """
-POD = (ROOT / "inventory" / "pod-64.yaml").read_text("utf-8")
+POD = (INVENTORY / "pod-64.yaml").read_text("utf-8")
 
 
 def run(
-    folder: Path, *faults: TimedFault, every: str = "10s", duration: str = "30s", rate: int = 400, changes: str = ""
+    folder: Path,
+    *faults: TimedFault,
+    every: str = "10s",
+    duration: str = "30s",
+    rate: int = 400,
+    changes: str = "",
+    reports: bool = False,
 ) -> JudgedRun:
     """Two hosts of the pod; *rate*: 100 Gb/s (EDR) has no link-level retry that hides symbol errors."""
     text = POD.replace("line_rate_gbps: 400, nearest", f"line_rate_gbps: {rate}, nearest")
     (folder / "inventory.yaml").write_text(text)
     if not (folder / "baselines").exists():
-        (folder / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+        (folder / "baselines").symlink_to(INVENTORY / "baselines")
     sample = f"sample: {{every: {every}}}" if every else ""
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(sample=sample, duration=duration, changes=changes))
-    asked = prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=faults)
-    asked = replace(asked, inventory=replace(asked.inventory, mock=mock))
-    return run_asked(
-        asked,
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=ConsoleProgress(quiet=True),
-    )
+    return builders.on_mock(builders.asked(path, timed=faults), folder / "results", reports=reports)
 
 
 def component(judged: JudgedRun, name: str) -> Outcome | None:
@@ -62,7 +54,7 @@ def component(judged: JudgedRun, name: str) -> Outcome | None:
 
 
 def test_a_healthy_rack_passes_and_says_for_how_long_bit_errors_must_be_watched(tmp_path: Path) -> None:
-    judged = run(tmp_path)
+    judged = run(tmp_path, reports=True)
     assert judged.verdict.outcome is Outcome.PASS
     assert any("bit errors: INCONCLUSIVE for 16 of 16 ports" in reason for reason in judged.verdict.reasons)
     folder = Path(judged.path)
@@ -81,7 +73,7 @@ def test_a_cable_that_flaps_between_two_probes_is_a_suspect(tmp_path: Path) -> N
     """No probe of that RNIC runs at that time; only the counter knows."""
     quiet = run(tmp_path)
     flap = TimedFault(3.0, 1.0, Fault("gpu002/mlx5_3", "broken"))
-    judged = run(tmp_path, flap)
+    judged = run(tmp_path, flap, reports=True)
     assert quiet.verdict.outcome is Outcome.PASS
     assert judged.verdict.outcome is Outcome.FAIL
     assert "gpu002/mlx5_3:port" in [suspect.component for suspect in judged.verdict.suspects]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.places import INVENTORY
 from tests.scenario.test_self_check import fabric
 
-INVENTORY = Path(__file__).resolve().parents[2] / "inventory" / "demo-rack-healthy.yaml"
+RACK = INVENTORY / "demo-rack-healthy.yaml"
 SCENARIO = """
 name: sampled
 inventory: {inventory}
@@ -28,9 +29,9 @@ judge: {{samples: {samples}}}
 def ran(folder: Path, *, noise: float, samples: str, fault: str | None = None) -> tuple[Path, dict[str, Any]]:
     """The directory of a run with this noise, and its verdict."""
     inventory = folder / "rack.yaml"
-    inventory.write_text(INVENTORY.read_text().replace("noise_cv: 0.003", f"noise_cv: {noise}"))
+    inventory.write_text(RACK.read_text().replace("noise_cv: 0.003", f"noise_cv: {noise}"))
     baselines = folder / "baselines"
-    baselines.symlink_to(INVENTORY.parent / "baselines", target_is_directory=True)
+    baselines.symlink_to(RACK.parent / "baselines", target_is_directory=True)
     (folder / "s.yaml").write_text(SCENARIO.format(inventory=inventory, samples=samples))
     words = ["run", str(folder / "s.yaml"), "--results", str(folder / "r"), "--seed", "3"]
     words += ["--fault", fault] if fault else []

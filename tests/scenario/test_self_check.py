@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from benchmarks.self_check import measure
+from tests.places import INVENTORY, ROOT, SCENARIOS
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIO = ROOT / "scenarios" / "self-check.yaml"
-HEALTHY = ROOT / "inventory" / "demo-rack-healthy.yaml"
+SCENARIO = SCENARIOS / "self-check.yaml"
+HEALTHY = INVENTORY / "demo-rack-healthy.yaml"
 
 
 def fabric(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

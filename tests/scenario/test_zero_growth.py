@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.prepare import prepare
-from fabric.app.run import run as run_asked
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.report.progress import ConsoleProgress
-from fabric.wiring import BACKENDS
-from tests.report.shown import ROOT
+from tests import builders
+from tests.places import INVENTORY
 
 SCENARIO = """\
 name: growth
@@ -25,7 +21,7 @@ phases:
 """
 PAIRS = "rnics\n    probes: [{rnic_to_rnic: {duration: 5s, size: 8M}}]"
 RING = "ring\n    probes: [{group_all_reduce: {sizes: [8G], iterations: 500}}]"
-POD = (ROOT / "inventory" / "pod-64.yaml").read_text("utf-8")
+POD = (INVENTORY / "pod-64.yaml").read_text("utf-8")
 
 
 def run(
@@ -41,19 +37,10 @@ def run(
     text = text.replace("line_rate_gbps: 400, nearest", f"line_rate_gbps: {rate}, nearest")
     assert layer in text
     (folder / "inventory.yaml").write_text(text)
-    (folder / "baselines").symlink_to(ROOT / "inventory" / "baselines")
+    (folder / "baselines").symlink_to(INVENTORY / "baselines")
     path = folder / "s.yaml"
     path.write_text(SCENARIO.format(allowed=allowed, phase=phase))
-    asked = prepare(path, inventory_path=None, hosts=None, faults=())
-    mock = replace(asked.inventory.mock, timed_faults=faults)
-    return run_asked(
-        replace(asked, inventory=replace(asked.inventory, mock=mock)),
-        backend="mock",
-        make_executor=BACKENDS["mock"],
-        results=folder / "results",
-        seed=1,
-        observer=ConsoleProgress(quiet=True),
-    )
+    return builders.on_mock(builders.asked(path, timed=faults), folder / "results")
 
 
 def reasons(judged: JudgedRun, text: str) -> list[str]:

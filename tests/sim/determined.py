@@ -11,8 +11,9 @@ from fabric.app.prepare import prepare
 from fabric.app.run import run
 from fabric.model.inventory import Fault, TimedFault
 from fabric.wiring import BACKENDS
+from tests.places import INVENTORY
 
-INVENTORY = Path(__file__).resolve().parents[2] / "inventory" / "pod-64.yaml"
+RACK = INVENTORY / "pod-64.yaml"
 SCENARIO = """\
 name: troubled
 description: Everything at once
@@ -42,7 +43,7 @@ def history(results: Path, *, seed: int) -> bytes:
     """The events of one run with faults, lemons and failures; the run's own name, which holds the time, is cut out."""
     results.mkdir(parents=True, exist_ok=True)
     scenario = results / "troubled.yaml"
-    scenario.write_text(SCENARIO.format(inventory=INVENTORY))
+    scenario.write_text(SCENARIO.format(inventory=RACK))
     asked = prepare(scenario, inventory_path=None, hosts=None, faults=("gpu003/mlx5_2:slow=0.5",))
     mock = replace(
         asked.inventory.mock,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from fabric.model.inventory import Fault
+from tests.places import CAPTURES
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
 ALL_TO_ALL = "alltoall_perf -b 1G -e 8G -f 2 -g 8"
 RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING --map-by ppr:8:node all_reduce_perf -b 8G -e 8G -g 1"
 TREE = RING.replace(" -x NCCL_ALGO=RING", "")
@@ -149,10 +148,9 @@ def test_tags_mark_every_line(kit):
     assert all(line.startswith("[1,0]<stdout>:") for line in stdout.splitlines())
 
 
-@pytest.mark.skipif(not SAMPLES.exists(), reason="recorded outputs are not here")
 def test_the_frame_is_that_of_the_real_tool(kit):
     """Version, column header and closing lines are those of a recorded 2.17.8 run, to the blank."""
-    recorded = (SAMPLES / "nccl-tests" / "23-h100-single-node-nccl_N1_G4_cnode3-003.txt").read_text()
+    recorded = (CAPTURES / "nccl-tests" / "23-h100-single-node-nccl_N1_G4_cnode3-003.txt").read_text()
     start = recorded.index("# Collective test starting: alltoall_perf")
     theirs = recorded[start : recorded.index("# Collective test concluded: alltoall_perf") + 45].splitlines()
     ours = one(kit, "alltoall_perf -b 32M -e 16G -f 2 -g 4 -d double").stdout.splitlines()

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from fabric.model.inventory import Fault
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+from tests.places import CAPTURES
 
 
 def recorded(name):
-    """A recorded output, or a skip."""
-    path = SAMPLES / name
-    if not path.is_file():
-        pytest.skip("the recorded outputs are not here")
+    """A recorded output."""
+    path = CAPTURES / name
     return path.read_text()
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.world import World
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+from tests.places import CAPTURES
 
 
 def recorded(name):
-    """A recorded output without its command and exit status lines, or a skip."""
-    path = SAMPLES / name
-    if not path.is_file():
-        pytest.skip("the recorded outputs are not here")
+    """A recorded output without its command and exit status lines."""
+    path = CAPTURES / name
     return [line for line in path.read_text().splitlines() if not line.startswith(("$ ", "[exit"))]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlxreg"
+from tests.places import CAPTURES
+
+SAMPLES = CAPTURES / "mlxreg"
 INDEXES = "local_port=1,lp_msb=0,pnat=0,plane_ind=0,error_page=0"
 PTER = f"mlxreg -d mlx5_0 --reg_name PTER --indexes {INDEXES}"
 PAOS = "mlxreg -d mlx5_0 --reg_name PAOS --indexes local_port=1,swid=0"
@@ -20,9 +21,7 @@ def masked(text):
 
 def recorded(name, command, nth=0):
     """What the real tool printed on stdout after a command that starts so."""
-    files = sorted(SAMPLES.glob(f"{name}*"))
-    if not files:
-        pytest.skip("the recorded outputs are not here")
+    files = sorted((CAPTURES / "mlxreg").glob(f"{name}*"))
     parts = re.split(r"^\$ ", files[0].read_text(), flags=re.MULTILINE)
     found = [part for part in parts if command in part.partition("\n")[0]][nth]
     return found.partition("\n")[2].partition("[rc=")[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology, U
 from fabric.sim.net.named_clos import net_from_topology
 from fabric.sim.net.traffic import traffic
 from fabric.sim.what_if import Question, what_if
-
-ROOT = Path(__file__).parents[2]
+from tests.places import INVENTORY
 
 
 def platform(rails: int) -> Platform:
@@ -60,7 +58,7 @@ def three_levels() -> Topology:
 
 def test_the_pod_is_two_levels_without_oversubscription() -> None:
     """64 hosts of 8 rails, 32 leaves of 16 down and 16 up, 512 cables between switches."""
-    pod = net_from_topology(load_inventory(ROOT / "inventory" / "pod-64.yaml").topology)
+    pod = net_from_topology(load_inventory(INVENTORY / "pod-64.yaml").topology)
     spec = pod.clos.spec
     assert (spec.hosts, spec.rails, spec.down, spec.up, spec.levels, spec.rail_optimised) == (64, 8, 16, 16, 2, True)
     assert len(pod.trunks) == 512

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,8 +14,9 @@ from fabric.sim.subnet.network import Ring, network_of
 from fabric.sim.tools.nccl_tests.tuning import PLATFORMS, AllReduce, choice
 from fabric.sim.what_if import Question, what_if
 from fabric.sim.world import World
+from tests.places import INVENTORY
 
-POD = Path(__file__).resolve().parents[2] / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 A_TO_B = ("gpu000", "gpu002")
 C_TO_D = ("gpu001", "gpu003")
 

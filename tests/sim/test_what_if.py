@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +15,13 @@ from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.traffic import PATTERNS, flows_of, traffic
 from fabric.sim.subnet.links import link_state
 from fabric.sim.what_if import EngineResult, Question, what_if
-
-ROOT = Path(__file__).parents[2]
+from tests.places import INVENTORY
 
 
 @cache
 def pod_64() -> NamedClos:
     """The shipped pod of 64 hosts."""
-    return net_from_topology(load_inventory(ROOT / "inventory" / "pod-64.yaml").topology)
+    return net_from_topology(load_inventory(INVENTORY / "pod-64.yaml").topology)
 
 
 def ask(
@@ -64,7 +62,7 @@ def lossy(loss: float = 1e-2) -> LinkFault:
 
 def test_rails_with_spines_of_their_own_are_blocks() -> None:
     """The hall's rails never meet; a drawn permutation stays on its rail there, and crosses rails in the pod."""
-    hall = net_from_topology(load_inventory(ROOT / "inventory" / "hall-2048.yaml").topology)
+    hall = net_from_topology(load_inventory(INVENTORY / "hall-2048.yaml").topology)
     assert (hall.clos.spec.up, len(hall.spines), hall.block[:9]) == (32, 8, (0, 1, 2, 3, 4, 5, 6, 7, 0))
     for net, crosses in ((hall, False), (pod_64(), True)):
         src, dst, _ = traffic("permutation", net, hosts=np.arange(64), order="random", seed=1)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.model.inventory import Fault
 from fabric.sim.hosts.timeline import Exited, Listening
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+from tests.places import CAPTURES
 
 
 @pytest.mark.parametrize(
@@ -221,10 +218,9 @@ def test_ethernet_prints_gids(kit):
     assert client.stdout.count(" GID: 00:00:") == 2
 
 
-@pytest.mark.skipif(not SAMPLES.exists(), reason="recorded outputs are not here")
 def test_the_frame_is_that_of_the_real_tool(kit):
     """Every line of a recorded table without numbers of its own is also in ours, in the same order."""
-    recorded = (SAMPLES / "perftest" / "24-issue132-all-sizes-gbits-small-values-partial.txt").read_text()
+    recorded = (CAPTURES / "perftest" / "24-issue132-all-sizes-gbits-small-values-partial.txt").read_text()
     _, client = kit.played(kit.world(), kit.pair(0.0, "gpu001", "mlx5_0", port=9))
     ours = client.stdout.splitlines()
     frame = [

@@ -14,9 +14,9 @@ from fabric.app.run import run as run_asked
 from fabric.model.judged_run import JudgedRun
 from fabric.store.events import read_events
 from fabric.wiring import BACKENDS
+from tests.places import INVENTORY
 from tests.scenario.changing import Watcher
 
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "small"
 
 SCENARIO = """\
@@ -41,7 +41,7 @@ def scenario(folder: Path, *, change: str = BER) -> Path:
     """Its file; the demonstration rack without faults."""
     file = folder / "small.yaml"
     if not file.exists():
-        file.write_text(SCENARIO.format(inventory=ROOT / "inventory" / "demo-rack-healthy.yaml", change=change))
+        file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml", change=change))
     return file
 
 

@@ -1,23 +1,17 @@
-"""Recorded outputs of the real tools, where they are at hand."""
+"""Recorded outputs of the real tools."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+from tests.places import CAPTURES
 
 _END = re.compile(r"^\[?(?:exit code |rc=)(\d+)\]?$", re.MULTILINE)
 
 
 def sample(name: str) -> str:
-    """One file's text; skips the test where it is not at hand."""
-    path = SAMPLES / name
-    if not path.is_file():
-        pytest.skip(f"{name} is not at hand")
-    return path.read_text("utf-8", "replace")
+    """One file's text."""
+    return (CAPTURES / name).read_text("utf-8", "replace")
 
 
 def calls(name: str) -> list[tuple[str, str, str, int]]:

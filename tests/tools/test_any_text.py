@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from fabric.report.parsed import parsed_document
 from fabric.tools import nccl, perftest
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 NCCL = [path.read_text() for path in sorted((GOLDEN / "nccl-tests").iterdir())]
 PERFTEST = [path.read_text() for path in sorted((GOLDEN / "perftest").iterdir())]
 PIECES = [

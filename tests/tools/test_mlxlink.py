@@ -8,7 +8,8 @@ import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import mlxlink
-from tests.tools.samples import SAMPLES, calls, sample
+from tests.places import CAPTURES
+from tests.tools.samples import calls, sample
 
 OPERATIONAL = {"State": "Active", "Physical state": "LinkUp", "Speed": "IB-NDR", "Width": "4x", "FEC": "N/A"}
 COUNTERS = {
@@ -119,8 +120,6 @@ def test_no_recorded_port_can_be_cut_to_another_one():
 
 def test_samples_of_other_tools_are_no_ports():
     """Nothing is found where nothing is."""
-    if not SAMPLES.is_dir():
-        pytest.skip("the samples are not at hand")
-    for path in (path for folder in ("mlxreg", "ibstat", "opensm") for path in (SAMPLES / folder).iterdir()):
+    for path in (path for folder in ("mlxreg", "ibstat", "opensm") for path in (CAPTURES / folder).iterdir()):
         with pytest.raises(ToolError):
             mlxlink.read(path.read_text("utf-8", "replace"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.tools import nccl
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
-TWO_TESTS = (GOLDEN / "unified-two-tests.txt").read_text()
+FOLDER = GOLDEN / "nccl-tests"
+TWO_TESTS = (FOLDER / "unified-two-tests.txt").read_text()
 
 
 def problems(text: str) -> tuple[str, ...]:
@@ -49,13 +48,13 @@ def test_an_altered_time_breaks_size_over_time() -> None:
 
 def test_altered_rows_of_an_unknown_collective_are_noticed() -> None:
     """Their ratio differs from the others'."""
-    text = (GOLDEN / "side-work-copybw.txt").read_text().replace("   none  ", "   what  ").replace("163.63", "153.63")
+    text = (FOLDER / "side-work-copybw.txt").read_text().replace("   none  ", "   what  ").replace("163.63", "153.63")
     assert any("busbw/algbw" in problem for problem in problems(text))
 
 
 def test_wrong_results_are_a_problem_and_a_failure() -> None:
     """Corrupt data points to the fabric."""
-    log = nccl.parse((GOLDEN / "wrong-results.txt").read_text())
+    log = nccl.parse((FOLDER / "wrong-results.txt").read_text())
     assert log.tests[0].problems == ("wrong elements at 16M",)
     assert log.failures == (nccl.NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
     assert nccl.blames_fabric("wrong_result", log.failures[0].text)
@@ -63,7 +62,7 @@ def test_wrong_results_are_a_problem_and_a_failure() -> None:
 
 def test_out_of_bounds_values_are_wrong_results() -> None:
     """Old releases only say it in the closing lines."""
-    text = (GOLDEN / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", "3 FAILED")
+    text = (FOLDER / "until-2022-alltoall-blank-redop.txt").read_text().replace("0 OK", "3 FAILED")
     log = nccl.parse(text)
     assert log.tests[0].problems == ("out of bounds values: FAILED",)
     assert [failure.kind for failure in log.failures] == ["wrong_result"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.tools import nccl
 from fabric.tools.nccl.failures import FABRIC, KINDS, of_one_gpu, status, too_few_gpus
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
+FOLDER = GOLDEN / "nccl-tests"
 
 REMOTE = "remote process exited or there was a network error"
 CASES = [
@@ -74,7 +73,7 @@ def test_one_failure_a_host_and_kind() -> None:
 
 def test_a_crash_comes_before_what_its_peers_saw() -> None:
     """A process that crashed makes its peers' retries run out: that is not the fabric's fault."""
-    log = nccl.parse((GOLDEN / "cuda-crash-and-retries.txt").read_text())
+    log = nccl.parse((FOLDER / "cuda-crash-and-retries.txt").read_text())
     assert [(failure.host, failure.kind) for failure in log.failures] == [
         ("gpu009", "cuda_error"),
         ("gpu008", "ib_completion_error"),
@@ -85,7 +84,7 @@ def test_a_crash_comes_before_what_its_peers_saw() -> None:
 
 def test_retries_exceeded_come_before_the_network_errors_they_cause() -> None:
     """Whatever was printed first."""
-    log = nccl.parse((GOLDEN / "srun-label-retries-exceeded.txt").read_text())
+    log = nccl.parse((FOLDER / "srun-label-retries-exceeded.txt").read_text())
     assert [(failure.host, failure.kind) for failure in log.failures] == [
         ("gpu004", "ib_completion_error"),
         ("gpu004", "nccl_remote_error"),

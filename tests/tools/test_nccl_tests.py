@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.tools import nccl
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "nccl-tests"
+FOLDER = GOLDEN / "nccl-tests"
 
 HEADING = (
     "#       size       count    type redop root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
@@ -34,7 +33,7 @@ def collective(**changed):
 
 def golden(name: str) -> nccl.NcclLog:
     """A recorded file, parsed."""
-    return nccl.parse((GOLDEN / f"{name}.txt").read_text())
+    return nccl.parse((FOLDER / f"{name}.txt").read_text())
 
 
 def table(*rows: str, foot: str = AVERAGE) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,13 +11,14 @@ from hypothesis import strategies as st
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools import nvue
 from fabric.tools.nvue import Configured, Setting
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "nvue"
+FOLDER = GOLDEN / "nvue"
 
 
 def golden(name: str) -> str:
     """A documented output."""
-    return (GOLDEN / name).read_text()
+    return (FOLDER / name).read_text()
 
 
 def test_both_spellings_of_the_setting_are_read() -> None:

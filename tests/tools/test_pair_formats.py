@@ -1,7 +1,6 @@
 """Readers of other tools' pair results: layouts as those tools print them, numbers our own."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,8 +8,7 @@ from hypothesis import strategies as st
 
 from fabric.tools.pairs import clusterkit, mpigraph, nccl, perftest, superbench
 from fabric.tools.pairs.formats import FORMATS, detect, read
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
+from tests.places import CAPTURES
 
 CLUSTERKIT = """Bandwidth test
 Rank:               0        1        2
@@ -138,10 +136,9 @@ def test_a_perftest_log_that_is_only_a_failure_is_read_without_being_told(words,
     assert [(one.a, one.b, one.fabric) for one in table.failures] == [("a", "b", fabric)]
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captured outputs here")
 def test_captured_failures_of_perftest_are_recognised():
-    files = [file for file in sorted((SAMPLES / "perftest").glob("*error*.txt")) if "usage" not in file.name]
-    files += sorted((SAMPLES / "rxe").glob("ib_write_bw_no_server.txt"))
+    files = [file for file in sorted((CAPTURES / "perftest").glob("*error*.txt")) if "usage" not in file.name]
+    files += sorted((CAPTURES / "rxe").glob("ib_write_bw_no_server.txt"))
     assert len(files) >= 6
     assert {file.name: detect(file.read_text("utf-8", "replace")) for file in files} == {
         file.name: "perftest" for file in files
@@ -184,9 +181,8 @@ def test_who_reads_receives():
     assert (row.a, row.b, row.rail) == ("b", "a", "rail2")
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captured outputs here")
 def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
-    folder = SAMPLES / "nccl-tests"
+    folder = CAPTURES / "nccl-tests"
     table = nccl.parse((folder / "15-oci-h100-2node-16gpu.txt").read_text())
     assert [(row.a, row.b, row.size_bytes >> 30) for row in table.rows] == [
         ("h100-ord01-03-14", "h100-ord01-03-294", 16)
@@ -213,9 +209,8 @@ def test_a_table_without_names_is_refused_where_it_begins():
     assert problem == (2, "expected Rank lines of two hosts, got 0 (none)")
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no captured outputs here")
 def test_every_refusal_of_a_captured_log_has_a_line():
-    files = [file for tool in ("nccl-tests", "perftest") for file in sorted((SAMPLES / tool).iterdir())]
+    files = [file for tool in ("nccl-tests", "perftest") for file in sorted((CAPTURES / tool).iterdir())]
     tables = [(file.name, read(file.read_text("utf-8", "replace"), "auto", file.name)) for file in files]
     assert len([name for name, table in tables if table.problems]) > 20
     assert not [name for name, table in tables if any(line < 1 for line, _ in table.problems)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.tools import perftest
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
+FOLDER = GOLDEN / "perftest"
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
 
 
@@ -29,7 +28,7 @@ def write_bw(**changed):
 
 def golden(name: str) -> perftest.PerftestLog:
     """A recorded file, parsed."""
-    return perftest.parse((GOLDEN / f"{name}.txt").read_text())
+    return perftest.parse((FOLDER / f"{name}.txt").read_text())
 
 
 def rows(test: perftest.PerftestTest):
@@ -116,7 +115,7 @@ def test_each_interleaved_row_belongs_to_its_table() -> None:
 
 def test_server_and_client_one_after_the_other_are_two_tests() -> None:
     """Identical tables included."""
-    text = (GOLDEN / "duration-client.txt").read_text()
+    text = (FOLDER / "duration-client.txt").read_text()
     log = perftest.parse(text + text)
     assert len(log.tests) == 2
     assert log.tests[0] == log.tests[1]
@@ -124,7 +123,7 @@ def test_server_and_client_one_after_the_other_are_two_tests() -> None:
 
 def test_a_failed_test_leaves_its_place_to_the_next() -> None:
     """Rows of a later block are never given to one that failed before it."""
-    log = perftest.parse((GOLDEN / "retries-exceeded.txt").read_text() + (GOLDEN / "duration-client.txt").read_text())
+    log = perftest.parse((FOLDER / "retries-exceeded.txt").read_text() + (FOLDER / "duration-client.txt").read_text())
     assert [(test.device, len(test.rows)) for test in log.tests] == [("mlx5_5", 0), ("mlx5_2", 1)]
     assert [test.problems for test in log.tests] == [("no result row",), ()]
 
@@ -255,14 +254,14 @@ def test_what_is_said_above_the_table_is_read() -> None:
 
 def test_a_gpu_belongs_to_the_block_that_follows() -> None:
     """It is picked before the title is printed; the next block has none."""
-    text = (GOLDEN / "duration-client.txt").read_text()
+    text = (FOLDER / "duration-client.txt").read_text()
     log = perftest.parse(f"\nPicking device No. 3\n{text}{text}")
     assert [test.told.get("GPU") for test in log.tests] == ["3", None]
 
 
 def test_a_table_without_its_last_line_is_not_closed() -> None:
     """Its output may have been cut."""
-    text = (GOLDEN / "duration-client.txt").read_text().rstrip()
+    text = (FOLDER / "duration-client.txt").read_text().rstrip()
     (test,) = perftest.parse(text[: text.rindex("\n---")] + "\n").tests
     assert not test.closed
 

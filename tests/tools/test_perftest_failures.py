@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fabric.tools import perftest
 from fabric.tools.perftest.failures import FABRIC, GATES, KINDS, no_such_gpu, status
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
+FOLDER = GOLDEN / "perftest"
 
 CASES = [
     ("IB device mlx5_7 not found\n Unable to find the Infiniband/RoCE device\n", "no_device", True),
@@ -45,7 +44,7 @@ def test_each_complaint_has_its_kind(text: str, kind: str, fabric: bool) -> None
 
 def test_retries_exceeded_in_the_new_wording() -> None:
     """The status is in the text, and the test has no rows."""
-    log = perftest.parse((GOLDEN / "retries-exceeded.txt").read_text())
+    log = perftest.parse((FOLDER / "retries-exceeded.txt").read_text())
     (failure,) = log.failures
     assert status(failure.text) == 12
     assert perftest.blames_fabric(failure.kind, failure.text)
@@ -83,7 +82,7 @@ def test_warnings_are_no_failures() -> None:
 @pytest.mark.parametrize("name", ["duration-client", "bidirectional", "interleaved-server-client", "negative-average"])
 def test_a_good_run_passes_no_gate(name: str) -> None:
     """Else every table would be searched for every complaint."""
-    text = (GOLDEN / f"{name}.txt").read_text()
+    text = (FOLDER / f"{name}.txt").read_text()
     assert [gate for gate in GATES if gate in text] == []
 
 
@@ -120,7 +119,7 @@ def test_a_complaint_of_no_known_kind_is_one_all_the_same() -> None:
 
 def test_a_complaint_that_is_glued_to_a_row_is_seen() -> None:
     """Two streams may end up in one line."""
-    text = (GOLDEN / "duration-client.txt").read_text()
+    text = (FOLDER / "duration-client.txt").read_text()
     row = next(line for line in text.splitlines() if line.strip().startswith("8388608"))
     (failure,) = perftest.parse(text.replace(row, f"{row}Completion with error at client")).failures
     assert failure.kind == "completion_error"

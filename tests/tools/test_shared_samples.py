@@ -1,17 +1,13 @@
-"""Outputs of the real tools, where they are at hand: the values that their index gives, and no others."""
+"""Outputs of the real tools: the values that their index gives, and no others."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from fabric.tools import nccl, perftest
+from tests.places import CAPTURES
 
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "samples"
 MIB = 8 * (1 << 20) / 1e9  # MiB/s in Gb/s
-
-pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not at hand")
 
 # op, ranks, rows, printed average GB/s
 NCCL = {
@@ -29,7 +25,6 @@ NCCL = {
     "17-h100-pair-g1-alltoall+sendrecv-2.17.6": [("alltoall", 2, 10, 13.4689), ("sendrecv", 2, 10, 13.5405)],
     "18-h100-pair-g8-FAILED-remote-process-exited": [("alltoall", 16, 0, None), ("sendrecv", 16, 0, None)],
     "19-h100-pair-g4-partial-failure": [("alltoall", 8, 0, None), ("sendrecv", 8, 0, None)],
-    "20-h100-pair-g1-FAILED": [("alltoall", 2, 0, None), ("sendrecv", 2, 0, None)],
     "21-h100-10node-80gpu-5ops-2.17.8": [
         ("all_reduce", 80, 10, 265.631),
         ("all_gather", 80, 10, 218.677),
@@ -61,7 +56,6 @@ NCCL_PROBLEMS = {
     "11-aws-eks-mpirun-tag-output-elided": "mean of 7 rows is 208.6779, printed average is 52.9753",
     "18-h100-pair-g8-FAILED-remote-process-exited": "no result row",
     "19-h100-pair-g4-partial-failure": "no result row",
-    "20-h100-pair-g1-FAILED": "no result row",
 }
 
 # host, kind, blames the fabric
@@ -154,11 +148,8 @@ PERFTEST = {
 
 
 def text(name: str) -> str:
-    """A sample's text; skips the test where that one is not at hand."""
-    path = next(SAMPLES.glob(f"{name}.txt"), None)
-    if path is None:
-        pytest.skip(f"{name} is not at hand")
-    return path.read_text()
+    """A capture's text."""
+    return next(CAPTURES.glob(f"{name}.txt")).read_text()
 
 
 @pytest.mark.parametrize("name", sorted(NCCL))
@@ -176,7 +167,7 @@ def test_nccl_tests(name: str) -> None:
         assert expected is None or expected in test.problems[0]
 
 
-@pytest.mark.parametrize("name", sorted(set(NCCL) - {"20-h100-pair-g1-FAILED"}))
+@pytest.mark.parametrize("name", sorted(NCCL))
 def test_nccl_tests_failures(name: str) -> None:
     """Host, kind and fault; none where the run ended well."""
     log = nccl.parse(text(f"nccl-tests/{name}"))
@@ -239,7 +230,7 @@ def test_no_sample_of_another_tool_is_taken_for_one(tool: str, parse) -> None:
     named = {"nccl-tests": ("nccl", "rccl"), "perftest": ("perftest",)}[
         tool
     ]  # where a folder holds captures of many tools
-    folders = [folder for folder in SAMPLES.iterdir() if folder.is_dir() and folder.name not in own]
+    folders = [folder for folder in CAPTURES.iterdir() if folder.is_dir() and folder.name not in own]
     assert [
         str(path)
         for folder in folders

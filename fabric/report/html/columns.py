@@ -18,7 +18,7 @@ from fabric.report.shown_run import Row, ShownRun
 MOST_PROBES = 450_000
 """More than this are not put into the page: it says so, and measurements.parquet has them all (a choice)."""
 
-_MOST_REASONS = 2000
+MOST_REASONS = 2000
 _REASON = 240
 _OUTCOMES = list(Outcome)
 
@@ -103,9 +103,9 @@ def _reason(row: Row, reasons: _Numbered) -> int:
     verdict = row.verdict
     if not verdict.reason or (verdict.value_gbps is not None and _said_by_numbers(verdict)):
         return 0
-    if len(reasons.numbers) >= _MOST_REASONS:
+    if len(reasons.numbers) >= MOST_REASONS:
         return (
-            reasons.of("and more reasons: see verdict.json") if len(reasons.numbers) == _MOST_REASONS else _MOST_REASONS
+            reasons.of("and more reasons: see verdict.json") if len(reasons.numbers) == MOST_REASONS else MOST_REASONS
         )
     return reasons.of(visible(row.verdict.reason)[:_REASON])
 

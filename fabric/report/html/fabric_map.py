@@ -15,8 +15,8 @@ from fabric.model.verdict import Suspect
 from fabric.report.html.svg import line, mark, picture, rect, tag, text
 from fabric.report.shown_run import ShownRun
 
-_WIDTH = 1080.0
-_MARGIN = 10.0  # a mark at the first or last one must not be cut
+WIDTH = 1080.0
+MARGIN = 10.0  # a mark at the first or last one must not be cut
 _MOST_EDGES = 700
 """More cables than this are not drawn one by one; only those that something happened to."""
 
@@ -24,7 +24,9 @@ Place = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Tier:
+class Tier:
+    """Hosts or switches of one tier, and where each is drawn."""
+
     name: str
     y: float
     names: tuple[str, ...]
@@ -49,10 +51,10 @@ def draw(run: ShownRun) -> Markup | None:
     parts += [text(6, tier.y - 14, f"{tier.name}: {len(tier.names):,}", cls="halo") for tier in tiers]
     height = max(tier.y for tier in tiers) + 62
     parts += _legend(height)
-    return picture(_WIDTH, height, parts, "topology with suspects and changes marked")
+    return picture(WIDTH, height, parts, "topology with suspects and changes marked")
 
 
-def _tiers(topology: Topology, hosts: Sequence[str]) -> list[_Tier]:
+def _tiers(topology: Topology, hosts: Sequence[str]) -> list[Tier]:
     """Spines above, leaves in the middle, hosts below; leaves stand over their hosts."""
     order: dict[str, None] = {}
     for host in hosts:
@@ -63,16 +65,17 @@ def _tiers(topology: Topology, hosts: Sequence[str]) -> list[_Tier]:
             by_tier.setdefault(switch.tier, []).append(name)
     above = [(f"{tier} switches", names) for tier, names in reversed(by_tier.items())]
     listed = [*above, ("leaf switches", list(order)), ("hosts", list(hosts))]
-    return [_tier(name, 30.0 + 80.0 * level, names) for level, (name, names) in enumerate(listed) if names]
+    return [spread_tier(name, 30.0 + 80.0 * level, names) for level, (name, names) in enumerate(listed) if names]
 
 
-def _tier(name: str, y: float, names: Sequence[str]) -> _Tier:
+def spread_tier(name: str, y: float, names: Sequence[str]) -> Tier:
+    """A tier at height *y* whose places stand at equal steps within the margins."""
     step = _step(len(names))
-    return _Tier(name, y, tuple(names), {one: (_MARGIN + step * (index + 0.5), y) for index, one in enumerate(names)})
+    return Tier(name, y, tuple(names), {one: (MARGIN + step * (index + 0.5), y) for index, one in enumerate(names)})
 
 
 def _step(count: int) -> float:
-    return (_WIDTH - 2 * _MARGIN) / max(count, 1)
+    return (WIDTH - 2 * MARGIN) / max(count, 1)
 
 
 def _cables(topology: Topology, hosts: Sequence[str], places: Mapping[str, Place]) -> Iterator[Markup]:
@@ -85,7 +88,7 @@ def _cables(topology: Topology, hosts: Sequence[str], places: Mapping[str, Place
             break
         drawn.update({(low, high): None for low in uplinks.lower for high in uplinks.upper})
     if len(drawn) > _MOST_EDGES:
-        yield text(_WIDTH - 6, 14, "only cables that something happened to are drawn", anchor="end", cls="tick")
+        yield text(WIDTH - 6, 14, "only cables that something happened to are drawn", anchor="end", cls="tick")
         return
     for low, high in drawn:
         if low in places and high in places:
@@ -119,8 +122,8 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
             yield line(*ends[0], *ends[1], f"suspected b-{suspect.outcome.value}")
             if labelled < 8 and "--" not in suspect.component:
                 yield _leaf_name(ends[1], places)
-            ends = [_where(suspect.component, *ends)]
-        ends = [_free(end, signs) for end in ends]
+            ends = [sign_place(suspect.component, *ends)]
+        ends = [free_place(end, signs) for end in ends]
         for x, y in ends:
             said = f"{suspect.component}: {suspect.kind}, {suspect.confidence:.0%}"
             yield rect(x - 8, y - 8, 16, 16, "under-sign")
@@ -128,7 +131,7 @@ def _suspected(suspects: Sequence[Suspect], places: Mapping[str, Place], topolog
         if ends and labelled < 8 and suspect.outcome in (Outcome.FAIL, Outcome.ERROR):
             labelled += 1
             x, y = ends[0]
-            anchor = "end" if x > _WIDTH - 160 else "start"
+            anchor = "end" if x > WIDTH - 160 else "start"
             yield text(
                 x + (-10 if anchor == "end" else 10),
                 y + 20 + labelled % 2 * 11,
@@ -143,14 +146,14 @@ def _leaf_name(leaf: Place, places: Mapping[str, Place]) -> Markup:
     """Beside the leaf that a suspected RNIC is joined to: who pulls the cable goes to both ends."""
     x, y = leaf
     name = next((name for name, place in places.items() if place == leaf), "")
-    left = x > _WIDTH - 160
+    left = x > WIDTH - 160
     return text(x + (-10 if left else 10), y - 11, name, anchor="end" if left else "start", cls="tiny", most=36)
 
 
-def _free(place: Place, signs: list[Place]) -> Place:
+def free_place(place: Place, signs: list[Place]) -> Place:
     """A place for a sign that hides none before it, toward the middle of the picture; it is added to *signs*."""
     x, y = place
-    step = 17.0 if x < _WIDTH / 2 else -17.0
+    step = 17.0 if x < WIDTH / 2 else -17.0
     for _ in range(2 * len(signs)):  # one sign stands in the way of two steps at most
         if not any(abs(x - left) < 17.0 and abs(y - top) < 17.0 for left, top in signs):
             break
@@ -159,7 +162,7 @@ def _free(place: Place, signs: list[Place]) -> Place:
     return x, y
 
 
-def _where(component: str, low: Place, high: Place) -> Place:
+def sign_place(component: str, low: Place, high: Place) -> Place:
     """The middle of a cable, so that no end of it looks bad itself; an RNIC is at its host."""
     part = Part.of(component)
     if part.link_ends or part.is_port:

@@ -67,7 +67,7 @@ def evidence(suspect: Suspect, run: ShownRun, measured: Elsewhere) -> Markup | N
     labels = dict.fromkeys(peer_label(row) for row in every)
     others = {host for one in run.judged.verdict.suspects for host in one.hosts}
     peers = {
-        label: found for label in labels if (found := _peers(measured.get(label, ()), suspect, others)) is not None
+        label: found for label in labels if (found := peers_of(measured.get(label, ()), suspect, others)) is not None
     }
     known = sorted(every, key=lambda row: _of_usual(row, peers))[:MOST_ROWS]
     highest = max(_highest(row, peers) for row in known) * 1.05
@@ -135,7 +135,9 @@ def _highest(row: Row, peers: Mapping[Label, PeerBand]) -> float:
     return max(row.verdict.value_gbps or 0.0, row.verdict.limit_gbps or 0.0, other.high if other else 0.0)
 
 
-def _peers(measured: Sequence[tuple[float, tuple[str, ...]]], suspect: Suspect, suspected: set[str]) -> PeerBand | None:
+def peers_of(
+    measured: Sequence[tuple[float, tuple[str, ...]]], suspect: Suspect, suspected: set[str]
+) -> PeerBand | None:
     """Of hosts that are not suspected, else of those that this suspect is not about; None where there are none."""
     values = sorted(value for value, hosts in measured if suspected.isdisjoint(hosts))
     if not values:

@@ -192,7 +192,7 @@ def draw(run: ShownRun, known: Sequence[RoundLevel] | None = None) -> Markup | N
     parts = [*_time_axis(x, bottom), *y_axis(y, _LEFT, _WIDTH - 14, "of normal")]
     parts += _phases(run, x, bottom)
     parts += _band_parts(bands, x, bottom)
-    parts += _samples(found, x, y) if len(found) <= _MOST_SAMPLES else _binned(found, x, y)
+    parts += _samples(found, x, y) if len(found) <= _MOST_SAMPLES else binned(found, x, y)
     parts += _seen(verdict, x, top, bottom)
     sampled, end = samples.draw(run, x, bottom + 30)
     label = "time line: bandwidth, changes, losses seen and over, counters and temperatures"
@@ -313,7 +313,7 @@ def _lost(at: float, y: Scale) -> Markup:
     return tag("path", d=f"M{at - 4:.1f} {y(0) - 9:.1f}l8 8m-8 0l8 -8", class_="lost")
 
 
-def _binned(found: Sequence[RoundLevel], x: Scale, y: Scale) -> Iterator[Markup]:
+def binned(found: Sequence[RoundLevel], x: Scale, y: Scale) -> Iterator[Markup]:
     """
     Too many to draw each: per slice of time the least and the most of all, and the median of each phase; a slice in
     which a probe ended without a number has a cross.

@@ -17,6 +17,8 @@ from tests.judge.noisy_rack import Factor, healthy, measured, probes_of, slow_rn
 Run = tuple[list[Probe], dict[str, ProbeResult]]
 
 RACK = rack_topology(4)
+SMALL = rack_topology(2, parts=4)
+"""Where it is not counted what is in a run: the bootstrap takes its time for every row."""
 
 
 def compare(first: Run, second: Run, *, topology: Topology = RACK, seed: int = 0) -> Comparison:
@@ -35,9 +37,9 @@ def with_change(found: Comparison, change: Difference) -> list[str]:
     return [row.component for row in found.rows if row.change is change]
 
 
-def test_two_healthy_runs_are_the_same(rack: Topology) -> None:
+def test_two_healthy_runs_are_the_same() -> None:
     """Noise is no change, and every component has its interval."""
-    found = compare(run(rack, seed=1), run(rack, seed=2))
+    found = compare(run(SMALL, seed=1), run(SMALL, seed=2))
     assert found.change is Difference.SAME
     assert all(
         row.low is not None and row.low < 1.0 < (row.high or 0.0) for row in found.rows if row.component == WHOLE
@@ -68,29 +70,29 @@ def test_how_much_of_each_run_is_in_both_is_counted(rack: Topology) -> None:
     assert found.measured_first == len(probes)
 
 
-def test_all_of_it_slower_is_worse_everywhere(rack: Topology) -> None:
+def test_all_of_it_slower_is_worse_everywhere() -> None:
     """A firmware that costs 8 %: the whole is worse, and stands first."""
-    found = compare(run(rack, seed=1), run(rack, seed=2, factor=lambda probe: 0.92))
+    found = compare(run(SMALL, seed=1), run(SMALL, seed=2, factor=lambda probe: 0.92))
     assert found.change is Difference.WORSE
     assert {row.change for row in found.rows} == {Difference.WORSE}
 
 
-def test_a_path_seen_once_is_inconclusive_and_repeated_worse(rack: Topology) -> None:
+def test_a_path_seen_once_is_inconclusive_and_repeated_worse() -> None:
     """One sample of one path proves nothing; three do."""
 
     def one_path(probe: Probe) -> float:
         return 0.85 if probe.params["series"] == "mlx5_3.gpu1" and probe.hosts == ("gpu002",) else 1.0
 
-    once = compare(run(rack, seed=1), run(rack, seed=2, factor=one_path))
+    once = compare(run(SMALL, seed=1), run(SMALL, seed=2, factor=one_path))
     assert "gpu002/mlx5_3.gpu1" in with_change(once, Difference.INCONCLUSIVE)
     assert once.change is Difference.INCONCLUSIVE
-    thrice = compare(run(rack, seed=1, repeat=3), run(rack, seed=2, repeat=3, factor=one_path))
+    thrice = compare(run(SMALL, seed=1, repeat=3), run(SMALL, seed=2, repeat=3, factor=one_path))
     assert "gpu002/mlx5_3.gpu1" in with_change(thrice, Difference.WORSE)
 
 
-def test_what_the_fabric_failed_afterwards_is_worse_without_a_number(rack: Topology) -> None:
+def test_what_the_fabric_failed_afterwards_is_worse_without_a_number() -> None:
     """A port that went down carries nothing: worse, and better when it comes back."""
-    probes, results = run(rack, seed=1)
+    probes, results = run(SMALL, seed=1)
     down = {
         probe.probe_id: replace(results[probe.probe_id], measurements=(), outcome=Outcome.FAIL, reason="port down")
         if probe.hosts == ("gpu002",) and "mlx5_3" in (probe.params.get("rnic"), probe.params.get("peer_rnic"))
@@ -134,8 +136,8 @@ def test_too_few_to_know_the_spread_is_no_answer(rack: Topology) -> None:
     assert {row.note for row in found.rows} == {"too few to know the spread"}
 
 
-def test_the_same_runs_give_the_same_comparison(rack: Topology) -> None:
+def test_the_same_runs_give_the_same_comparison() -> None:
     """The bootstrap draws from its seed."""
-    a, b = run(rack, seed=1), run(rack, seed=2)
+    a, b = run(SMALL, seed=1), run(SMALL, seed=2)
     assert compare(a, b) == compare(a, b)
     assert compare(a, b) != compare(a, b, seed=1)

@@ -8,9 +8,9 @@ from typing import Any
 from fabric.config import load_inventory
 from fabric.judge.compare.hosts import other_hardware, otherwise_described
 from fabric.model.topology import Host
-from tests.report.shown import ROOT
+from tests.places import INVENTORY
 
-HOST = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml").topology.hosts["gpu003"]
+HOST = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology.hosts["gpu003"]
 
 
 def with_platform(**fields: Any) -> Host:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -18,6 +18,7 @@ from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
+from tests.judge.noisy_rack import one_number
 
 RACK = rack_topology(16, parts=2)
 NORMAL_GBPS = 390.0
@@ -41,8 +42,7 @@ def measured(probe: Probe, share: float | None, at_s: float = 0.0) -> ProbeResul
     """Its result."""
     if share is None:
         return ProbeResult(probe.probe_id, 1, (), Outcome.FAIL, "transport retry counter exceeded", at_s, at_s + 10.0)
-    value = Measurement(probe.probe_id, "bandwidth", NORMAL_GBPS * share, "Gb/s", 65536)
-    return ProbeResult(probe.probe_id, 1, (value,), None, "", at_s, at_s + 10.0)
+    return one_number(probe.probe_id, NORMAL_GBPS * share, at_s=at_s, s=10.0)
 
 
 def refused(probe: Probe) -> ProbeResult:

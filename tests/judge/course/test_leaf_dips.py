@@ -7,11 +7,12 @@ from random import Random
 
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.test_uplinks import MOST, UNIT, UNIT_OF, hall
+from tests.judge.noisy_rack import one_number
 
 ROUNDS = 60
 HALL = hall(MOST)
@@ -34,8 +35,7 @@ def found(share: Share) -> list[CourseFinding]:
             name = f"{phase.name}/{a}+{b}/mlx5_0"
             value = 390.0 * share(a, b, number) * random.gauss(1.0, 0.003)
             probes.append(Probe(name, "pairwise", phase.name, (a, b), (), 10.0, params))
-            numbers = (Measurement(name, "bandwidth", value, "Gb/s", 65536),)
-            results[name] = ProbeResult(name, 1, numbers, None, "", number * 1800.0, number * 1800.0 + 10.0)
+            results[name] = one_number(name, value, at_s=number * 1800.0, s=10.0)
     return over_time(probes, results, phases, HALL, Samples(300.0, {}))
 
 

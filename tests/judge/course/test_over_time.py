@@ -11,12 +11,13 @@ import pytest
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Verdict
 from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
+from tests.judge.noisy_rack import one_number
 
 HOSTS = 16
 RACK = rack_topology(HOSTS, parts=2)
@@ -55,9 +56,7 @@ def _result(name: str, number: int, left: list[float | None], noise: float) -> P
         reason = "Completion with error: status 12: transport retry counter exceeded"
         return ProbeResult(name, 1, (), Outcome.FAIL, reason, began_s, began_s + 10.0)
     value = 390.0 * min(one for one in left if one is not None) * noise
-    return ProbeResult(
-        name, 1, (Measurement(name, "bandwidth", value, "Gb/s", 65536),), None, "", began_s, began_s + 10.0
-    )
+    return one_number(name, value, at_s=began_s, s=10.0)
 
 
 def well(part: str, number: int) -> float:

@@ -8,12 +8,13 @@ from random import Random
 
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.probes.pairwise import PairwiseSpec
 from tests.conftest import rack_topology
+from tests.judge.noisy_rack import one_number
 
 UNIT, UNITS, ROUNDS = 8, 3, 40
 MANY, MOST = 6, 12  # units
@@ -52,10 +53,8 @@ def found(
 
     def add(probe: Probe, share: float, number: int) -> None:
         value = 390.0 * share * random.gauss(1.0, 0.003)
-        began_s = number * ROUND_S
-        numbers = (Measurement(probe.probe_id, "bandwidth", value, "Gb/s", 65536),)
         probes.append(probe)
-        results[probe.probe_id] = ProbeResult(probe.probe_id, 1, numbers, None, "", began_s, began_s + 10.0)
+        results[probe.probe_id] = one_number(probe.probe_id, value, at_s=number * ROUND_S, s=10.0)
 
     for number, phase in enumerate(phases):
         for device in ("mlx5_0", "mlx5_1"):

@@ -43,7 +43,7 @@ def test_others_have_none(numbers: list[float], why: str) -> None:
 ])  # fmt: skip
 def test_parts_of_a_slightly_slow_host_are_judged_by_their_host(level: float, part: float, expected: list[str]) -> None:
     """No part of it is accused of what all of it lacks, a slow part still is, and so is a host that lacks too much."""
-    topology, draw = rack_topology(8), random.Random(2)
+    topology, draw = rack_topology(5), random.Random(2)
     probes = probes_of(topology, repeat=3)
 
     def one(probe: Probe) -> float:

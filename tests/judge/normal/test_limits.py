@@ -8,7 +8,7 @@ import pytest
 
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit, ProbeVerdict
@@ -18,6 +18,7 @@ from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import dgx_platform, rack_topology
+from tests.judge.noisy_rack import one_number
 
 FOR_400 = (
     Limit("loopback", 360.0, "made for 400 Gb/s"),
@@ -48,9 +49,7 @@ def _result(probe: Probe, share: float, slow: str) -> ProbeResult:
     ends = (f"{probe.hosts[0]}/{probe.params.get('rnic')}", f"{probe.hosts[-1]}/{probe.params.get('peer_rnic')}")
     value = 400.0 * (8 if probe.kind == "tor_all_reduce" else 1) * share * (0.7 if slow in ends else 1.0)
     size = probe.params.get("size_bytes") or 1 << 30
-    return ProbeResult(
-        probe.probe_id, 1, (Measurement(probe.probe_id, "bandwidth", value, "Gb/s", int(str(size))),), None, "", 0, 1
-    )
+    return one_number(probe.probe_id, value, int(str(size)))
 
 
 def test_healthy_hosts_do_not_fail_by_limits_for_faster_lines() -> None:
@@ -87,8 +86,7 @@ def test_as_much_as_the_line_is_not_reached_by_any_payload(rack: Topology) -> No
 
     def outcome(topology: Topology, value: float) -> Outcome:
         judge = Judge({"h100-ndr": Baseline("h100-ndr", "f", FOR_400)}, topology=topology, marginal=0.0)
-        row = (Measurement("p", "bandwidth", value, "Gb/s", 65536),)
-        return judge.judge([(probe, ProbeResult("p", 1, row, None, "", 0, 1))])[0].outcome
+        return judge.judge([(probe, one_number("p", value))])[0].outcome
 
     assert outcome(with_lines(200.0), 196.0) is Outcome.INCONCLUSIVE
     assert outcome(rack, 196.0) is Outcome.FAIL

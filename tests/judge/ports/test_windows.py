@@ -12,6 +12,7 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 from tests.conftest import rack_topology
+from tests.judge.noisy_rack import one_number
 
 RACK = rack_topology(2, parts=2)
 
@@ -26,12 +27,7 @@ LATE = probe("late", rnic="mlx5_0", peer_rnic="mlx5_1")
 INSIDE = probe("inside", "loopback", rnic="mlx5_0", endpoint="gpu0")
 PROBES = (EARLY, LATE, INSIDE)
 TIMES = {EARLY.probe_id: (0.0, 50.0), LATE.probe_id: (100.0, 150.0), INSIDE.probe_id: (100.0, 150.0)}
-RESULTS = {
-    name: ProbeResult(
-        name, 1, (Measurement(name, "bandwidth", 390.0, "Gb/s", 8),), None, "", started_s=began, ended_s=ended
-    )
-    for name, (began, ended) in TIMES.items()
-}
+RESULTS = {name: one_number(name, 390.0, 8, at_s=began, s=ended - began) for name, (began, ended) in TIMES.items()}
 GOOD = Verdict(
     Outcome.PASS, (), (), (), tuple(ProbeVerdict(one.probe_id, Outcome.PASS, "", 390.0, 384.0) for one in PROBES)
 )

@@ -11,7 +11,7 @@ from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Verdict
-from tests.report.shown import ROOT
+from tests.places import INVENTORY
 
 HOUR = 3600.0
 ROUNDS = 10
@@ -134,7 +134,7 @@ def test_a_link_that_went_down_before_the_probe_that_died_of_it_is_no_flap() -> 
 
 
 def test_a_link_that_went_down_with_a_failure_is_not_denied() -> None:
-    topology = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml").topology
+    topology = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology
     hosts = tuple(topology.hosts)[:4]
     phases, probes, results = [], [], {}
     for number in range(ROUNDS):
@@ -161,7 +161,7 @@ def test_without_that_counter_flaps_are_not_known() -> None:
 
 
 def test_a_run_without_rounds_says_why_it_knows_nothing() -> None:
-    topology = load_inventory(ROOT / "inventory" / "demo-rack-healthy.yaml").topology
+    topology = load_inventory(INVENTORY / "demo-rack-healthy.yaml").topology
     verdict = Verdict(Outcome.PASS, (), (), (), ())
     hosts = tuple(topology.hosts)[:2]
     found = with_training(verdict, Samples(0.0, {}), [], {}, phases=(), topology=topology, hosts=hosts).training

@@ -9,6 +9,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, Limit
+from tests.judge.noisy_rack import one_number
 
 LIMITS = (
     Limit("tor_all_reduce", 46.0, "per NIC", per_rnic=True),
@@ -75,7 +76,7 @@ def test_repetitions_are_judged_by_their_median_and_a_dip_is_said(rack: Topology
     pairs = [
         (
             Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
-            ProbeResult(f"p{i}", 1, (Measurement(f"p{i}", "bandwidth", value, "Gb/s", 1),), None, "", 0, 1),
+            one_number(f"p{i}", value, 1),
         )
         for i, value in enumerate((390.0, 100.0, 391.0))
     ]
@@ -109,7 +110,7 @@ def test_two_samples_far_apart_fail_only_when_both_do(
     pairs = [
         (
             Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
-            ProbeResult(f"p{i}", 1, (Measurement(f"p{i}", "bandwidth", value, "Gb/s", 1),), None, "", 0, 1),
+            one_number(f"p{i}", value, 1),
         )
         for i, value in enumerate(values)
     ]
@@ -124,7 +125,7 @@ def test_two_samples_that_disagree_about_the_limit_want_a_third(rack: Topology) 
     pairs = [
         (
             Probe(f"x/gpu001/l.s.r{i}", "loopback", "x", ("gpu001",), (), 5, {"link_class": "pix", "series": "s"}),
-            ProbeResult(f"p{i}", 1, (Measurement(f"p{i}", "bandwidth", value, "Gb/s", 1),), None, "", 0, 1),
+            one_number(f"p{i}", value, 1),
         )
         for i, value in enumerate((14.0, 385.0, 14.0))
     ]

@@ -7,9 +7,10 @@ from dataclasses import replace
 from fabric.judge.verdict.gate import own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.probe import Probe, ProbeResult
 from fabric.model.verdict import Baseline, Limit
 from tests.conftest import rack_topology
+from tests.judge.noisy_rack import one_number
 
 RACK = rack_topology(3)
 LIMITS = (Limit("loopback", 380.0, "f"), Limit("pairwise", 380.0, "f"))
@@ -26,8 +27,7 @@ def result(one: Probe, value: float | None) -> ProbeResult:
     """What it measured, or that it could not."""
     if value is None:
         return ProbeResult(one.probe_id, 1, (), Outcome.ERROR, "lost", 0.0, 5.0, one.hosts[0])
-    numbers = (Measurement(one.probe_id, "bandwidth", value, "Gb/s", 8 << 20),)
-    return ProbeResult(one.probe_id, 1, numbers, None, "", 0.0, 5.0)
+    return one_number(one.probe_id, value, 8 << 20, s=5.0)
 
 
 def test_probes_of_its_own_decide_and_those_with_another_host_do_not() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from fabric.config import load_inventory
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
+from tests.places import INVENTORY
 
-POD = Path(__file__).resolve().parents[3] / "inventory" / "pod-64.yaml"
+POD = INVENTORY / "pod-64.yaml"
 
 
 def loaded(tmp_path, mock, *, faults=()):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from math import exp
-from pathlib import Path
 
 import pytest
 
-SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "samples" / "mlxlink"
+from tests.places import CAPTURES
+
+SAMPLES = CAPTURES / "mlxlink"
 ALL = "alltoall_perf -b 8G -e 8G -f 2 -g 8 -n 20000"
 
 
@@ -90,9 +91,7 @@ def test_mlxlink_and_the_kernel_agree_about_the_module(kit):
 
 def test_the_module_section_has_the_recorded_rows(kit):
     """Same names in the same order."""
-    if not SAMPLES.is_dir():
-        pytest.skip("the recorded outputs are not here")
-    sample = (SAMPLES / "01-cx7-ndr-show-module-4.35.txt").read_text()
+    sample = (CAPTURES / "mlxlink" / "01-cx7-ndr-show-module-4.35.txt").read_text()
     said = kit.ask(kit.world(), "gpu001", "mlxlink -d mlx5_0 --show_module", 1.0).stdout
 
     def names(text):

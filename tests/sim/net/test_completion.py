@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +10,9 @@ from hypothesis import strategies as st
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import completion, max_min
 from fabric.sim.net.route import routes
+from tests.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "simgrid"
+FOLDER = GOLDEN / "simgrid"
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "simgrid"
 )
 def test_flows_end_when_simgrid_says(name, spec):
     """Routes are SimGrid's own D-mod-K, so every completion agrees to 1e-9."""
-    src, dst, end_s = np.loadtxt(GOLDEN / f"{name}.txt", unpack=True)
+    src, dst, end_s = np.loadtxt(FOLDER / f"{name}.txt", unpack=True)
     clos = build(spec)
     paths = routes(clos, src.astype(np.int64), dst.astype(np.int64), engine="ftree")
     ours_s = completion(paths.links, clos.capacity_gbps, np.full(len(src), 1e12))

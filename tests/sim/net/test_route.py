@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,9 +10,10 @@ from hypothesis import strategies as st
 from fabric.sim.hashing import word
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.route import ENGINES, mixed, routes
+from tests.places import GOLDEN
 from tests.sim.net.link_names import bisection, cable
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "opensm"
+FOLDER = GOLDEN / "opensm"
 TWO = ClosSpec(512, 1, 16, 16, 2, 0, 0, False, 400.0, 400.0)
 THREE = ClosSpec(128, 1, 4, 4, 3, 4, 4, False, 400.0, 400.0)
 WIDE = ClosSpec(48, 1, 8, 12, 2, 0, 0, False, 400.0, 400.0)
@@ -25,7 +24,7 @@ STATIC = [engine for engine in ENGINES if engine != "ar"]
 
 def opensm(name):
     """(leaf or spine, its number) -> what OpenSM chose for each NIC; a dot where the way leads down."""
-    lines = [line.split() for line in (GOLDEN / f"{name}.txt").read_text().splitlines() if line[0] != "#"]
+    lines = [line.split() for line in (FOLDER / f"{name}.txt").read_text().splitlines() if line[0] != "#"]
     return {(kind, int(number)): choices for kind, number, choices in lines}
 
 

@@ -26,6 +26,7 @@ from fabric.probes import routes
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
+from tests.judge.noisy_rack import one_number
 from tests.probes.test_pairwise import pod
 
 GOOD_GBPS, RATES = 392.0, {400.0: 392.0, 200.0: 196.0}
@@ -66,8 +67,7 @@ class World:
         lost = max((self.slow.get(part, 0.0) for part in self._way(probe)), default=0.0)
         rnic = self.topology.hosts[probe.hosts[0]].platform.rnic_by_device[str(probe.params["rnic"])]
         value = RATES[rnic.line_rate_gbps] * (1 - lost) * (1 + 0.005 * noise)
-        measured = Measurement(probe.probe_id, "bandwidth", value, "Gb/s", 65536)
-        return ProbeResult(probe.probe_id, 1, (measured,), None, "", float(number), number + 1.0)
+        return one_number(probe.probe_id, value, at_s=float(number))
 
     def _way(self, probe: Probe) -> list[str]:
         if probe.kind == "loopback":

@@ -1,14 +1,13 @@
 """Rows to planes: which results are compared with each other, and over which leaves they went."""
 
-from pathlib import Path
-
 import pytest
 
 from fabric.config.inventory import load_inventory
 from fabric.judge.locate.pairs.planes import planes_of, unknown_names
 from fabric.tools.pairs.rows import PairRow
+from tests.places import INVENTORY
 
-TOPOLOGY = load_inventory(Path(__file__).resolve().parents[4] / "inventory" / "pod-64.yaml").topology
+TOPOLOGY = load_inventory(INVENTORY / "pod-64.yaml").topology
 
 
 def row(a, b, rail=None, **more):

@@ -47,13 +47,13 @@ def test_slow_samples_of_hosts_that_have_nothing_in_common_are_transient():
 
 @pytest.mark.parametrize("dips", [2, 4])
 def test_dips_that_fall_anywhere_are_seldom_taken_for_a_part(dips):
-    """At most 5 % by construction: of 60 seeds three are expected at the most, and 8 or more once in a hundred."""
+    """At most 5 % by construction: of 24 seeds one is expected, and 5 or more once in a hundred."""
     alarms = 0
     rows = all_pairs(hosts(24))
-    for seed in range(60):
+    for seed in range(24):
         which = np.random.default_rng(seed).choice(len(rows), dips, replace=False)
         alarms += diagnose(dipped(rows, set(which.tolist()))).outcome is Outcome.INCONCLUSIVE
-    assert alarms < 8
+    assert alarms < 5
 
 
 def test_a_pair_that_is_slow_every_time_is_not_called_transient_as_well():
@@ -80,8 +80,8 @@ def shares(rows):
 
 
 def test_dips_on_many_planes_are_seldom_taken_for_a_part():
-    """5 % for all planes together: of 30 seeds one or two are expected at the most; without the planes one in five."""
-    assert sum(bool(shares(dipping_rails(seed, 4))) for seed in range(30)) <= 4
+    """5 % for all planes together: of 12 seeds one is expected at the most; without the planes one in five."""
+    assert sum(bool(shares(dipping_rails(seed, 4))) for seed in range(12)) <= 2
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,48 @@
+"""What many tests make the same way: a run of a scenario on the simulated hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fabric.app.prepare import Asked, prepare
+from fabric.app.run import run as run_asked
+from fabric.model.inventory import TimedFault
+from fabric.model.judged_run import JudgedRun
+from fabric.report.progress import ConsoleProgress
+from fabric.wiring import BACKENDS
+
+
+def asked(
+    path: Path,
+    *,
+    inventory: Path | None = None,
+    hosts: str | None = None,
+    faults: Sequence[str] = (),
+    timed: Sequence[TimedFault] = (),
+) -> Asked:
+    """The scenario of a file as it would be run; *timed*: faults that come and go, in place of the inventory's."""
+    found = prepare(path, inventory_path=inventory, hosts=hosts, faults=tuple(faults))
+    return with_timed(found, *timed) if timed else found
+
+
+def with_timed(wanted: Asked, *faults: TimedFault) -> Asked:
+    """The same on hosts with these timed faults and no others."""
+    mock = replace(wanted.inventory.mock, timed_faults=faults)
+    return replace(wanted, inventory=replace(wanted.inventory, mock=mock))
+
+
+def on_mock(
+    wanted: Asked, results: Path, *, seed: int = 1, observer: ConsoleProgress | None = None, reports: bool = False
+) -> JudgedRun:
+    """It was run on the simulated hosts and judged."""
+    return run_asked(
+        wanted,
+        backend="mock",
+        make_executor=BACKENDS["mock"],
+        results=results,
+        seed=seed,
+        observer=observer or ConsoleProgress(quiet=True),
+        reports=reports,
+    )
