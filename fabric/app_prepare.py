@@ -10,10 +10,9 @@ from typing import Any
 
 from fabric.analysis.candidates import components_of
 from fabric.analysis.over_time.dipped_again import dips_lines
-from fabric.changes.blast_radius import blast_problems
+from fabric.changes.concurrency import blast_problems
 from fabric.config import baseline_notes, load_baselines, load_scenario
 from fabric.config.again_lines import again_lines
-from fabric.config.changes_lines import changes_lines
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
@@ -130,22 +129,21 @@ def _unfilled(scenario: Scenario) -> Iterator[bool]:
 
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
     """What the guard rails refuse of each phase, with the line that asks for it."""
-    found = [
-        (phase_plan.phase.written, text)
+    return [
+        Problem(str(path), phase_plan.phase.changes_line, text)
         for phase_plan in plan.phases
         for text in (
             *blast_problems(phase_plan.changes, inventory.topology, inventory.changes, scenario.allow),
             *hold_problems(phase_plan, inventory.changes.lease),
         )
     ]
-    lines = changes_lines(path) if found else {}
-    return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
 
 
 def _late(path: Path, plan: Plan) -> tuple[str, ...]:
     """What of each phase may begin after its end, with the line that asks for it; phases of one matrix say it once."""
     found = {
-        (one.phase.written, change): text for one in plan.phases for change, text in may_come_too_late(one).items()
+        (one.phase.written, change): Problem(str(path), one.phase.changes_line, text)
+        for one in plan.phases
+        for change, text in may_come_too_late(one).items()
     }
-    lines = changes_lines(path) if found else {}
-    return tuple(str(Problem(str(path), lines.get(name, 0), text)) for (name, _), text in found.items())
+    return tuple(map(str, found.values()))

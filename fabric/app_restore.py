@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.changes.guard import Guard
-from fabric.changes.isolation import Unhealthy, from_entry
+from fabric.changes.kinds import kinds, unusable
 from fabric.changes.procedure import Procedure
-from fabric.changes.restore import Left, left_by, take_back, take_back_all, take_off_list
-from fabric.config import from_resolved, load_inventory
+from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
+from fabric.config import load_inventory, resolved_inventory
 from fabric.engine.carry_out import carry_out
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
@@ -110,12 +110,13 @@ class _Way:
             return self.make_executor(self.backend or inventory.backend, inventory), inventory
         try:
             document = read_run(run)
-            _, inventory = from_resolved(document["asked"])
+            inventory = resolved_inventory(document["asked"])
         except (FabricError, KeyError, TypeError) as exc:
             names = ", ".join(one.change_id for one in changes)
             raise MayBeLive(
                 f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
-                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE"
+                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or undo them "
+                f"by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
             ) from exc
         return self.make_executor(self.backend or document["backend"], inventory), inventory
 
@@ -160,16 +161,23 @@ def _restore_change(
         own.append(Restored(run, change.change_id, host, text, certain))
 
     try:  # what is wrong with one must not keep the others from being taken back
-        lefts, list_was = _left(change)
-        for left in lefts:
-            if left.alteration.host in known:
-                yield from take_back(left, report)
+        intent = _intent(change)
+        for one in intent.guarded:
+            if one.alteration.host in known:
+                yield from take_back(one, report)
             else:
-                report(left.alteration.host, "the inventory has no such host", False)
+                report(one.alteration.host, "the inventory has no such host", False)
+        list_was = intent.list_was
         if list_was is not None and list_was.via in known:
             yield from take_off_list(list_was, report)
         elif list_was is not None:
             report(list_was.via, "the inventory has no such host, so UFM was not asked", False)
+        if intent.kind not in kinds():
+            why = unusable().get(intent.kind, "no package that is installed here has it")
+            text = (
+                f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}; install it and"
+            )
+            report("", f"{text} call fabric restore again", False)
         if all(one.certain for one in own):
             journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
     except StoreError as exc:
@@ -177,12 +185,13 @@ def _restore_change(
     told += own
 
 
-def _left(change: OpenChange) -> tuple[tuple[Left, ...], Unhealthy | None]:
+def _intent(change: OpenChange) -> Intent:
     try:
-        return left_by(change.intent), from_entry(change.intent)
-    except (KeyError, TypeError) as exc:
-        text = f"{change.journal}: the intent of {change.change_id} is not as this version writes it: {exc}"
-        raise StoreError(text) from exc
+        return intent_of(change.intent)
+    except (KeyError, TypeError, ValueError) as exc:
+        text = f"{change.journal}: the intent of {change.change_id} is not as this version writes it"
+        why = str(exc).partition("\n")[0]
+        raise StoreError(f"{text} ({why}); its undo by hand: {undo_told(change.intent)}") from exc
 
 
 def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: MakeExecutor) -> list[Restored]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabric.model.change import AdaptiveRoutingSpec, ChangeResult
+from fabric.model.change import ChangeResult
 from fabric.model.scenario import Phase
 
 NOT_AS_ASKED = ("refused", "failed", "lost")
@@ -23,5 +23,5 @@ def not_in_force(phase: Phase, changes: Sequence[ChangeResult]) -> str:
         if result.state != "reverted":
             return said(result)
     # Adaptive routing for the job alone is an environment variable: nothing is altered, and nothing written.
-    altering = [spec for spec in phase.changes if not (isinstance(spec, AdaptiveRoutingSpec) and spec.scope == "job")]
+    altering = [spec for spec in phase.changes if spec.alters]
     return f"{phase.name} was not reached" if altering and not own else ""

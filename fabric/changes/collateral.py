@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from fabric.changes.closing import seen_end
 from fabric.changes.kind import Context
-from fabric.changes.look import plainly
-from fabric.changes.ports import End, cable_of
+from fabric.changes.ports import End, cable_of, plainly
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import FabricError
 from fabric.model.change import Change

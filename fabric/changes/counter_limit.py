@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from fabric.changes.collateral import Lookout
 from fabric.changes.kind import Context, Counters
-from fabric.changes.ports import AdapterEnd, End, cable_of
+from fabric.changes.ports import AdapterEnd, End, bit_error_counters, cable_of, link_counters
 from fabric.changes.procedure import Procedure, pause
-from fabric.changes.receivers import bit_error_counters, link_counters
 from fabric.errors import FabricError
 from fabric.model.change import Change
 

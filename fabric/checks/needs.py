@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fabric.checks.needs_of_changes import Alters, altering
+from fabric.changes.kind import Alters
+from fabric.checks.needs_of_changes import altering
 from fabric.model.inventory import Inventory
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (

@@ -1,27 +1,23 @@
-"""Makes an inventory's settings for changes from what its file says, and checks the hosts that it names."""
+"""Checks an inventory's settings for changes: the hosts that they name, and what goes together."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from fabric.config.change_settings_file import ChangesEntry, SubnetManagerEntry
-from fabric.config.document import Tree
-from fabric.config.entries import valid
 from fabric.config.problems import KeyPath, Problems
-from fabric.model.change import BlastRadius, ChangeSettings, Lease, SubnetManager
+from fabric.model.change import ChangeSettings, SubnetManager
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.topology import Topology
 
 _HERE: KeyPath = ("changes",)
 
 
-def change_settings(tree: Tree, topology: Topology, problems: Problems, *, whole: bool) -> ChangeSettings:
+def check_settings(entry: ChangeSettings, topology: Topology, problems: Problems, *, whole: bool) -> None:
     """
-    The settings; hosts are looked up in *topology* only when that is *whole* (none of them could not be read).
+    Note what does not fit; hosts are looked up in *topology* only when that is *whole* (none could not be read).
 
     Subnet managers may run on hosts for management, too. In-band tools need RNICs, which only a host under test has.
     """
-    entry = valid(ChangesEntry, tree) or ChangesEntry()
     if entry.via in topology.management:
         text = f"expected a host under test, whose RNICs lead to the switches, got {quoted(str(entry.via))}"
         problems.add((*_HERE, "via"), f"{text} (role management)")
@@ -29,8 +25,8 @@ def change_settings(tree: Tree, topology: Topology, problems: Problems, *, whole
         _host_exists(entry.via, topology.hosts, (*_HERE, "via"), problems)
     if entry.ufm_url is not None and entry.via is None:
         problems.add((*_HERE, "ufm_url"), "'ufm_url' needs 'via': the host from which it is asked")
-    if entry.lease.max_hold < entry.lease.ttl:
-        text = f"expected at least ttl, {entry.lease.ttl}s, got {entry.lease.max_hold}s"
+    if entry.lease.max_hold_s < entry.lease.ttl_s:
+        text = f"expected at least ttl, {entry.lease.ttl_s:g}s, got {entry.lease.max_hold_s:g}s"
         problems.add((*_HERE, "lease", "max_hold"), text)
     seen: set[str] = set()
     for position, manager in enumerate(entry.subnet_managers):
@@ -40,27 +36,6 @@ def change_settings(tree: Tree, topology: Topology, problems: Problems, *, whole
             _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
     for what in ("adaptive", "shield"):
         _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
-    return _settings(entry)
-
-
-def _settings(entry: ChangesEntry) -> ChangeSettings:
-    radius = entry.blast_radius
-    return ChangeSettings(
-        via=entry.via,
-        port_state=entry.port_state,
-        sudo=entry.sudo,
-        guard_directory=entry.guard_directory,
-        lease=Lease(float(entry.lease.ttl), float(entry.lease.max_hold)),
-        management=entry.management,
-        subnet_managers=tuple(SubnetManager(each.host, each.config, each.reload) for each in entry.subnet_managers),
-        adaptive_on=tuple(entry.adaptive_on.items()),
-        adaptive_off=tuple(entry.adaptive_off.items()),
-        shield_on=tuple(entry.shield_on.items()),
-        shield_off=tuple(entry.shield_off.items()),
-        adaptive_sl=entry.adaptive_sl,
-        ufm_url=entry.ufm_url,
-        blast_radius=BlastRadius(radius.changes, radius.per_switch, radius.per_host, radius.links_fraction),
-    )
 
 
 def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Problems) -> None:
@@ -68,7 +43,7 @@ def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Pro
         problems.add(path, f"no host {quoted(name)} under hosts:{nearest(name, hosts)}")
 
 
-def _check_manager(entry: SubnetManagerEntry, seen: set[str], path: KeyPath, problems: Problems) -> None:
+def _check_manager(entry: SubnetManager, seen: set[str], path: KeyPath, problems: Problems) -> None:
     if entry.host in seen:
         problems.add((*path, "host"), f"the subnet manager on {quoted(entry.host)} is there twice")
     seen.add(entry.host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.config.changes import Fabric, change_specs
 from fabric.config.document import Tree
@@ -13,7 +13,7 @@ from fabric.config.probe_specs import probe_specs
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scenario_file import LocaliseEntry, PhaseEntry
 from fabric.config.tool_settings import env_problems
-from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
+from fabric.model.change import ChangeSettings, ChangeSpec
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.scenario import (
@@ -29,7 +29,6 @@ NAME_MOST = 128  # of a phase with its combination: it is part of ids and of fil
 PHASES_MOST = 2000
 
 _WITHOUT_ENV = (LoopbackSpec, RnicToRnicSpec, PairwiseSpec, LinkBurnSpec)  # no collectives
-_AR, _SL = "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_SL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +81,19 @@ class Decoder:
             share=entry.share,
             stop_host_on=entry.stop_host_on,
             drill=entry.drill,
+            changes_line=self.problems.lines.get((*path, "changes"), 0),
         )
 
     def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
-        """The variables of the phase: its own, and what adaptive routing for the job alone asks NCCL for."""
+        """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
         env = dict(entry.env)
+        settings = self.fabric.inventory.changes if self.fabric else ChangeSettings()
         for change in changes:
-            if not isinstance(change, AdaptiveRoutingSpec) or change.scope != "job":
-                continue
-            if _AR in env:
-                text = f"{quoted(_AR)} is set by adaptive_routing with scope job: leave out one"
-                self.problems.add((*path, "env", _AR), text)
-            env[_AR] = "1" if change.on else "0"
-            level = self.fabric.inventory.changes.adaptive_sl if self.fabric else None
-            if change.on and level is not None:
-                env.setdefault(_SL, str(level))
+            asked = change.env(settings, env)
+            for name in asked.keys() & env.keys():
+                text = f"{quoted(name)} is set by {change.kind} with scope job: leave out one"
+                self.problems.add((*path, "env", name), text)
+            env |= asked
         return tuple(env.items())
 
 
@@ -142,20 +139,12 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
     for number, phases in by_combination:
         for phase in phases:
             ending = suffix(phase.where, number)
-            made = Phase(
+            made = replace(
+                phase,
                 name=phase.name + ending,
-                probes=phase.probes,
                 needs=tuple(need + ending for need in phase.needs),
-                changes=phase.changes,
-                env=phase.env,
                 label=phase.name,
-                where=phase.where,
                 round=number,
-                localise=phase.localise,
-                for_s=phase.for_s,
-                share=phase.share,
-                stop_host_on=phase.stop_host_on,
-                drill=phase.drill,
             )
             if len(made.name) > NAME_MOST:
                 text = (

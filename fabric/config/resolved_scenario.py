@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fabric.model.change import (
-    AdaptiveRoutingSpec,
-    BerSpec,
-    ChangeSpec,
-    LinkDownSpec,
-    PortFlapSpec,
-    ShieldSpec,
-)
+from fabric.config.changes import ChangeEntry
 from fabric.model.link_burn import LinkBurnSpec
 from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings
@@ -62,22 +55,6 @@ _KINDS: dict[type[ProbeSpec], str] = {
 }
 
 
-ChangeRow = (
-    tuple[Literal["ber"], BerSpec]
-    | tuple[Literal["link_down"], LinkDownSpec]
-    | tuple[Literal["port_flap"], PortFlapSpec]
-    | tuple[Literal["adaptive_routing"], AdaptiveRoutingSpec]
-    | tuple[Literal["shield"], ShieldSpec]
-)
-
-_CHANGES: dict[type[ChangeSpec], str] = {
-    BerSpec: "ber",
-    LinkDownSpec: "link_down",
-    PortFlapSpec: "port_flap",
-    AdaptiveRoutingSpec: "adaptive_routing",
-    ShieldSpec: "shield",
-}
-
 ExpectRow = (
     tuple[Literal["ratio"], ExpectedRatio]
     | tuple[Literal["end"], ExpectedEnd]
@@ -98,7 +75,7 @@ class _PhaseDocument:
     name: str
     probes: tuple[ProbeRow, ...]
     needs: tuple[str, ...]
-    changes: tuple[ChangeRow, ...] = ()
+    changes: tuple[ChangeEntry, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     label: str = ""
     where: Where = ()
@@ -151,12 +128,11 @@ def scenario_document(scenario: Scenario) -> ScenarioDocument:
 
 def _phase_document(phase: Phase) -> _PhaseDocument:
     probes: Any = tuple((_KINDS[type(spec)], spec) for spec in phase.probes)
-    changes: Any = tuple((_CHANGES[type(spec)], spec) for spec in phase.changes)
     return _PhaseDocument(
         name=phase.name,
         probes=probes,
         needs=phase.needs,
-        changes=changes,
+        changes=phase.changes,
         env=phase.env,
         label=phase.label,
         where=phase.where,
@@ -194,7 +170,7 @@ def _phase(document: _PhaseDocument) -> Phase:
         name=document.name,
         probes=tuple(spec for _, spec in document.probes),
         needs=document.needs,
-        changes=tuple(spec for _, spec in document.changes),
+        changes=document.changes,
         env=document.env,
         label=document.label,
         where=document.where,

@@ -67,7 +67,7 @@ def _or_reference(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(model: type[Entry]) -> dict[str, Any]:
-    return {"$schema": _DIALECT, **model.model_json_schema(schema_generator=_Generator)}
+    return {"$schema": _DIALECT, **model.model_json_schema(by_alias=True, schema_generator=_Generator)}
 
 
 class _Generator(GenerateJsonSchema):

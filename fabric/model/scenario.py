@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fabric.model.change import ChangeSpec
 from fabric.model.link_burn import LinkBurnSpec
@@ -209,6 +209,7 @@ class Phase:
     drill: bool = False
     fills: FilledTime | None = None
     kept: tuple[int, ...] | None = None
+    changes_line: int = field(default=0, compare=False)  # of its ``changes:`` in the file, while that is at hand
 
     @property
     def written(self) -> str:

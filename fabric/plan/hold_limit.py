@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.changes.blast_radius import span_s
+from fabric.changes.concurrency import span_s
 from fabric.model.change import Change, Lease
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan

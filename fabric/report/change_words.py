@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.model.change import Change, When
+from fabric.model.change import When
 
 SCOPES = {
     "fabric": "whole fabric: every user is affected",
@@ -10,20 +10,6 @@ SCOPES = {
     "port": "one cable",
     "job": "these probes alone",
 }
-
-
-def what(change: Change) -> str:
-    """``ber raw 1e-5 both``, ``port_flap 3 x 0.5 s``, ``adaptive_routing on``."""
-    params = dict(change.params)
-    if change.kind == "ber" and {"errors", "mantissa", "exponent"} <= set(params):
-        ber = f"{params.pop('errors')} {params.pop('mantissa')}e-{params.pop('exponent')}"
-        direction = str(params.pop("direction", "both"))
-        return f"ber {ber}" + ("" if direction == "both" else f" {direction}")
-    if change.kind == "port_flap" and {"count", "down_s"} <= set(params):
-        return f"port_flap {params['count']} x {float(params['down_s']):g} s"
-    if "on" in params:
-        return f"{change.kind} {'on' if params['on'] in (1, 'on', 'true', 'True') else 'off'}"
-    return " ".join([change.kind, *(f"{name} {value}" for name, value in params.items())])
 
 
 def when(asked: When) -> str:

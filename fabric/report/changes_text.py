@@ -9,7 +9,6 @@ from math import fsum
 from fabric.model.change import ChangeResult
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict
 from fabric.report.change_steps import RUN, after_change
-from fabric.report.change_words import what
 
 MOST_LINES = 20
 _COUNTERS = 4  # of one change; the others are in verdict.json
@@ -85,7 +84,7 @@ class _Row:
 
 def _row(result: ChangeResult, effect: ChangeEffect | None) -> _Row:
     note = effect.note if effect is not None else ""
-    return _Row(result.change.phase, what(result.change), result.state, result.reason, _effect(effect), note)
+    return _Row(result.change.phase, str(result.change.spec), result.state, result.reason, _effect(effect), note)
 
 
 def _where(members: Sequence[ChangeResult]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fabric.model.change import Change
-from fabric.report.change_words import what
 
 _THINGS = {"port": "links", "host": "hosts"}
 _NAMED = 2
@@ -59,7 +58,7 @@ class FoldedStates:
 
 
 def _sort(change: Change) -> _Sort:
-    return _Sort(change.phase, change.scope, what(change))
+    return _Sort(change.phase, change.scope, str(change.spec))
 
 
 def _where(sort: _Sort, names: list[str]) -> str:

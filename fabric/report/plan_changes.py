@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fabric.changes.blast_radius import at_once
+from fabric.changes.concurrency import at_once
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.names import fold
 from fabric.model.scenario import DRILLS
 from fabric.plan.plan import Plan
-from fabric.report.change_words import SCOPES, what, when
+from fabric.report.change_words import SCOPES, when
 
 _MOST = 20  # lines of one phase
 
@@ -63,7 +63,7 @@ def phase_lines(changes: Sequence[Change]) -> Iterator[str]:
     """One line for each change of a phase."""
     for change in changes[:_MOST]:
         fault = "" if change.is_fault else " (no fault: limits apply)"
-        yield f"change: {change.component}: {what(change)}, {when(change.when)}{fault}"
+        yield f"change: {change.component}: {change.spec}, {when(change.when)}{fault}"
     if len(changes) > _MOST:
         yield f"and {len(changes) - _MOST:,} more changes"
 
@@ -77,7 +77,7 @@ def change_document(change: Change) -> dict[str, Any]:
         "scope": change.scope,
         "at_s": change.when.at_s,
         "for_s": change.when.for_s,
-        "params": dict(change.params),
+        "params": change.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
         "switches": list(change.switches),
         "hosts": list(change.hosts),
         "is_fault": change.is_fault,

@@ -9,13 +9,13 @@ import pytest
 
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
-from fabric.model.change import ShieldSpec
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import AllToAllSpec, ConcurrentRingsSpec, LoopbackSpec, PairwiseSpec, Phase, Scenario
 from fabric.model.units import duration_text
 from fabric.plan.cost import cost
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.plan.rounds import longer_than_asked, rounds_alike, timed
+from tests.changes.asked import shield
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,7 +101,7 @@ def test_rounds_in_which_everybody_has_a_partner_are_planned_twice(
 
 
 def test_a_phase_that_alters_the_fabric_is_like_no_other() -> None:
-    spec = ShieldSpec(on=False)
+    spec = shield(False)
     scenario, inventory = asked()
     alike = rounds_alike(scenario.hosts, inventory.topology)
     one, two = (Phase(name, (LoopbackSpec(),), changes=(spec,)) for name in ("a-r1", "a-r2"))

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
-from fabric.report.change_words import what
 from fabric.report.html import timeline_samples
 from fabric.report.html.scale import Scale, x_axis, y_axis
 from fabric.report.html.svg import dot, line, path, picture, rect, tag, text
@@ -92,7 +91,7 @@ def _bands(verdict: Verdict) -> list[Band]:
     faults: dict[str, bool] = {}
     ends = [window.ended_s for one in verdict.changes for window in one.windows if window.ended_s is not None]
     for result in verdict.changes:
-        name = what(result.change)
+        name = str(result.change.spec)
         faults[name] = result.change.is_fault
         for number, window in enumerate(result.windows):
             end = window.ended_s if window.ended_s is not None else max(ends, default=window.began_s)
