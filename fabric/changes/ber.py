@@ -8,7 +8,7 @@ device: it is always set, so that a link heals even when nobody is left to undo 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
@@ -19,14 +19,13 @@ from pydantic_core import CoreSchema, core_schema
 
 from fabric.changes.cable_fault import LastingFault
 from fabric.changes.closing import until_active
-from fabric.changes.kind import Alters, Context, Counters, Wrong
+from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.ports import (
     AdapterEnd,
     Cable,
     End,
     SwitchEnd,
     bit_error_counters,
-    cable_of,
     end_named,
     look,
     program,
@@ -150,6 +149,12 @@ class Ber(LastingFault):
         which = "effective" if self.raw is None else "raw"
         return f"ber {which} {self.rate}" + ("" if self.direction == "both" else f" {self.direction}")
 
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """The rate in its two parts."""
+        errors = "effective" if self.raw is None else "raw"
+        rate = {"mantissa": self.rate.mantissa, "exponent": self.rate.exponent}
+        return {"errors": errors, **rate, "direction": self.direction}
+
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """None of the two rates, or both of them."""
         if self.raw is None and self.effective is None:
@@ -183,7 +188,7 @@ class Ber(LastingFault):
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each port that is to send errors."""
-        cable = yield from cable_of(change.component, context)
+        cable = yield from self.cable(change, context)
         yield from refuse_our_way(cable, context)
         found = []
         for end in self._ends(cable.lower, cable.upper):
@@ -245,16 +250,13 @@ class Ber(LastingFault):
             now_s = yield from until_active(_end(alteration), context, until_s)
         return now_s
 
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """What the receivers of the errors have counted; empty while the link is down."""
-        try:
-            cable = yield from cable_of(change.component, context)
-        except Refused:
-            return {}
-        found: dict[str, float] = {}
-        for end in self._ends(cable.upper, cable.lower):
-            found |= {} if end is None else (yield from bit_error_counters(end, context))
-        return found
+    def receivers(self, cable: Cable) -> tuple[End | None, ...]:
+        """Where the errors arrive."""
+        return self._ends(cable.upper, cable.lower)
+
+    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
+        """Errors, too."""
+        return (yield from bit_error_counters(end, context))
 
 
 def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:

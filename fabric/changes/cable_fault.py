@@ -8,8 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from fabric.changes.kind import Context, Kind, Wrong
-from fabric.model.change import When
+from fabric.changes.kind import Context, Counters, Kind, Wrong
+from fabric.changes.ports import Cable, End, cable_of, link_counters
+from fabric.changes.procedure import Procedure
+from fabric.errors import Refused
+from fabric.model.change import Change, When
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import Folded, FoldedNames
 from fabric.model.fields.quantities import Span
@@ -107,6 +110,29 @@ class CableFault(Kind):
         """Each cable."""
         for name in self.link_names:
             yield name, "port", self.model_copy(update={"links": (name,), **self.decided(name, context)})
+
+    def cable(self, change: Change, context: Context) -> Procedure[Cable]:
+        """The cable of a change, as the fabric is seen now."""
+        return (yield from cable_of(change.component, context))
+
+    def receivers(self, cable: Cable) -> tuple[End | None, ...]:
+        """The ends that count what is done to it; None: one that cannot be looked at."""
+        return (cable.lower, cable.upper)
+
+    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
+        """What one end has counted."""
+        return (yield from link_counters(end, context))
+
+    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
+        """What the receivers have counted; empty while the link is down."""
+        try:
+            cable = yield from self.cable(change, context)
+        except Refused:
+            return {}
+        found: dict[str, float] = {}
+        for end in self.receivers(cable):
+            found |= {} if end is None else (yield from self.counted(end, context))
+        return found
 
     def decided(self, link: str, context: Context) -> dict[str, Any]:
         """The fields that are decided for one cable only when it is planned."""

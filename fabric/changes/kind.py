@@ -78,6 +78,8 @@ class Kind(ChangeSpec):
     """
 
     about: ClassVar[str] = ""
+    closes: ClassVar[bool] = False
+    """Its links go down because it is asked for; of no other kind may one."""
 
     def problems(self, context: Context | None) -> Iterator[Wrong]:
         """What is wrong with the keys together, and with them on this fabric; None: the inventory is itself wrong."""

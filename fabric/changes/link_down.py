@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar
 
@@ -10,21 +10,19 @@ from pydantic import Field
 
 from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
 from fabric.changes.closing import POLL_S, Seen, closing, refuse_kept_up, seen_closed, seen_end, until_active
-from fabric.changes.kind import Alters, Context, Counters, Cycle, Wrong
+from fabric.changes.kind import Alters, Context, Cycle, Wrong
 from fabric.changes.ports import (
     AdapterEnd,
     Cable,
     End,
     SwitchEnd,
     adapter_end,
-    cable_of,
     end_named,
     ethernet,
-    link_counters,
 )
 from fabric.changes.procedure import Procedure, pause
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
-from fabric.errors import NotInForce, Refused
+from fabric.errors import NotInForce
 from fabric.model.change import Alteration, Change, PortTool
 from fabric.model.fields.quantities import Span
 from fabric.model.fields.scalars import Whole
@@ -35,6 +33,8 @@ SETTLE_S = 5.0
 
 class ClosedLink(CableFault):
     """Some links closed with the tool *by*; a plan has one for each cable."""
+
+    closes: ClassVar[bool] = True
 
     by: PortTool | None = Field(
         None,
@@ -66,7 +66,7 @@ class ClosedLink(CableFault):
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
-        cable = yield from self._cable(change, context)
+        cable = yield from self.cable(change, context)
         by = self.by or context.settings.port_state
         alteration = yield from closing(by, cable, context)
         end, _ = _ends(alteration)
@@ -83,18 +83,6 @@ class ClosedLink(CableFault):
         """Both ends are down, at one look."""
         for alteration in alterations:
             yield from _confirm(self.by or "", alteration, context, within_s=0.0)
-
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """How often both ends have counted the link as down; empty while it is down."""
-        try:
-            cable = yield from self._cable(change, context)
-        except Refused:
-            return {}
-        found: dict[str, float] = {}
-        for end in (cable.lower, cable.upper):
-            if end is not None:
-                found |= yield from link_counters(end, context)
-        return found
 
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
@@ -113,12 +101,12 @@ class ClosedLink(CableFault):
                 now_s = yield from pause(now_s + ROUTES_S)
         return now_s
 
-    def _cable(self, change: Change, context: Context) -> Procedure[Cable]:
+    def cable(self, change: Change, context: Context) -> Procedure[Cable]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""
         by_host = self.by != "ibportstate" and "/" in change.component
         if by_host and (context.settings.via is None or ethernet(change.component, context)):
             return Cable(change.component, adapter_end(change.component, context), None)
-        return (yield from cable_of(change.component, context))
+        return (yield from super().cable(change, context))
 
 
 class LinkDown(LastingFault, ClosedLink):
@@ -163,11 +151,23 @@ class PortFlap(ClosedLink):
             yield ("period",), f"expected a period above {least} (down and jitter): the port must open in between"
         yield from super().problems(context)
 
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """With what was drawn for each period."""
+        steady_s = self.period_s or 0.0
+        told: dict[str, str | int | float]
+        told = {"by": self.by or "", "down_s": self.down_s, "count": self.count, "period_s": steady_s}
+        drawn = enumerate(self._drawn_s(component)) if self.jitter_s else ()
+        return {**told, **{f"jitter_{number}_s": each for number, each in drawn}}
+
     def periods_s(self, component: str) -> list[float]:
         """From each closing of a cable to the next one: as long as they are, with what is drawn from seed and name."""
         steady_s = max(self.down_s, self.period_s or 0.0)
-        drawn = (_drawn(f"{self.seed}:{component}:{number}") for number in range(self.count - 1))
-        return [steady_s + round(self.jitter_s * each, 3) for each in drawn]
+        return [steady_s + each_s for each_s in self._drawn_s(component)]
+
+    def _drawn_s(self, component: str) -> list[float]:
+        """By how much each period is longer, drawn once and for all."""
+        texts = (f"{self.seed}:{component}:{number}" for number in range(self.count - 1))
+        return [round(self.jitter_s * _drawn(text), 3) for text in texts]
 
     def lasts_s(self, component: str) -> float:
         """From the first closing to the last opening, if no period were shortened."""

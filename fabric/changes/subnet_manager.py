@@ -49,6 +49,10 @@ class Routing(Kind):
     def __str__(self) -> str:
         return f"{self.kind} {'on' if self.on else 'off'}"
 
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """On or off."""
+        return {"on": int(self.on)}
+
     def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
         """All of the fabric, or each host."""
         for component in {"fabric": (FABRIC,), "host": context.hosts}.get(self.scope, ()):

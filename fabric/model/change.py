@@ -69,6 +69,15 @@ class ChangeSpec(Entry):
         del component
         return self.when.for_s
 
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """What is decided for a component beside its times, as JSON documents tell it."""
+        del component
+        return {
+            name: value
+            for name, value in self.model_dump(mode="json", exclude_none=True).items()
+            if isinstance(value, str | int | float) and name not in ("at_s", "for_s")
+        }
+
     def env(self, settings: ChangeSettings, written: Mapping[str, str]) -> Mapping[str, str]:
         """Variables that the collectives of the phase get for it, besides those that are *written* there."""
         del settings, written

@@ -77,7 +77,7 @@ def change_document(change: Change) -> dict[str, Any]:
         "scope": change.scope,
         "at_s": change.when.at_s,
         "for_s": change.when.for_s,
-        "params": change.spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "params": dict(change.spec.params(change.component)),
         "switches": list(change.switches),
         "hosts": list(change.hosts),
         "is_fault": change.is_fault,

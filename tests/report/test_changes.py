@@ -215,7 +215,7 @@ def test_plan_json_lists_changes() -> None:
     """With their times, and the limits they keep to."""
     document = plan_document(plan(BER), SCENARIO, settings=ChangeSettings())
     (change,) = document["phases"][0]["changes"]
-    assert (change["component"], change["at_s"], change["params"]["raw"]) == ("leaf1--spine1", 20.0, "1e-5")
+    assert (change["component"], change["at_s"], change["params"]["exponent"]) == ("leaf1--spine1", 20.0, 5)
     assert document["change_limits"]["lease_ttl_s"] == 60.0
 
 
