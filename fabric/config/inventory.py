@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
-from fabric.config.change_settings import check_settings
 from fabric.config.document import Tree, read_document
 from fabric.config.entries import report, valid, valid_items
 from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem, passing_problem
 from fabric.config.inventory_file import HostsEntry, InventoryFile, PlatformEntry, SwitchesEntry
 from fabric.config.platforms import platform
 from fabric.config.problems import KeyPath, Problems
-from fabric.model.change import ChangeSettings
-from fabric.model.fields.wording import quoted, shown
+from fabric.model.change import ChangeSettings, SubnetManager
+from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.inventory import Fault, Inventory, MockSettings, SshSettings
 from fabric.model.topology import Login, Topology
 
 T = TypeVar("T")
+
+_CHANGES: KeyPath = ("changes",)
 
 
 def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Inventory:
@@ -35,7 +36,7 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     topology, whole = _topology(tree, problems)
     _baselines_exist(tree, path, problems)
     _check_mock(_section(MockSettings, tree, "mock"), topology if whole else None, problems)
-    check_settings(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
+    _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     file = InventoryFile.from_file(tree)
@@ -153,3 +154,53 @@ def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, 
             problems.at_line(0, said)
         found.append(each)
     return tuple(found)
+
+
+def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems, *, whole: bool) -> None:
+    """
+    Note what does not fit; hosts are looked up in *topology* only when that is *whole* (none could not be read).
+
+    Subnet managers may run on hosts for management, too. In-band tools need RNICs, which only a host under test has.
+    """
+    if entry.via in topology.management:
+        text = f"expected a host under test, whose RNICs lead to the switches, got {quoted(str(entry.via))}"
+        problems.add((*_CHANGES, "via"), f"{text} (role management)")
+    elif entry.via is not None and whole:
+        _host_exists(entry.via, topology.hosts, (*_CHANGES, "via"), problems)
+    if entry.ufm_url is not None and entry.via is None:
+        problems.add((*_CHANGES, "ufm_url"), "'ufm_url' needs 'via': the host from which it is asked")
+    if entry.lease.max_hold_s < entry.lease.ttl_s:
+        text = f"expected at least ttl, {entry.lease.ttl_s:g}s, got {entry.lease.max_hold_s:g}s"
+        problems.add((*_CHANGES, "lease", "max_hold"), text)
+    seen: set[str] = set()
+    for position, manager in enumerate(entry.subnet_managers):
+        here = (*_CHANGES, "subnet_managers", position)
+        _check_manager(manager, seen, here, problems)
+        if whole:
+            _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
+    for what in ("adaptive", "shield"):
+        _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
+
+
+def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Problems) -> None:
+    if name not in hosts:
+        problems.add(path, f"no host {quoted(name)} under hosts:{nearest(name, hosts)}")
+
+
+def _check_manager(entry: SubnetManager, seen: set[str], path: KeyPath, problems: Problems) -> None:
+    if entry.host in seen:
+        problems.add((*path, "host"), f"the subnet manager on {quoted(entry.host)} is there twice")
+    seen.add(entry.host)
+    if entry.reload[0].startswith("-") or "=" in entry.reload[0]:
+        problems.add((*path, "reload", 0), f"expected a program first, got {quoted(entry.reload[0])}")
+
+
+def _check_options(what: str, on: Mapping[str, str], off: Mapping[str, str], problems: Problems) -> None:
+    """Both say the same options, and not the same values: else one could not be told from the other."""
+    alone = sorted(set(on) ^ set(off))
+    key = f"{what}_on"
+    if alone:
+        text = f"{what}_on and {what}_off must say the same options: {quoted(alone[0])} is in one of them only"
+        problems.add((*_CHANGES, key), text)
+    elif on == off:
+        problems.add((*_CHANGES, key), f"{what}_on and {what}_off say the same: nothing would be switched")
