@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from fabric.changes.guard import Guard
-from fabric.changes.isolation import Unhealthy, from_entry
+from fabric.changes.kinds import kinds, unusable
 from fabric.changes.procedure import Procedure
-from fabric.changes.restore import Left, left_by, take_back, take_back_all, take_off_list
-from fabric.config import from_resolved, load_inventory
+from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
+from fabric.config import load_inventory, resolved_inventory
 from fabric.engine.conductor import carry_out
 from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
@@ -25,10 +24,6 @@ from fabric.store.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 """Builds the executor of a backend, by its name."""
-
-
-_Way = Callable[[Path, tuple[OpenChange, ...]], tuple[Executor, Inventory]]
-"""How the hosts of a run with open changes are reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +62,15 @@ def restore(
     going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
-    way = partial(_reached, make_executor=make_executor, inventory_path=inventory_path, backend=backend)
     if run is not None:
         if not is_there(run / FILE):
             read_run(run)
             return []
-        return _restore_journal(run / FILE, way)
+        return _restore_journal(run / FILE, _Way(make_executor, inventory_path, backend))
     found: list[Restored] = []
     for journal in journals(results):
         try:
-            found += _restore_journal(journal, way)
+            found += _restore_journal(journal, _Way(make_executor, inventory_path, backend))
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return found
@@ -101,27 +95,30 @@ def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
         yield interruption
 
 
-def _reached(
-    run: Path,
-    changes: tuple[OpenChange, ...],
-    make_executor: MakeExecutor,
-    inventory_path: Path | None,
-    backend: str | None,
-) -> tuple[Executor, Inventory]:
-    """How the hosts of a run are reached; MayBeLive where neither its run.json nor somebody says."""
-    if inventory_path is not None:
-        inventory = load_inventory(inventory_path)
-        return make_executor(backend or inventory.backend, inventory), inventory
-    try:
-        document = read_run(run)
-        _, inventory = from_resolved(document["asked"])
-    except (FabricError, KeyError, TypeError) as exc:
-        names = ", ".join(one.change_id for one in changes)
-        raise MayBeLive(
-            f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
-            f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE"
-        ) from exc
-    return make_executor(backend or document["backend"], inventory), inventory
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How the hosts of a run are reached."""
+
+    make_executor: MakeExecutor
+    inventory_path: Path | None
+    backend: str | None
+
+    def of(self, run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
+        """An executor and its inventory; MayBeLive where neither run.json nor somebody says."""
+        if self.inventory_path is not None:
+            inventory = load_inventory(self.inventory_path)
+            return self.make_executor(self.backend or inventory.backend, inventory), inventory
+        try:
+            document = read_run(run)
+            inventory = resolved_inventory(document["asked"])
+        except (FabricError, KeyError, TypeError) as exc:
+            names = ", ".join(one.change_id for one in changes)
+            raise MayBeLive(
+                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
+                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or undo them "
+                f"by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
+            ) from exc
+        return self.make_executor(self.backend or document["backend"], inventory), inventory
 
 
 def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
@@ -142,7 +139,7 @@ def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list
     if changes[0].running:
         text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
         raise ConfigError([Problem(str(path), 0, text)])
-    executor, inventory = way(path, changes)
+    executor, inventory = way.of(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
     journal = Journal(path / FILE)
     told: list[Restored] = []
@@ -164,16 +161,23 @@ def _restore_change(
         own.append(Restored(run, change.change_id, host, text, certain))
 
     try:  # what is wrong with one must not keep the others from being taken back
-        lefts, list_was = _left(change)
-        for left in lefts:
-            if left.alteration.host in known:
-                yield from take_back(left, report)
+        intent = _intent(change)
+        for one in intent.guarded:
+            if one.alteration.host in known:
+                yield from take_back(one, report)
             else:
-                report(left.alteration.host, "the inventory has no such host", False)
+                report(one.alteration.host, "the inventory has no such host", False)
+        list_was = intent.list_was
         if list_was is not None and list_was.via in known:
             yield from take_off_list(list_was, report)
         elif list_was is not None:
             report(list_was.via, "the inventory has no such host, so UFM was not asked", False)
+        if intent.kind not in kinds():
+            why = unusable().get(intent.kind, "no package that is installed here has it")
+            text = (
+                f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}; install it and"
+            )
+            report("", f"{text} call fabric restore again", False)
         if all(one.certain for one in own):
             journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
     except StoreError as exc:
@@ -181,12 +185,13 @@ def _restore_change(
     told += own
 
 
-def _left(change: OpenChange) -> tuple[tuple[Left, ...], Unhealthy | None]:
+def _intent(change: OpenChange) -> Intent:
     try:
-        return left_by(change.intent), from_entry(change.intent)
-    except (KeyError, TypeError) as exc:
-        text = f"{change.journal}: the intent of {change.change_id} is not as this version writes it: {exc}"
-        raise StoreError(text) from exc
+        return intent_of(change.intent)
+    except (KeyError, TypeError, ValueError) as exc:
+        text = f"{change.journal}: the intent of {change.change_id} is not as this version writes it"
+        why = str(exc).partition("\n")[0]
+        raise StoreError(f"{text} ({why}); its undo by hand: {undo_told(change.intent)}") from exc
 
 
 def restore_hosts(inventory_path: Path, *, backend: str | None, make_executor: MakeExecutor) -> list[Restored]:

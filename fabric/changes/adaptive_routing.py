@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.look import look, program
-from fabric.changes.nvue import SwitchRouting
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from fabric.changes import nvue
+from fabric.changes.kind import Alters, Context, Wrong
+from fabric.changes.ports import look, program
 from fabric.changes.procedure import Procedure
-from fabric.changes.subnet_manager import SubnetManagerKeys
+from fabric.changes.subnet_manager import SM_NEEDED, Routing
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Argv, Change, ChangeSettings, Check
+from fabric.model.fields.folded import some
+from fabric.model.fields.scalars import Choice, OnOff
 from fabric.tools import mlxreg
 
 FIELD = "adaptive_routing_forced_en"
@@ -16,64 +23,105 @@ SELECT = "adaptive_routing_forced_en_field_select"
 """Reads 1 where the field may be chosen, and must be written 1 for the field to be taken."""
 
 
-class AdaptiveRouting(Kind):
+class AdaptiveRouting(Routing):
     """
-    Kind ``adaptive_routing``; param *on*. Scope ``job`` is no change: the probes ask for it themselves.
+    The change adaptive_routing.
 
-    Of the fabric: InfiniBand by its subnet managers, RoCE by each of its switches.
+    Of the fabric: InfiniBand by its subnet managers, RoCE by each of its switches. Scope ``job`` alters nothing: the
+    probes ask for it themselves.
     """
 
-    def __init__(self) -> None:
-        self._managers = SubnetManagerKeys(_keys)
-        self._switches = SwitchRouting()
+    kind: ClassVar[str] = "adaptive_routing"
+    why: ClassVar[Mapping[str, str]] = {
+        "scope": "fabric (the subnet managers' setting, for everyone on this fabric), host (RoCE: the RNICs of these"
+        " hosts) or job (only what the probes ask for)"
+    }
 
-    def _fabric(self, context: Context) -> Kind:
-        return self._switches if context.topology.ethernet else self._managers
+    on: Annotated[bool, OnOff()] = Field(alias="adaptive_routing", description="Adaptive routing on or off.")
+    scope: Annotated[str, Choice(("fabric", "host", "job"))] = Field(
+        description="For whom: fabric (everyone on this fabric), host (RoCE: these hosts) or job (these probes)."
+    )
+
+    @property
+    def alters(self) -> bool:
+        """Nothing for the job alone."""
+        return self.scope != "job"
+
+    def env(self, settings: ChangeSettings, written: Mapping[str, str]) -> Mapping[str, str]:
+        """What asks NCCL for it, for the job alone; a service level that is written stays."""
+        if self.scope != "job":
+            return {}
+        level = settings.adaptive_sl if self.on and "NCCL_IB_SL" not in written else None
+        asked = {"NCCL_IB_ADAPTIVE_ROUTING": "1" if self.on else "0"}
+        return asked if level is None else {**asked, "NCCL_IB_SL": str(level)}
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """A scope that this fabric does not know, or one for which something about it is missing."""
+        if context is None:
+            return
+        ethernet, hosts = context.topology.ethernet, context.topology.hosts
+        if self.scope == "fabric" and ethernet:
+            mute = [one.name for one in nvue.switches(context) if one.login is None or one.login.management is None]
+            if mute or not nvue.switches(context):
+                text = (
+                    f"to switch adaptive routing of a RoCE fabric {some(mute) if mute else 'its switches'} need "
+                    "'address' and 'management: nvue' under switches:"
+                )
+                yield ("scope",), text
+        elif self.scope == "fabric" and not context.settings.subnet_managers:
+            yield ("scope",), f"to switch adaptive routing of the fabric {SM_NEEDED}"
+        if self.scope == "host" and any(hosts[name].platform.link_layer == "infiniband" for name in context.hosts):
+            yield ("scope",), "scope host is for RoCE: on InfiniBand the subnet managers (fabric) or the job decide"
+
+    def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
+        """The RNICs' register besides."""
+        yield from super().needs(context)
+        for name in context.hosts if self.scope == "host" else ():
+            yield name, Alters(("mlxreg",), guarded=True)
+
+    def sets(self, context: Context) -> Mapping[str, str]:
+        """As the inventory says; nothing where switches or RNICs are told themselves."""
+        if self.scope != "fabric" or context.topology.ethernet:
+            return {}
+        return dict(context.settings.adaptive_on if self.on else context.settings.adaptive_off)
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each subnet manager or switch, or one for the host; none when all is so already."""
-        if change.scope == "fabric":
-            return (yield from self._fabric(context).prepare(change, context))
-        return (yield from _of_host(change, context))
+        if change.scope == "host":
+            return (yield from _of_host(change.component, context, on=self.on))
+        if context.topology.ethernet:
+            return (yield from nvue.prepare(change.change_id, context, on=self.on))
+        return (yield from super().prepare(change, context))
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The managers' files and a master, every switch, or the register of every RNIC."""
-        if change.scope == "fabric":
-            yield from self._fabric(context).confirm(change, alterations, context)
-            return
-        for alteration in alterations:
-            for check in alteration.checks:
-                fields = mlxreg.read(*(yield from look(context, alteration.host, check.argv)))
-                if mlxreg.need(fields, FIELD) != int(change.params["on"]):
-                    raise NotInForce(f"{change.component}: {check.argv[2]}: {FIELD} is {fields[FIELD]}")
-
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """Nothing is counted."""
-        del change, context
-        yield from ()
-        return {}
+        if change.scope == "host":
+            for alteration in alterations:
+                for check in alteration.checks:
+                    fields = mlxreg.read(*(yield from look(context, alteration.host, check.argv)))
+                    if mlxreg.need(fields, FIELD) != int(self.on):
+                        raise NotInForce(f"{change.component}: {check.argv[2]}: {FIELD} is {fields[FIELD]}")
+        elif context.topology.ethernet:
+            yield from nvue.confirm(alterations, context, on=self.on)
+        else:
+            yield from super().confirm(change, alterations, context)
 
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
     ) -> Procedure[float]:
-        """Of the fabric: wait until a master is at work again."""
-        if change.scope == "fabric":
-            return (yield from self._fabric(context).recovered(change, alterations, context, until_s))
-        return (yield from super().recovered(change, alterations, context, until_s))
+        """Of subnet managers: wait until a master is at work again."""
+        by_managers = change.scope == "fabric" and not context.topology.ethernet
+        return (yield from super().recovered(change, alterations if by_managers else (), context, until_s))
 
 
-def _keys(settings: ChangeSettings, on: bool) -> tuple[tuple[str, str], ...]:
-    return settings.adaptive_on if on else settings.adaptive_off
-
-
-def _of_host(change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
+def _of_host(name: str, context: Context, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
     """The register ROCE_ACCL of every RNIC of one host; it holds for queue pairs made from then on."""
-    host = context.topology.hosts.get(change.component)
+    host = context.topology.hosts.get(name)
     if host is None:
-        raise Refused(f"there is no host {change.component}")
+        raise Refused(f"there is no host {name}")
     if host.platform.link_layer != "ethernet":
         raise Refused(f"{host.name}: adaptive routing of InfiniBand is the fabric's (scope: fabric), not its hosts'")
-    tool, wanted = program(context, host.name, "mlxreg"), int(change.params["on"])
+    tool, wanted = program(context, host.name, "mlxreg"), int(on)
     apply: list[Argv] = []
     undo: list[Argv] = []
     checks: list[Check] = []

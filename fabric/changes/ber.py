@@ -7,15 +7,34 @@ device: it is always set, so that a link heals even when nobody is left to undo 
 
 from __future__ import annotations
 
-from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.look import look, program
-from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, cable_of, end_named
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from fabric.changes.cable_fault import LastingFault
+from fabric.changes.closing import until_active
+from fabric.changes.kind import Alters, Context, Wrong
+from fabric.changes.ports import (
+    AdapterEnd,
+    Cable,
+    End,
+    SwitchEnd,
+    bit_error_counters,
+    end_named,
+    look,
+    program,
+    refuse_our_way,
+)
 from fabric.changes.procedure import Procedure, pause
-from fabric.changes.reach import refuse_our_way
-from fabric.changes.receivers import bit_error_counters
-from fabric.changes.waiting import until_active
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Change, Check, Lease
+from fabric.model.fields.scalars import Choice, Scalar, refusal
 from fabric.tools import mlxreg
 
 GRACE_S = 30.0
@@ -31,23 +50,190 @@ SPARE_S = 10.0
 """The timer of a change with an end of its own is longer by so much, for reading back and undoing (choice)."""
 
 
-class Ber(Kind):
-    """Kind ``ber``; params *errors*, *mantissa*, *exponent*, *direction*."""
+MANTISSA_MOST, EXPONENT_MOST = 15, 255
+"""What the fields ber_mantissa and ber_exp of the register PTER hold."""
+
+_TEXT = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?")
+_MOST = Fraction(1, 2)  # at 0.5 every bit is a coin toss
+_EXPECTED = "a bit error rate from 1e-255 to 0.5, such as 1e-7 or 3e-4"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BitErrorRate:
+    """*mantissa* x 10^-*exponent*."""
+
+    mantissa: int
+    exponent: int
+
+    @property
+    def value(self) -> Fraction:
+        """The very number."""
+        return Fraction(self.mantissa, 10**self.exponent)
+
+    def __str__(self) -> str:
+        return f"{self.mantissa}e-{self.exponent}"
+
+
+@dataclass(frozen=True)
+class BitErrorText(Scalar):
+    """Reads a bit error rate; one that the register cannot hold is refused with its two neighbours."""
+
+    def parse(self, value: object) -> BitErrorRate:
+        """``1e-6`` and ``0.000001`` are 1 and 6; ``2.5e-6`` would need a mantissa of 25."""
+        if not isinstance(value, str) or not _TEXT.fullmatch(value):
+            raise refusal(_EXPECTED, value)
+        wanted = Fraction(value)
+        if not Fraction(1, 10**EXPONENT_MOST) <= wanted <= _MOST:
+            raise refusal(_EXPECTED, value)
+        near = _near(wanted)
+        exact = next((rate for rate in near if rate.value == wanted), None)
+        if exact is not None:
+            return exact
+        below = max((rate for rate in near if rate.value < wanted), key=lambda rate: rate.value)
+        above = min((rate for rate in near if rate.value > wanted), key=lambda rate: rate.value)
+        raise refusal(f"m x 10^-e with a whole m from 1 to {MANTISSA_MOST}", value, hint=f"; write {below} or {above}")
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Text in run.json too."""
+        text = core_schema.to_string_ser_schema()
+        return core_schema.no_info_plain_validator_function(self._rate, serialization=text)
+
+    def _rate(self, value: object) -> BitErrorRate:
+        return value if isinstance(value, BitErrorRate) else self.parse(value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """A small number, or the same as text."""
+        return {
+            "type": ["number", "string"],
+            "exclusiveMinimum": 0,
+            "maximum": float(_MOST),
+            "pattern": f"^{_TEXT.pattern}$",
+        }
+
+
+def _near(wanted: Fraction) -> list[BitErrorRate]:
+    """All that can be written about as large as *wanted*, smallest mantissa first: 1e-6 before 10e-7."""
+    exponent = len(str(wanted.denominator // wanted.numerator))  # 10^-exponent is at most the number, or a tenth of it
+    lowest, highest = max(1, exponent - 1), min(EXPONENT_MOST, exponent + 1)
+    rates = [BitErrorRate(m, e) for e in range(lowest, highest + 1) for m in range(1, MANTISSA_MOST + 1)]
+    return sorted(rates)
+
+
+class Ber(LastingFault):
+    """Bit errors on some links."""
+
+    kind: ClassVar[str] = "ber"
+    about: ClassVar[str] = "Bit errors on some links (mlxreg, register PTER)."
+
+    raw: Annotated[BitErrorRate, BitErrorText()] | None = Field(
+        None, description="Bit error rate before forward error correction, which mends most of it."
+    )
+    effective: Annotated[BitErrorRate, BitErrorText()] | None = Field(
+        None, description="Bit error rate after forward error correction: what the traffic sees."
+    )
+    direction: Annotated[str, Choice(("up", "down", "both"))] = Field(
+        "both", description="up: what the lower end sends; down: what the upper end sends; both."
+    )
+
+    @property
+    def rate(self) -> BitErrorRate:
+        """What is asked for; ``problems`` has seen to it that it is one of the two."""
+        return self.raw or self.effective or BitErrorRate(1, 1)
+
+    @property
+    def raw_ber(self) -> str:
+        """Before error correction."""
+        return "" if self.raw is None else str(self.raw)
+
+    def __str__(self) -> str:
+        which = "effective" if self.raw is None else "raw"
+        return f"ber {which} {self.rate}" + ("" if self.direction == "both" else f" {self.direction}")
+
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """The rate in its two parts."""
+        errors = "effective" if self.raw is None else "raw"
+        rate = {"mantissa": self.rate.mantissa, "exponent": self.rate.exponent}
+        return {"errors": errors, **rate, "direction": self.direction}
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """None of the two rates, or both of them."""
+        if self.raw is None and self.effective is None:
+            yield (), "'raw' or 'effective' is required here: the bit error rate before or after error correction"
+        if self.raw is not None and self.effective is not None:
+            yield (), "'raw' and 'effective' are two kinds of bit errors: leave out one"
+        yield from super().problems(context)
+
+    def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
+        """``up`` is sent by the lower end, the host's own where it is one; the other end is asked for its counters."""
+        via = context.settings.via
+        for name in self.link_names:
+            host, slash, _ = name.partition("/")
+            yield via, Alters(("iblinkinfo", "perfquery"))
+            if slash and self.direction != "down":
+                yield host, Alters(("mlxreg",), guarded=True)
+            if not slash or self.direction != "up":
+                yield via, Alters(("mlxreg",), guarded=True)
+            if slash and self.direction != "up":
+                yield host, Alters(("mlxlink",))
+
+    def through_via(self, component: str) -> bool:
+        """What a switch sends."""
+        return self.direction != "up" or super().through_via(component)
+
+    @property
+    def pter(self) -> dict[str, int]:
+        """Of the register."""
+        kind = mlxreg.ERROR_TYPES["effective" if self.raw is None else "raw"]
+        return {"error_type_admin": kind, "ber_mantissa": self.rate.mantissa, "ber_exp": self.rate.exponent}
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each port that is to send errors."""
-        cable = yield from cable_of(change.component, context)
+        cable = yield from self.cable(change, context)
         yield from refuse_our_way(cable, context)
         found = []
-        for end in _senders(change, cable):
-            found.append((yield from _alteration(end, change, cable, context)))
+        for end in self._ends(cable.lower, cable.upper):
+            if end is None:
+                raise Refused(
+                    f"{change.component}: its switch cannot be reached (changes: via in the inventory); "
+                    "with direction: up only the host's own end sends errors"
+                )
+            found.append((yield from self._alteration(end, cable, context)))
         return tuple(found)
+
+    def _ends(self, up: End | None, down: End | None) -> tuple[End | None, ...]:
+        """The end of each direction that is asked for."""
+        return {"up": (up,), "down": (down,), "both": (up, down)}[self.direction]
+
+    def _alteration(self, end: End, cable: Cable, context: Context) -> Procedure[Alteration]:
+        host, device, indexes = _place(end, context)
+        tool = program(context, host, "mlxreg")
+        get = mlxreg.get(device, "PTER", indexes, tool=tool)
+        seen = mlxreg.read(*(yield from look(context, host, get)))
+        wanted = self.pter
+        _allowed(end, seen, wanted["error_type_admin"])
+        time = round(injection_s(self.for_s, context.settings.lease) / mlxreg.TIME_UNIT_S)
+        before = {name: mlxreg.need(seen, name) for name in wanted}
+
+        def values(of: dict[str, int], timer: int) -> mlxreg.Fields:
+            return mlxreg.pter_values(of["error_type_admin"], of["ber_mantissa"], of["ber_exp"], timer)
+
+        still = tuple(mlxreg.equals(name, value) for name, value in before.items() if name == "error_type_admin")
+        return Alteration(
+            host=host,
+            apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time), tool=tool),),
+            undo=(mlxreg.write(device, "PTER", indexes, values(before, 0), tool=tool),),
+            checks=(Check(get, (mlxreg.equals("error_type_oper", 0), *still)),),
+            prior=f"{end}{_PRIOR}" + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
+            devices=_devices(cable, host),
+            timer_s=time * mlxreg.TIME_UNIT_S,
+            outlives=isinstance(end, SwitchEnd),
+        )
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """Every sender injects, what was asked; or did, until the errors were so many that the link went down."""
         for alteration in alterations:
             fields = mlxreg.read(*(yield from look(context, alteration.host, alteration.checks[0].argv)))
-            reason = _not_as_asked(fields, _wanted(change))
+            reason = _not_as_asked(fields, self.pter)
             if reason:
                 raise NotInForce(f"{change.component}: {_end(alteration)}: {reason}")
 
@@ -59,22 +245,18 @@ class Ber(Kind):
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
     ) -> Procedure[float]:
         """Wait until every port that sent errors is Active: many errors take a link down."""
-        del change
         now_s = yield from pause(0.0)
         for alteration in alterations:
             now_s = yield from until_active(_end(alteration), context, until_s)
         return now_s
 
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """What the receivers of the errors have counted; empty while the link is down."""
-        try:
-            cable = yield from cable_of(change.component, context)
-        except Refused:
-            return {}
-        found: dict[str, float] = {}
-        for end in _receivers(change, cable):
-            found |= yield from bit_error_counters(end, context)
-        return found
+    def receivers(self, cable: Cable) -> tuple[End | None, ...]:
+        """Where the errors arrive."""
+        return self._ends(cable.upper, cable.lower)
+
+    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
+        """Errors, too."""
+        return (yield from bit_error_counters(end, context))
 
 
 def _not_as_asked(fields: mlxreg.Fields, wanted: mlxreg.Fields) -> str:
@@ -100,7 +282,7 @@ def _end(alteration: Alteration) -> End:
     return end_named(alteration.prior.partition(_PRIOR)[0])
 
 
-def injection_s(change: Change, lease: Lease) -> float:
+def injection_s(for_s: float | None, lease: Lease) -> float:
     """
     For how long the device's own timer is set.
 
@@ -110,67 +292,7 @@ def injection_s(change: Change, lease: Lease) -> float:
     """
     most_s = mlxreg.TIME_MOST * mlxreg.TIME_UNIT_S
     wanted_s = min(most_s, 2 * lease.ttl_s + GRACE_S)
-    for_s = change.when.for_s
     return wanted_s if for_s is None else min(wanted_s, for_s + SPARE_S)
-
-
-def _senders(change: Change, cable: Cable) -> tuple[End, ...]:
-    """``up``: the lower end sends errors; ``down``: the upper end."""
-    return _ends(change, {"up": (cable.lower,), "down": (cable.upper,), "both": (cable.lower, cable.upper)})
-
-
-def _receivers(change: Change, cable: Cable) -> tuple[End, ...]:
-    wanted: dict[str, tuple[End | None, ...]] = {
-        "up": (cable.upper,),
-        "down": (cable.lower,),
-        "both": (cable.upper, cable.lower),
-    }
-    return tuple(end for end in wanted[str(change.params["direction"])] if end is not None)
-
-
-def _ends(change: Change, by_direction: dict[str, tuple[End | None, ...]]) -> tuple[End, ...]:
-    ends = by_direction[str(change.params["direction"])]
-    if None in ends:
-        raise Refused(
-            f"{change.component}: its switch cannot be reached (changes: via in the inventory); "
-            "with direction: up only the host's own end sends errors"
-        )
-    return tuple(end for end in ends if end is not None)
-
-
-def _wanted(change: Change) -> dict[str, int]:
-    params = change.params
-    return {
-        "error_type_admin": mlxreg.ERROR_TYPES[str(params["errors"])],
-        "ber_mantissa": int(params["mantissa"]),
-        "ber_exp": int(params["exponent"]),
-    }
-
-
-def _alteration(end: End, change: Change, cable: Cable, context: Context) -> Procedure[Alteration]:
-    host, device, indexes = _place(end, context)
-    tool = program(context, host, "mlxreg")
-    get = mlxreg.get(device, "PTER", indexes, tool=tool)
-    seen = mlxreg.read(*(yield from look(context, host, get)))
-    wanted = _wanted(change)
-    _allowed(end, seen, wanted["error_type_admin"])
-    time = round(injection_s(change, context.settings.lease) / mlxreg.TIME_UNIT_S)
-    before = {name: mlxreg.need(seen, name) for name in ("error_type_admin", "ber_mantissa", "ber_exp")}
-
-    def values(of: dict[str, int], timer: int) -> mlxreg.Fields:
-        return mlxreg.pter_values(of["error_type_admin"], of["ber_mantissa"], of["ber_exp"], timer)
-
-    still = tuple(mlxreg.equals(name, value) for name, value in before.items() if name == "error_type_admin")
-    return Alteration(
-        host=host,
-        apply=(mlxreg.write(device, "PTER", indexes, values(wanted, time), tool=tool),),
-        undo=(mlxreg.write(device, "PTER", indexes, values(before, 0), tool=tool),),
-        checks=(Check(get, (mlxreg.equals("error_type_oper", 0), *still)),),
-        prior=f"{end}{_PRIOR}" + ", ".join(f"{name} {value}" for name, value in sorted(seen.items())),
-        devices=_devices(cable, host),
-        timer_s=time * mlxreg.TIME_UNIT_S,
-        outlives=isinstance(end, SwitchEnd),
-    )
 
 
 def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:

@@ -1,20 +1,32 @@
-"""The four ways to close a port: what each runs, how it is undone, and how its state is read."""
+"""The four ways to close a port: what each runs, how it is undone, and how its state is read until it is up again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.look import look, plainly, program
-from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, ethernet
-from fabric.changes.procedure import Procedure
-from fabric.changes.reach import end_to_close, refuse_our_way
-from fabric.errors import Refused
+from fabric.changes.ports import (
+    AdapterEnd,
+    Cable,
+    End,
+    SwitchEnd,
+    end_to_close,
+    ethernet,
+    look,
+    need_via,
+    plainly,
+    program,
+    refuse_our_way,
+)
+from fabric.changes.procedure import Procedure, pause
+from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
-from fabric.tools import ibportstate, ip_link, mlxlink, mlxreg, sysfs
+from fabric.tools import ibportstate, ip_link, mlxconfig, mlxlink, mlxreg, sysfs
 
-WAYS = ("ibportstate", "mlxlink", "mlxreg", "ip")
+POLL_S = 0.5
+"""How often an end is asked while it changes (seconds; choice)."""
 
+_NOT_FOUND = 127
 _PAOS_PHYSICAL = {2: "Polling", 3: "Disabled", 5: "LinkUp", 6: "LinkErrorRecovery"}
 _NOT_CLOSED = '"Physical state" *: *"[A-CE-Z]'
 """mlxlink's JSON of a port that is neither Disabled nor Down; its words between those and LinkUp differ by version."""
@@ -22,11 +34,12 @@ _NOT_CLOSED = '"Physical state" *: *"[A-CE-Z]'
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A port as some tool saw it; *closed*: somebody closed it."""
+    """A port as some tool saw it; *closed*: somebody closed it; *active*: traffic passes, if it was looked at."""
 
     text: str
     up: bool
     closed: bool
+    active: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -34,14 +47,12 @@ class Seen:
 
 def closing(by: str, cable: Cable, context: Context) -> Procedure[Alteration]:
     """
-    What closes a cable with one of WAYS: its switch end from ``via`` with ibportstate, else its RNIC's end.
+    What closes a cable with one of PORT_TOOLS: its switch end from ``via`` with ibportstate, else its RNIC's end.
 
     Raises Refused where that cannot be done, could not be undone, or the link is down already.
     """
     if by == "ibportstate":
         return (yield from _in_band(cable, context))
-    if by not in WAYS:
-        raise Refused(f"{cable.component}: ports are closed by {', '.join(WAYS)}, not by {by}")
     if isinstance(cable.lower, SwitchEnd):
         raise Refused(
             f"{cable.component}: {by} numbers the ports of a switch in its own way; cables between switches are closed "
@@ -60,10 +71,7 @@ def seen_closed(by: str, alteration: Alteration, end: End, context: Context) -> 
     if isinstance(end, SwitchEnd):
         return (yield from seen_end(end, context))
     if by == "mlxreg":
-        fields = mlxreg.read(*(yield from look(context, end.host, alteration.checks[0].argv)))
-        physical = mlxreg.need(fields, "physical_state_status")
-        text = f"PAOS admin_status {fields.get('admin_status')}, {_PAOS_PHYSICAL.get(physical, physical)}"
-        return Seen(text, up=physical == 5, closed=physical == 3)
+        return (yield from _seen_by_mlxreg(end, context, alteration.checks[0].argv))[1]
     return (yield from _seen_by_mlxlink(end, context))
 
 
@@ -71,18 +79,9 @@ def seen_end(end: End, context: Context) -> Procedure[Seen]:
     """An end as the fabric (a switch's) or its own host's kernel (an RNIC's) sees it."""
     if isinstance(end, AdapterEnd):
         state = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
-        return Seen(str(state), up=state.physical_state == "LinkUp", closed=state.physical_state == "Disabled")
+        return Seen(str(state), state.physical_state == "LinkUp", state.physical_state == "Disabled", state.active)
     port = yield from _queried(end, context)
-    return Seen(str(port), up=port.physical_state == "LinkUp", closed=port.disabled)
-
-
-def active(end: End, context: Context) -> Procedure[Seen]:
-    """The same, with *up* only when traffic passes (Active, not merely LinkUp)."""
-    if isinstance(end, AdapterEnd):
-        state = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
-        return Seen(str(state), up=state.active, closed=False)
-    port = yield from _queried(end, context)
-    return Seen(str(port), up=port.active, closed=port.disabled)
+    return Seen(str(port), port.physical_state == "LinkUp", port.disabled, port.active)
 
 
 def _in_band(cable: Cable, context: Context) -> Procedure[Alteration]:
@@ -90,8 +89,7 @@ def _in_band(cable: Cable, context: Context) -> Procedure[Alteration]:
     if ethernet(cable.component, context):
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink, mlxreg or ip)")
     end = yield from end_to_close(cable, context)
-    via = context.settings.via
-    assert via is not None
+    via = need_via(context)
     tool = program(context, via, "ibportstate")
     port = yield from _queried(end, context)
     if not port.active:
@@ -125,10 +123,7 @@ def _by_mlxlink(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Al
 def _by_mlxreg(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
     tool, indexes = program(context, end.host, "mlxreg"), mlxreg.paos_indexes(1)
     get = mlxreg.get(end.device, "PAOS", indexes, tool=tool)
-    fields = mlxreg.read(*(yield from look(context, end.host, get)))
-    admin = mlxreg.need(fields, "admin_status")
-    physical = mlxreg.need(fields, "physical_state_status")
-    seen = Seen(f"PAOS admin_status {admin}, {_PAOS_PHYSICAL.get(physical, physical)}", physical == 5, physical == 3)
+    admin, seen = yield from _seen_by_mlxreg(end, context, get)
     _need_up(cable, end, seen)
     return _on_host(
         cable,
@@ -176,11 +171,17 @@ def _need_up(cable: Cable, end: End, seen: Seen) -> None:
 
 
 def _queried(end: SwitchEnd, context: Context) -> Procedure[ibportstate.PortInfo]:
-    via = context.settings.via
-    if via is None:
-        raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
+    via = need_via(context)
     argv = ibportstate.by_lid(end.lid, end.port, tool=program(context, via, "ibportstate"))
     return ibportstate.read(*(yield from look(context, via, argv))).port
+
+
+def _seen_by_mlxreg(end: AdapterEnd, context: Context, get: Argv) -> Procedure[tuple[int, Seen]]:
+    """With what the port is set to."""
+    fields = mlxreg.read(*(yield from look(context, end.host, get)))
+    admin, physical = mlxreg.need(fields, "admin_status"), mlxreg.need(fields, "physical_state_status")
+    text = f"PAOS admin_status {admin}, {_PAOS_PHYSICAL.get(physical, physical)}"
+    return admin, Seen(text, up=physical == 5, closed=physical == 3)
 
 
 def _seen_by_mlxlink(end: AdapterEnd, context: Context) -> Procedure[Seen]:
@@ -188,3 +189,43 @@ def _seen_by_mlxlink(end: AdapterEnd, context: Context) -> Procedure[Seen]:
     link = mlxlink.read(*(yield from look(context, end.host, argv)))
     closed = link.physical_state.startswith("Disable") or link.state.startswith("Disable")
     return Seen(f"{link.state}/{link.physical_state}", up=link.up, closed=closed)
+
+
+def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None]:
+    """
+    Raise Refused when the firmware keeps this port up, ToolError when what it says cannot be read.
+
+    Of ways that close the RNIC's own end (mlxlink, mlxreg, ip): a switch that closes its end does not ask the RNIC.
+    Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
+    """
+    setting = mlxconfig.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)
+    argv = mlxconfig.query(end.device, setting, tool=program(context, end.host, "mlxconfig"))
+    said = yield from look(context, end.host, argv)
+    if said[2] == _NOT_FOUND or (said[2] != 0 and "command not found" in said[1]):  # sudo says 1 of what is not there
+        return
+    if mlxconfig.read(setting, *said):
+        raise Refused(
+            f"{end}: the firmware keeps its link up ({setting}), so that {by} would close nothing: mlxconfig -d "
+            f"{end.device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot; or close it at the switch"
+        )
+
+
+def until_active(end: End, context: Context, until_s: float) -> Procedure[float]:
+    """
+    Ask an end until it is Active; returns the time (executor's seconds).
+
+    While routes change a question may well be lost, so an error is an answer like "not yet". Raises MayBeLive with what
+    was seen last when it is *until_s*.
+    """
+    now_s = yield from pause(0.0)
+    while True:
+        try:
+            seen = yield from seen_end(end, context)
+            if seen.active:
+                return (yield from pause(0.0))
+            text = seen.text
+        except (ToolError, ExecutorError) as exc:
+            text = str(exc).partition("\n")[0]
+        if now_s >= until_s:
+            raise MayBeLive(f"{end} was put back and does not come up: {text}")
+        now_s = yield from pause(min(now_s + POLL_S, until_s))

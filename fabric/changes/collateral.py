@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabric.changes.closing import seen_end
-from fabric.changes.kind import Context
-from fabric.changes.look import plainly
-from fabric.changes.ports import End, cable_of
+from fabric.changes.kind import Context, kind_of
+from fabric.changes.ports import End, cable_of, plainly
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import FabricError
 from fabric.model.change import Change
@@ -33,7 +32,6 @@ GONE = "gone"
 """The state of a port whose device is not there any more."""
 
 _UP = frozenset({"ACTIVE", "ACTIVE_DEFER"})
-_CLOSING = frozenset({"link_down", "port_flap"})
 
 Port = tuple[str, int]
 """RDMA device and port."""
@@ -66,7 +64,7 @@ def period_s(hosts: int) -> float:
 
 def watched_ports(host: str, changes: Collection[Change], context: Context) -> tuple[Port, ...]:
     """The ports of a host that no change of the phase closes; none for a host that the inventory does not have."""
-    closed = {change.component for change in changes if change.kind in _CLOSING}
+    closed = {change.component for change in changes if kind_of(change).closes}
     found = context.topology.hosts.get(host)
     rnics = () if found is None else found.platform.rnics
     return tuple((rnic.device, rnic.port) for rnic in rnics if f"{host}/{rnic.device}" not in closed)

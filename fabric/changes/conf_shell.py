@@ -153,18 +153,22 @@ other. Whether the last line ends with a line break stays as it was.
 
 def edit(config: str, backup: str, values: Mapping[str, str]) -> Argv:
     """Give keys their values; ValueError when a key or value would not stay on its line."""
-    return ("sh", "-c", CONF_SH, "fabric-conf", "set", config, backup, *opensm_conf.settings(values))
+    return _call("set", config, backup, *opensm_conf.settings(values))
 
 
 def undo(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
     """Give keys the lines that they had before the first ``edit``; None: there was none. ValueError as ``edit``."""
-    return ("sh", "-c", CONF_SH, "fabric-conf", "undo", config, backup, *_words(before))
+    return _call("undo", config, backup, *_words(before))
 
 
 def absent(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
     """See that the keys which were not there before are not there."""
     gone = {key: None for key, value in before.items() if value is None}
-    return ("sh", "-c", CONF_SH, "fabric-conf", "absent", config, backup, *_words(gone))
+    return _call("absent", config, backup, *_words(gone))
+
+
+def _call(verb: str, *words: str) -> Argv:
+    return ("sh", "-c", CONF_SH, "fabric-conf", verb, *words)
 
 
 def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
@@ -177,12 +181,12 @@ def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
 
 def show(config: str) -> Argv:
     """Print the file, and that this is all of it."""
-    return ("sh", "-c", CONF_SH, "fabric-conf", "show", config, backup_of(config, "show"))
+    return _call("show", config, backup_of(config, "show"))
 
 
 def drop(config: str, backup: str) -> Argv:
     """Forget what was there before."""
-    return ("sh", "-c", CONF_SH, "fabric-conf", "drop", config, backup)
+    return _call("drop", config, backup)
 
 
 def backup_of(config: str, change_id: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fabric.changes.cable_fault import CableFault
 from fabric.changes.collateral import Lookout
 from fabric.changes.kind import Context, Counters
 from fabric.changes.ports import AdapterEnd, End, cable_of
 from fabric.changes.procedure import Procedure, pause
-from fabric.changes.receivers import bit_error_counters, link_counters
 from fabric.errors import FabricError
 from fabric.model.change import Change
 
@@ -88,10 +88,10 @@ def _counter(key: str) -> str:
 
 def _read(change: Change, ends: tuple[End, ...], context: Context) -> Procedure[dict[str, float]]:
     """The same counters that the change itself reads before and after."""
-    read = bit_error_counters if change.kind == "ber" else link_counters
     found: dict[str, float] = {}
+    spec = change.spec
     for end in ends:
-        found |= yield from read(end, context)
+        found |= (yield from spec.counted(end, context)) if isinstance(spec, CableFault) else {}
     return found
 
 

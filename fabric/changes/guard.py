@@ -257,45 +257,28 @@ def _answer(result: CommandResult, word: str) -> list[str]:
     return words
 
 
-_ERRORS: dict[int, tuple[str, type[ChangeError]]] = {
-    71: ("failed", StepFailed),
-    72: ("unknown", UnknownChange),
-    73: ("busy", Refused),
-    74: ("unwritable", GuardCannotWrite),
-    75: ("gone", LeaseGone),
-    76: ("not-undone", NotUndone),
-    77: ("forbidden", Refused),
-    78: ("missing", GuardMissingTool),
+_ERRORS: dict[int, tuple[str, type[ChangeError], str]] = {
+    71: ("failed", StepFailed, "a step ended with {}"),
+    72: ("unknown", UnknownChange, "no change {} is known here"),
+    73: ("busy", Refused, "another change is held here: {}"),
+    74: ("unwritable", GuardCannotWrite, "the guard cannot write: {}"),
+    75: ("gone", LeaseGone, "the lease of {} is gone"),
+    76: ("not-undone", NotUndone, "{} is not undone"),
+    77: ("forbidden", Refused, "{}: the guard refuses to touch it"),
+    78: ("missing", GuardMissingTool, "there is no {}"),
 }
 
 
 def _error(result: CommandResult) -> ChangeError:
-    word, kind = _ERRORS.get(result.exit_status, ("", ChangeError))
-    line = _last_line(result)
-    first, _, rest = line.partition(" ")
+    word, kind, sentence = _ERRORS.get(result.exit_status, ("", ChangeError, ""))
+    first, _, rest = _last_line(result).partition(" ")
     if not word or first != word:
         return _unclear(result)
     detail = result.stderr.strip()
-    said = f"{_host(result)}: {_SENTENCES[word].format(rest)}"
+    said = f"{result.command.host}: {sentence.format(rest)}"
     return kind(f"{said}: {detail[-1000:]}" if detail else said)
-
-
-_SENTENCES = {
-    "failed": "a step ended with {}",
-    "unknown": "no change {} is known here",
-    "busy": "another change is held here: {}",
-    "unwritable": "the guard cannot write: {}",
-    "gone": "the lease of {} is gone",
-    "not-undone": "{} is not undone",
-    "forbidden": "{}: the guard refuses to touch it",
-    "missing": "there is no {}",
-}
-
-
-def _host(result: CommandResult) -> str:
-    return result.command.host
 
 
 def _unclear(result: CommandResult) -> GuardUnclear:
     said = (result.stderr.strip() or result.stdout.strip() or "nothing")[-300:]
-    return GuardUnclear(f"{_host(result)}: the guard ended with {result.exit_status} and said {said!r}")
+    return GuardUnclear(f"{result.command.host}: the guard ended with {result.exit_status} and said {said!r}")

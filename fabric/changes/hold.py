@@ -10,23 +10,25 @@ Whatever is raised on the way, what was armed is undone. What cannot be seen und
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
 
-from fabric.changes.admission import Admission, Admitted
-from fabric.changes.company import Company
-from fabric.changes.cycles import cut_off, cycles
+from fabric.changes.concurrency import HANDOVER_S, Concurrency
 from fabric.changes.guard import Guard, LeaseGone
-from fabric.changes.isolation import Unhealthy, as_entry, given_back
+from fabric.changes.isolation import Unhealthy, give_back, list_before
 from fabric.changes.isolation import by_hand as isolated_by_hand
-from fabric.changes.kind import Context, Counters, Kind
+from fabric.changes.kind import Context, Counters, kind_of
 from fabric.changes.leased import POWER_LOSS, Leased, Signal
 from fabric.changes.procedure import Procedure, driven, pause, whole_pause
-from fabric.changes.taking_back import Armed, by_hand, revert
+from fabric.changes.rails import check_rails
+from fabric.changes.restore import intent_fields
+from fabric.changes.undo import Guarded, by_hand, revert
 from fabric.errors import ExecutorError, FabricError, NotInForce, Refused, StoreError, ToolError
-from fabric.model.change import Change, Lease
+from fabric.model.change import Alteration, Change, Lease
+
+_HANDOVER_LOOK_S = 1.0
 
 RECOVER_S = 60.0
 """After an undo a link gets this long to carry traffic again (seconds; a sweep takes 10 to 20 on large fabrics)."""
@@ -35,18 +37,30 @@ Record = Callable[[str, Mapping[str, Any]], None]
 """Makes a state and its fields durable before it returns."""
 
 
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """
+    A change that nothing refuses: what is to be done, and what its host and UFM looked like before.
+
+    *other_paths* are RNICs of its host that were seen active beside it, None where it needs none.
+    """
+
+    alterations: tuple[Alteration, ...]
+    other_paths: frozenset[str] | None
+    unhealthy: Unhealthy | None
+
+
 class Hold:
     """
     One change while it lives; ``procedure`` is to be carried out, ``state`` and ``reason`` say how far it is.
 
-    *looked*: nothing refuses it. *due_s*: when a change of the time line is to be made, executor's seconds. *company*
-    knows the other changes of the phase; without one it is alone.
+    *looked*: nothing refuses it. *due_s*: when a change of the time line is to be made, executor's seconds.
+    *concurrency* knows the other changes of the phase; without it there is none.
     """
 
     def __init__(
         self,
         change: Change,
-        kind: Kind,
         context: Context,
         *,
         owner: str,
@@ -54,16 +68,15 @@ class Hold:
         allow: tuple[str, ...],
         record: Record,
         clock: Callable[[], float],
-        company: Company | None = None,
+        concurrency: Concurrency | None = None,
     ) -> None:
         self.change, self.signal = change, Signal()
         self.state, self.reason, self.looked = "waiting", "", False
         self.due_s: float | None = None
-        self._kind, self._context, self._owner, self._guard_id = kind, context, owner, guard_id
-        self._record, self._clock = record, clock
+        self._kind, self._context, self._owner, self._guard_id = kind_of(change), context, owner, guard_id
+        self._allow, self._record, self._clock = allow, record, clock
         self._guard = Guard(context.settings.guard_directory, sudo=context.settings.sudo)
-        self._company = company or Company(context, allow)
-        self._admission = Admission(change, kind, context, allow, self._company)
+        self._concurrency = concurrency or Concurrency(context, allow)
         own = "" if POWER_LOSS in allow else context.own_boot_id
         self._leased = Leased(self._guard, self.lease, signal=self.signal, clock=clock, own_boot_id=own)
         self._unhealthy: Unhealthy | None = None
@@ -87,33 +100,56 @@ class Hold:
     def procedure(self) -> Procedure[None]:
         """The whole life."""
         try:
-            admitted = yield from self._admission.look()
+            admitted = yield from self._look(ours_run=False)
+            self._concurrency.join(self.change, admitted.other_paths)
             self.looked = True
             yield from self._wait_for_its_time()
             if self.change.when.at_s is not None and not self.signal.stop:
                 yield from self._begin(admitted)  # waits for those that are late: only then is there what will be
-                admitted = yield from self._admission.look_again()
+                admitted = yield from self._look(ours_run=True)
             yield from self._begin(admitted)
             before = yield from self._kind.counters(self.change, self._context)
         except Refused as exc:
-            self._company.leave(self.change)
+            self._concurrency.leave(self.change)
             self._enter("refused", str(exc))
             return
         except (FabricError, ValueError) as exc:
-            self._company.leave(self.change)
+            self._concurrency.leave(self.change)
             self._enter("failed", f"nothing was altered: {exc}")
             return
         if self.signal.stop:
-            self._company.leave(self.change)
+            self._concurrency.leave(self.change)
             self._enter("failed", "nothing was altered: the phase ended before its time came")
             return
         yield from self._alter(admitted, before)
         if self.state != "open":
-            self._company.leave(self.change)
+            self._concurrency.leave(self.change)
+
+    def _look(self, *, ours_run: bool) -> Procedure[Admitted]:
+        """
+        All that can refuse it: before the first probe, and when it is due, for what was seen may have changed.
+
+        With *ours_run* processes of our own probes are not somebody's job.
+        """
+        alterations = yield from self._kind.prepare(self.change, self._context)
+        paths = yield from check_rails(self.change, alterations, self._context, self._allow, ours_run=ours_run)
+        return Admitted(alterations, paths, (yield from list_before(self.change, self._context)))
 
     def _begin(self, admitted: Admitted) -> Procedure[None]:
-        """Take its place among the live ones; a second time with what was seen since."""
-        yield from self._admission.begin(admitted, clock=self._clock, stopped=lambda: self.signal.stop)
+        """
+        Take its place among the live ones, waiting a while for those that are late; again with what was seen since.
+
+        The plan has room for all (else the look had refused), so whoever is in the way should have been taken back.
+        Raises Refused when it is not.
+        """
+        until_s = self._clock() + HANDOVER_S
+        while not self.signal.stop:
+            wrong = self._concurrency.begin(self.change, admitted.other_paths)
+            if not wrong:
+                return
+            if self._clock() >= until_s:
+                raise Refused(wrong)
+            yield from pause(min(self._clock() + _HANDOVER_LOOK_S, until_s))
 
     def _wait_for_its_time(self) -> Procedure[None]:
         """Of the time line: until ``due_s``, which is known once the first probe has begun."""
@@ -143,20 +179,17 @@ class Hold:
         self._leased.name(self._guard_id, admitted.alterations)
         self._enter(
             "intent",
-            kind=self.change.kind,
             component=self.change.component,
-            directory=self._guard.directory,
-            sudo=self._guard.sudo,
+            asked=self._kind.model_dump(mode="json", exclude_none=True),
             owner=self._owner,
-            alterations=[{"guard_id": one.guard_id, **asdict(one.alteration)} for one in self._leased.armed],
-            **as_entry(self._unhealthy),
+            **intent_fields(self.change.kind, self._leased.armed, self._unhealthy),
         )
 
     def _live(self, before: Counters) -> Procedure[None]:
         """In force for as long as asked: once, or again and again for a flap."""
         leased, when = self._leased, self.change.when
-        for number, cycle in enumerate(cycles(self.change, now_s=self._clock())):
-            self._cut_off = cut_off(self.change, after=number)
+        for number, cycle in enumerate(self._kind.cycles(self.change.component, now_s=self._clock())):
+            self._cut_off = self._kind.cut_off(after=number)
             yield from leased.wait(cycle.from_s, in_force=False)
             if self.signal.stop:
                 return
@@ -171,7 +204,7 @@ class Hold:
             yield from self._look_once_more()
             if cycle.lifts and not self.signal.stop:
                 self._enter("lifted", at_s=(yield from leased.lift()))
-                self._cut_off = cut_off(self.change, after=number + 1)
+                self._cut_off = self._kind.cut_off(after=number + 1)
             if self.signal.stop:
                 return
 
@@ -193,17 +226,19 @@ class Hold:
     def _take_back(self, end: str, why: str) -> Procedure[None]:
         """Undo, read back, journal; with what cannot be seen undone it is open."""
         trouble, hand = "", ""
-        not_undone: list[Armed] = []
+        not_undone: list[Guarded] = []
         undone_s = self._clock()
         if end == "reverted" and self.state == "in_force" and undone_s >= self._leased.leased_until_s:
             end, why = "lost", "its guard took it back before its time: the lease had run out before anybody looked"
         for armed in reversed(self._leased.armed):
-            said = yield from revert(armed, self._guard, clock=self._clock)
-            trouble = trouble or said
-            not_undone[:0] = [armed] if said else []
+            said, certain = yield from revert(armed)
+            if not certain:
+                trouble = trouble or f"{armed.alteration.host}: {said}"
+                not_undone.insert(0, armed)
             undone_s = self._clock()
         if not trouble:
-            trouble = yield from given_back(self._unhealthy, clock=self._clock)
+            _, trouble = yield from give_back(self._unhealthy)
+            trouble = trouble and f"undone, but UFM may keep a port isolated: {trouble}"
             hand = isolated_by_hand(self._unhealthy) if trouble and self._unhealthy else ""
         if not trouble:
             trouble = yield from self._recovered()

@@ -8,22 +8,16 @@ it and is an end of the changed cable is returned. Other ports are none of our b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from shlex import join
-from typing import Any
 
 from fabric.changes.kind import Context
-from fabric.changes.look import plainly
-from fabric.changes.ports import cable_of
+from fabric.changes.ports import cable_of, plainly
 from fabric.changes.procedure import Procedure, pause
-from fabric.changes.taking_back import REVERT_PAUSE_S, REVERT_TRIES
+from fabric.changes.undo import REVERT_PAUSE_S, REVERT_TRIES
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Change
 from fabric.tools import ufm
-
-KEY = "unhealthy"
-"""Under which an ``intent`` of the journal holds it."""
 
 BY_HAND = "manual"
 """In UFM's condition of a port that a person has listed."""
@@ -64,14 +58,28 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
     return Unhealthy(settings.via, settings.ufm_url, names, listed) if names else None
 
 
-def give_back(list_was: Unhealthy | None) -> Procedure[tuple[str, ...]]:
+def give_back(
+    list_was: Unhealthy | None, *, tries: int = REVERT_TRIES, pause_s: float = REVERT_PAUSE_S
+) -> Procedure[tuple[tuple[str, ...], str]]:
     """
-    Take the ends of the cable off the list that are on it now and were not before; returns them.
+    Take the ends of the cable off the list that are on it now and were not before.
 
-    Raises StillIsolated when they stay, ToolError or ExecutorError when UFM cannot be asked.
+    Returns those, and what is wrong, empty when nothing is. It is tried as often as any undo.
     """
-    if list_was is None:
-        return ()
+    trouble = ""
+    for number in range(tries if list_was else 0):
+        if number and pause_s:
+            now_s = yield from pause(0.0)
+            yield from pause(now_s + pause_s)
+        assert list_was is not None
+        try:
+            return (yield from _given_back(list_was)), ""
+        except FabricError as exc:
+            trouble = str(exc)
+    return (), trouble
+
+
+def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     ours = yield from _ours(list_was)
     if not ours:
         return ()
@@ -84,38 +92,10 @@ def give_back(list_was: Unhealthy | None) -> Procedure[tuple[str, ...]]:
     return ours
 
 
-def given_back(list_was: Unhealthy | None, *, clock: Callable[[], float]) -> Procedure[str]:
-    """The same as often as any undo is tried; returns what is wrong, empty when nothing is."""
-    trouble = ""
-    for left in range(REVERT_TRIES - 1, -1, -1):
-        try:
-            yield from give_back(list_was)
-        except FabricError as exc:
-            trouble = f"undone, but UFM may keep a port isolated: {exc}"
-            if left:
-                yield from pause(clock() + REVERT_PAUSE_S)
-        else:
-            return ""
-    return trouble
-
-
 def by_hand(list_was: Unhealthy) -> str:
     """What a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
     return f"by hand: on {list_was.via}: {join(ufm.put_healthy(list_was.url, ends or list_was.ends))}"
-
-
-def as_entry(list_was: Unhealthy | None) -> dict[str, Any]:
-    """The fields of an ``intent`` that say it."""
-    return {} if list_was is None else {KEY: asdict(list_was)}
-
-
-def from_entry(intent: Mapping[str, Any]) -> Unhealthy | None:
-    """What ``as_entry`` wrote; KeyError or TypeError when it is something else."""
-    told = intent.get(KEY)
-    if told is None:
-        return None
-    return Unhealthy(str(told["via"]), str(told["url"]), tuple(told["ends"]), tuple(told["before"]))
 
 
 def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:

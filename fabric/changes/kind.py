@@ -1,22 +1,32 @@
-"""What every kind of change must be able to do, and what it may look at."""
+"""What a kind of change is: one frozen model that holds its keys, what it alters, and how that is done and seen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from math import inf
+from typing import ClassVar
 
-from fabric.changes.procedure import Procedure, ask, pause
-from fabric.changes.undo import unmet
+from fabric.changes.procedure import Procedure, pause
+from fabric.changes.undo import missing
 from fabric.errors import NotInForce
-from fabric.model.change import Alteration, Change, ChangeSettings
+from fabric.model.change import Alteration, Change, ChangeSettings, ChangeSpec
 from fabric.model.topology import Topology
+
+FABRIC = "fabric"
+"""The component that a fabric-wide change is said to touch."""
+
+Counters = Mapping[str, float]
+"""Counter values by ``<component>.<counter>``, such as ``gpu001/mlx5_0.link_downed``."""
+
+Wrong = tuple[tuple[str | int, ...], str]
+"""The way from a change to one of its keys, and what is wrong there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """
-    The fabric that is changed, and how changes are made there.
+    The fabric that is changed, and how changes are made there; *hosts* are those of the scenario.
 
     *own_boot_id* is that of the running kernel of the machine that makes them; empty: not known.
     """
@@ -24,14 +34,80 @@ class Context:
     topology: Topology
     settings: ChangeSettings
     own_boot_id: str = ""
+    hosts: tuple[str, ...] = ()
 
 
-Counters = Mapping[str, float]
-"""Counter values by ``<component>.<counter>``, such as ``gpu001/mlx5_0.link_downed``."""
+@dataclass(frozen=True, slots=True)
+class Alters:
+    """
+    What a change does on one host, and nothing at all where *programs* is empty.
+
+    *programs* are called as root, *guarded*: a guard holds a change here. *closes*: RNICs of this host whose own end
+    is closed.
+    """
+
+    programs: tuple[str, ...] = ()
+    guarded: bool = False
+    closes: tuple[str, ...] = ()
 
 
-class Kind(Protocol):
-    """One kind of change; nothing here alters anything: what alters is in the Alterations, and only a guard runs it."""
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One time in force: from *from_s* (executor's seconds); *down_s*: for how long, None: as the change says."""
+
+    from_s: float
+    down_s: float | None = None
+
+    @property
+    def lifts(self) -> bool:
+        """It is taken back for a while, or the last time of several is over."""
+        return self.down_s is not None
+
+    def until_s(self, began_s: float, *, for_s: float | None) -> float:
+        """When it ends, if it came into force at *began_s*."""
+        lasts_s = self.down_s if self.down_s is not None else for_s
+        return inf if lasts_s is None else began_s + lasts_s
+
+
+class Kind(ChangeSpec):
+    """
+    One kind of change; nothing here alters anything: what alters is in the Alterations, and only a guard runs it.
+
+    A subclass sets ``kind`` (its name in a scenario) and ``about`` (that key in the JSON Schema). Where a field of it
+    is called like the kind, the fields stand beside it in the file (``{shield: on, scope: fabric}``), else below it.
+    """
+
+    about: ClassVar[str] = ""
+    closes: ClassVar[bool] = False
+    """Its links go down because it is asked for; of no other kind may one."""
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """What is wrong with the keys together, and with them on this fabric; None: the inventory is itself wrong."""
+        yield from ()
+
+    def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
+        """The components that are altered, the scope of each, and this with all that is decided for it."""
+        yield from ()
+
+    def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
+        """Who does what for it; None stands for the host from which switches are reached, when none is named."""
+        yield from ()
+
+    def through_via(self, component: str) -> bool:
+        """Whether a component can be altered only from ``via``."""
+        return False
+
+    def sets(self, context: Context) -> Mapping[str, str]:
+        """The keys that it gives the subnet managers' file, with their values."""
+        return {}
+
+    def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
+        """Every time that it is to be in force, in order."""
+        yield Cycle(now_s)
+
+    def cut_off(self, *, after: int) -> str:
+        """What to say of one that ends after so many whole cycles; empty when those were all."""
+        return ""
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """
@@ -39,11 +115,11 @@ class Kind(Protocol):
 
         Raises Refused where it must not be done, ToolError where the present state cannot be read.
         """
-        ...
+        raise NotImplementedError
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """Read back that the change is in force, on both ends of a link; raises NotInForce with what was seen."""
-        ...
+        raise NotImplementedError
 
     def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """
@@ -51,18 +127,15 @@ class Kind(Protocol):
 
         Unless a kind knows better: an alteration is gone when every one of its checks, which are of the undo, holds.
         """
-        del change
-        prefix = ("sudo", "-n") if context.settings.sudo else ()
         for alteration in alterations:
-            missing = ""
-            for check in alteration.checks:
-                missing = missing or unmet(check, (yield from ask(alteration.host, (*prefix, *check.argv))))
-            if alteration.checks and not missing:
+            gone = not (yield from missing(alteration, sudo=context.settings.sudo))
+            if alteration.checks and gone:
                 raise NotInForce(f"{alteration.host}: what was there before is there again: {alteration.prior[:200]}")
 
     def counters(self, change: Change, context: Context) -> Procedure[Counters]:
         """What the receivers at the ends of the link have counted so far; empty where there is nothing to count."""
-        ...
+        yield from ()
+        return {}
 
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
@@ -73,5 +146,10 @@ class Kind(Protocol):
         Raises MayBeLive when it does not by *until_s* (executor's seconds). Where there is nothing to wait for it
         returns at once.
         """
-        del change, alterations, context, until_s
         return (yield from pause(0.0))
+
+
+def kind_of(change: Change) -> Kind:
+    """The kind of a planned change, which knows how it is made."""
+    assert isinstance(change.spec, Kind), f"{change.change_id}: {type(change.spec)} is no kind of change"
+    return change.spec

@@ -8,7 +8,7 @@ from math import inf
 
 from fabric.changes.guard import Guard, GuardCannotWrite, GuardUnclear, LeaseGone
 from fabric.changes.procedure import ASK_S, Procedure, ask, pause
-from fabric.changes.taking_back import Armed
+from fabric.changes.undo import Guarded
 from fabric.errors import ChangeError, ExecutorError, NotInForce, Refused
 from fabric.model.change import Alteration, Lease
 
@@ -40,7 +40,7 @@ class Leased:
     def __init__(
         self, guard: Guard, lease: Lease, *, signal: Signal, clock: Callable[[], float], own_boot_id: str = ""
     ) -> None:
-        self.armed: list[Armed] = []
+        self.armed: list[Guarded] = []
         self.applied_s = 0.0
         self._guard, self._lease, self._signal, self._clock = guard, lease, signal, clock
         self._armed_s = self._renewed_s = 0.0
@@ -58,7 +58,7 @@ class Leased:
 
     def name(self, guard_id: str, alterations: Sequence[Alteration]) -> None:
         """Give each its guard's name; nothing is done yet."""
-        self.armed = [Armed(f"{guard_id}.{number}", one) for number, one in enumerate(alterations)]
+        self.armed = [Guarded(self._guard, f"{guard_id}.{number}", one) for number, one in enumerate(alterations)]
 
     def arm(self, owner: str) -> Procedure[None]:
         """Arm every guard."""

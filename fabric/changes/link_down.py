@@ -2,28 +2,72 @@
 
 from __future__ import annotations
 
-from fabric.changes.closing import Seen, closing, seen_closed, seen_end
-from fabric.changes.kept_up import refuse_kept_up
-from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.ports import AdapterEnd, Cable, End, SwitchEnd, adapter_end, cable_of, end_named, ethernet
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from fabric.changes.cable_fault import DAY_S, CableFault, LastingFault, held_too_long
+from fabric.changes.closing import POLL_S, Seen, closing, refuse_kept_up, seen_closed, seen_end, until_active
+from fabric.changes.kind import Alters, Context, Cycle, Wrong
+from fabric.changes.ports import (
+    AdapterEnd,
+    Cable,
+    End,
+    SwitchEnd,
+    adapter_end,
+    end_named,
+    ethernet,
+)
 from fabric.changes.procedure import Procedure, pause
-from fabric.changes.receivers import link_counters
 from fabric.changes.subnet_manager import SETTLE_S as ROUTES_S
-from fabric.changes.waiting import POLL_S, until_active
-from fabric.errors import NotInForce, Refused
-from fabric.model.change import Alteration, Change
+from fabric.errors import NotInForce
+from fabric.model.change import Alteration, Change, PortTool
+from fabric.model.fields.quantities import Span
+from fabric.model.fields.scalars import Whole
 
 SETTLE_S = 5.0
 """Both ends must be seen down within so much (seconds; choice: firmware and kernel take well below one)."""
 
 
-class LinkDown(Kind):
-    """Kinds ``link_down`` and ``port_flap``; param *by*, one of fabric.changes.closing.WAYS."""
+class ClosedLink(CableFault):
+    """Some links closed with the tool *by*; a plan has one for each cable."""
+
+    closes: ClassVar[bool] = True
+
+    by: PortTool | None = Field(
+        None,
+        description="The tool that closes the port: ibportstate, mlxlink, mlxreg or ip; else the inventory's"
+        " port_state.",
+    )
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.by}"
+
+    def decided(self, link: str, context: Context) -> dict[str, Any]:
+        """The tool: ``ibportstate`` knows nothing of Ethernet, mlxlink does."""
+        usual = context.settings.port_state
+        return {"by": self.by or ("mlxlink" if usual == "ibportstate" and ethernet(link, context) else usual)}
+
+    def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
+        """The tool where the port is closed."""
+        for name in self.link_names:
+            host, slash, device = name.partition("/")
+            by = self.by or context.settings.port_state
+            if by == "ibportstate" or not slash:
+                yield context.settings.via, Alters(("ibportstate", "iblinkinfo"), guarded=True)
+            else:
+                yield host, Alters(tuple(dict.fromkeys((by, "mlxlink"))), guarded=True, closes=(device,))
+
+    def through_via(self, component: str) -> bool:
+        """What a switch closes."""
+        return self.by == "ibportstate" or super().through_via(component)
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration, at the end that can be opened again; never at both. Refused where it would close nothing."""
-        cable = yield from self._cable(change, context)
-        by = str(change.params["by"])
+        cable = yield from self.cable(change, context)
+        by = self.by or context.settings.port_state
         alteration = yield from closing(by, cable, context)
         end, _ = _ends(alteration)
         if isinstance(end, AdapterEnd):
@@ -33,24 +77,12 @@ class LinkDown(Kind):
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The closed end says so, and the other end has no link."""
         for alteration in alterations:
-            yield from _confirm(str(change.params["by"]), alteration, context, within_s=SETTLE_S)
+            yield from _confirm(self.by or "", alteration, context, within_s=SETTLE_S)
 
     def still_in_force(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """Both ends are down, at one look."""
         for alteration in alterations:
-            yield from _confirm(str(change.params["by"]), alteration, context, within_s=0.0)
-
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """How often both ends have counted the link as down; empty while it is down."""
-        try:
-            cable = yield from self._cable(change, context)
-        except Refused:
-            return {}
-        found: dict[str, float] = {}
-        for end in (cable.lower, cable.upper):
-            if end is not None:
-                found |= yield from link_counters(end, context)
-        return found
+            yield from _confirm(self.by or "", alteration, context, within_s=0.0)
 
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
@@ -61,7 +93,6 @@ class LinkDown(Kind):
         A cable between switches is used again only when routes have been worked out anew, which nothing that a host can
         read shows: for that it waits as long as a sweep takes.
         """
-        del change
         now_s = yield from pause(0.0)
         for alteration in alterations:
             end, other = _ends(alteration)
@@ -70,12 +101,94 @@ class LinkDown(Kind):
                 now_s = yield from pause(now_s + ROUTES_S)
         return now_s
 
-    def _cable(self, change: Change, context: Context) -> Procedure[Cable]:
+    def cable(self, change: Change, context: Context) -> Procedure[Cable]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""
-        by_host = change.params["by"] != "ibportstate" and "/" in change.component
+        by_host = self.by != "ibportstate" and "/" in change.component
         if by_host and (context.settings.via is None or ethernet(change.component, context)):
             return Cable(change.component, adapter_end(change.component, context), None)
-        return (yield from cable_of(change.component, context))
+        return (yield from super().cable(change, context))
+
+
+class LinkDown(LastingFault, ClosedLink):
+    """Some links closed."""
+
+    kind: ClassVar[str] = "link_down"
+    about: ClassVar[str] = "Some links closed, and opened again when it is over."
+
+
+class PortFlap(ClosedLink):
+    """Some links closed and opened again, once or several times."""
+
+    kind: ClassVar[str] = "port_flap"
+    about: ClassVar[str] = "Some links closed for a moment, once or again and again."
+
+    down_s: Annotated[float, Span(0.1, 3600)] = Field(
+        alias="down", description="How long the port is closed each time."
+    )
+    count: Annotated[int, Whole(1, 1000)] = Field(1, description="How often.")
+    period_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(
+        None, alias="period", description="From one closing to the next; required with a count of two or more."
+    )
+    jitter_s: Annotated[float, Span(0, DAY_S)] = Field(
+        0.0, alias="jitter", description="How much shorter or longer each period may be, drawn with seed."
+    )
+    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(0, description="What the jitter is drawn with.")
+
+    def __str__(self) -> str:
+        return f"port_flap {self.count} x {self.down_s:g} s"
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """Times that do not fit together."""
+        yield from held_too_long(self.down_s, "down", context)
+        if self.count == 1:
+            for key, value in (("period", self.period_s), ("jitter", self.jitter_s)):
+                if value:
+                    yield (key,), f"'{key}' goes with a count of two or more"
+        elif self.period_s is None:
+            yield (), f"'period' is required with a count of {self.count}: from one closing to the next"
+        elif self.period_s - self.jitter_s <= self.down_s:
+            least = f"{self.down_s + self.jitter_s:g}s"
+            yield ("period",), f"expected a period above {least} (down and jitter): the port must open in between"
+        yield from super().problems(context)
+
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """With what was drawn for each period."""
+        steady_s = self.period_s or 0.0
+        told: dict[str, str | int | float]
+        told = {"by": self.by or "", "down_s": self.down_s, "count": self.count, "period_s": steady_s}
+        drawn = enumerate(self._drawn_s(component)) if self.jitter_s else ()
+        return {**told, **{f"jitter_{number}_s": each for number, each in drawn}}
+
+    def periods_s(self, component: str) -> list[float]:
+        """From each closing of a cable to the next one: as long as they are, with what is drawn from seed and name."""
+        steady_s = max(self.down_s, self.period_s or 0.0)
+        return [steady_s + each_s for each_s in self._drawn_s(component)]
+
+    def _drawn_s(self, component: str) -> list[float]:
+        """By how much each period is longer, drawn once and for all."""
+        texts = (f"{self.seed}:{component}:{number}" for number in range(self.count - 1))
+        return [round(self.jitter_s * _drawn(text), 3) for text in texts]
+
+    def lasts_s(self, component: str) -> float:
+        """From the first closing to the last opening, if no period were shortened."""
+        steady_s = max(self.down_s, self.period_s or 0.0)
+        return self.down_s + sum(max(steady_s, period_s) for period_s in self.periods_s(component))
+
+    def cycles(self, component: str, *, now_s: float) -> Iterator[Cycle]:
+        """Each closing."""
+        from_s = now_s
+        for period_s in (*self.periods_s(component), 0.0):
+            yield Cycle(from_s, self.down_s)
+            from_s += period_s
+
+    def cut_off(self, *, after: int) -> str:
+        """How many cycles were done, if not all."""
+        return f"cut off after {after} of {self.count} cycles" if after < self.count else ""
+
+
+def _drawn(text: str) -> float:
+    """Between -1 and 1, the same for the same text on every machine: the first 64 bits of its SHA-256."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8]) / 2**63 - 1.0
 
 
 def _ends(alteration: Alteration) -> tuple[End, End | None]:

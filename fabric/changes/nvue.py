@@ -4,6 +4,9 @@ Adaptive routing of a RoCE fabric: each switch with NVUE is told for itself, by 
 The commit is confirmed only after the switch itself was seen to route so. Whoever dies before that: the switch rolls
 back by its own timer, beside our guard. The undo sets the one key back, or unsets it, as it was seen; it never applies
 an older revision, so that whatever somebody else committed meanwhile stays.
+
+A guard's steps are commands; where one of them depends on what the last one brought about, it is a verb of one constant
+text for POSIX sh, in which values only ever arrive as positional parameters.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from contextlib import contextmanager
 from hashlib import sha256
 from shlex import join
 
-from fabric.changes import nvue_shell
-from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.look import look
+from fabric.changes.kind import Context
+from fabric.changes.ports import look
 from fabric.changes.procedure import Procedure
 from fabric.errors import NotInForce, Refused, ToolError
-from fabric.model.change import Alteration, Change, Check
+from fabric.model.change import Alteration, Argv, Check
 from fabric.model.fields.folded import some
+from fabric.model.topology import Switch
 from fabric.tools import nvue
 from fabric.tools.nvue import Configured, Setting
 
@@ -33,63 +36,114 @@ LOOK_S = 30.0
 """Deadline of one question to a switch (seconds; choice: its daemon answers in one or two)."""
 
 
-class SwitchRouting(Kind):
-    """Adaptive routing of all leaf and spine switches; param *on*."""
+_SHELL_NAME = "fabric-nvue"
+"""The name ($0) under which the text is started."""
 
-    def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
-        """One Alteration for each switch that routes otherwise; none when all do so already."""
-        on = bool(change.params["on"])
-        found = []
-        for name in _switches(context):
-            before = yield from _seen(name, context)
-            configured = yield from _configured(name, context)
-            if on and not configured.interfaces:
-                raise Refused(
-                    f"{name}: no interface has adaptive routing on, so that switching it on would change nothing "
-                    f"(nv set interface <uplinks> router adaptive-routing {before.turned(on=True)})"
-                )
-            if before.on == on:
-                continue
-            yield from _need_clean(name, context)
-            found.append(_alteration(name, before, configured, change))
-        _need_time(len(found), context)
-        return tuple(found)
+# Lines of `nv config diff` that hold nothing but adaptive routing of the whole switch.
+_OWN = "^((- )?(set|unset):|router:|adaptive-routing:|(enable|state):)[^:]*$"
 
-    def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
-        """Every switch says so; with it on, every interface that is set to it as well."""
-        on = bool(change.params["on"])
-        for alteration in alterations:
-            name = alteration.host
-            there = yield from _seen(name, context)
-            if there.on != on:
-                raise NotInForce(f"{name}: adaptive routing is {there}")
-            configured = yield from _configured(name, context)
-            for interface in configured.interfaces if on else ():
-                port = yield from _seen(name, context, interface)
-                if not port.on:
-                    raise NotInForce(f"{name}: adaptive routing of {interface} is {port}")
+_TEXT = rf"""
+LC_ALL=C; export LC_ALL; set -f;
+fail() {{ printf '{_SHELL_NAME}: %s\n' "$*" >&2; exit 1; }};
+verb=$1; shift;
+edits() {{ nv config diff 2>&1 || {{ printf 'nv config diff failed\n'; return 1; }}; }};
+others() {{ printf '%s\n' "$1" | sed 's/^ *//' | grep -v -E '{_OWN}' | grep -v '^$'; }};
+alone() {{
+    waiting=$(edits) || fail "$waiting";
+    foreign=$(others "$waiting");
+    [ -z "$foreign" ] ||
+        fail "this account has edits that were not applied, and they would be applied with ours:" $foreign;
+}};
+is() {{ nv show router adaptive-routing -o json | grep -E "\"$1\" *: *\"$2\""; }};
+unstaged() {{ waiting=$(edits) && ! printf '%s\n' "$waiting" | grep '^ *adaptive-routing:' >/dev/null; }};
+case $verb in
+stage) ! unstaged || ! is "$1" "$2" >/dev/null || {{ printf 'nothing to undo\n'; exit 0; }} ;;
+commit) ! unstaged || {{ printf 'committed\n'; exit 0; }} ;;
+esac;
+[ "$verb" = seen ] || alone;
+case $verb in
+clean)
+    [ -z "$waiting" ] || fail "this account has edits that were not applied:" $waiting;
+    printf 'nothing waits to be applied\n' ;;
+seen)
+    is "$1" "$2" || fail "adaptive routing is not $1 $2 after the commit" ;;
+stage)
+    if [ "$3" = unset ]; then nv unset router adaptive-routing "$1" || fail "it cannot be unset";
+    else nv set router adaptive-routing "$1" "$2" || fail "it cannot be set"; fi;
+    nv config apply --confirm-yes >/dev/null 2>&1 || printf 'nothing waits to be confirmed\n';
+    printf 'staged %s %s\n' "$1" "$2" ;;
+commit)
+    nv config apply -m "$1" -y || fail "it cannot be applied";
+    printf 'committed\n' ;;
+*)
+    fail "no such verb: $verb" ;;
+esac
+"""
 
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """Nothing is counted."""
-        del change, context
-        yield from ()
-        return {}
+NVUE_SH = " ".join(line.strip() for line in _TEXT.strip().splitlines())
+"""
+``sh -c NVUE_SH fabric-nvue VERB ...``; one line, as a guard keeps one command a line.
+
+All but ``seen`` refuse (1, and a reason on stderr) when this account has other edits that it has not applied: a commit
+would carry them along. An undo is done all the same where nothing of ours is staged or applied. ``clean``: no edit at
+all waits. ``seen KEY VALUE``: adaptive routing is so. ``stage KEY VALUE set|unset``, unless it is so: stage it
+(``unset``: its default), and keep what waits to be confirmed; then no timer of ours takes back what somebody else
+commits from now on. ``commit MESSAGE``: apply what is staged, if anything is. All may be run twice.
+"""
 
 
-def _switches(context: Context) -> tuple[str, ...]:
+def prepare(change_id: str, context: Context, *, on: bool) -> Procedure[tuple[Alteration, ...]]:
+    """One Alteration for each switch that routes otherwise; none when all do so already."""
+    found = []
+    for name in _need_told(context):
+        before = yield from _seen(name, context)
+        configured = yield from _configured(name, context)
+        if on and not configured.interfaces:
+            raise Refused(
+                f"{name}: no interface has adaptive routing on, so that switching it on would change nothing "
+                f"(nv set interface <uplinks> router adaptive-routing {before.turned(on=True)})"
+            )
+        if before.on == on:
+            continue
+        yield from _need_clean(name, context)
+        found.append(_alteration(name, before, configured, change_id))
+    _need_time(len(found), context)
+    return tuple(found)
+
+
+def confirm(alterations: tuple[Alteration, ...], context: Context, *, on: bool) -> Procedure[None]:
+    """Every switch says so; with it on, every interface that is set to it as well."""
+    for alteration in alterations:
+        name = alteration.host
+        there = yield from _seen(name, context)
+        if there.on != on:
+            raise NotInForce(f"{name}: adaptive routing is {there}")
+        configured = yield from _configured(name, context)
+        for interface in configured.interfaces if on else ():
+            port = yield from _seen(name, context, interface)
+            if not port.on:
+                raise NotInForce(f"{name}: adaptive routing of {interface} is {port}")
+
+
+def switches(context: Context) -> list[Switch]:
+    """Those that route: every leaf and spine."""
+    return [one for one in context.topology.switches.values() if one.tier in ("leaf", "spine")]
+
+
+def _need_told(context: Context) -> tuple[str, ...]:
     """Every leaf and spine; Refused where one cannot be told, or must not be: half a fabric is no answer."""
-    switches = [one for one in context.topology.switches.values() if one.tier in ("leaf", "spine")]
-    mute = [one.name for one in switches if one.login is None or one.login.management != "nvue"]
-    if mute or not switches:
+    routing = switches(context)
+    mute = [one.name for one in routing if one.login is None or one.login.management != "nvue"]
+    if mute or not routing:
         raise Refused(
             f"{some(mute) if mute else 'the fabric'}: of RoCE switches each is told for itself, and the inventory says "
             "neither where nor how (switches: address, management: nvue)"
         )
     kept = {name.casefold() for name in context.settings.management}
-    held = next((one.name for one in switches if one.name.casefold() in kept), None)
+    held = next((one.name for one in routing if one.name.casefold() in kept), None)
     if held is not None:
         raise Refused(f"{held} is for management (changes: management in the inventory)")
-    return tuple(one.name for one in switches)
+    return tuple(one.name for one in routing)
 
 
 def _need_time(count: int, context: Context) -> None:
@@ -134,23 +188,31 @@ def _on(name: str) -> Iterator[None]:
         raise type(exc)(f"{name}: {exc}") from exc
 
 
-def _alteration(name: str, before: Setting, configured: Configured, change: Change) -> Alteration:
+def _alteration(name: str, before: Setting, configured: Configured, change_id: str) -> Alteration:
     wanted = before.turned(on=not before.on)
     explicit = configured.whole is not None
-    message = f"fabric {sha256(change.change_id.encode()).hexdigest()[:12]}"
+    message = f"fabric {sha256(change_id.encode()).hexdigest()[:12]}"
     back = nvue.put(before) if explicit else nvue.drop(before.key)
     return Alteration(
         host=name,
         apply=(
-            nvue_shell.clean(),
+            shell("clean"),
             nvue.put(wanted),
             nvue.apply(message, confirm_min=CONFIRM_MIN),
-            nvue_shell.seen(wanted),
+            shell("seen", wanted.key, wanted.value),
             nvue.confirm(),
         ),
-        undo=(nvue_shell.stage(before, explicit=explicit), nvue_shell.commit(f"{message} undone")),
+        undo=(
+            shell("stage", before.key, before.value, "set" if explicit else "unset"),
+            shell("commit", f"{message} undone"),
+        ),
         checks=(Check(nvue.show(), (nvue.equals(before),)),),
         prior=f"{name}: adaptive routing {before}" + ("" if explicit else " by default"),
         manual=f"{join(back)} && nv config apply -y",
         outlives=True,
     )
+
+
+def shell(verb: str, *words: str) -> Argv:
+    """Have a verb of the text carried out."""
+    return ("sh", "-c", NVUE_SH, _SHELL_NAME, verb, *words)

@@ -1,18 +1,26 @@
-"""From the name of a cable to the ports at both its ends."""
+"""From the name of a cable to the ports at both its ends: how they are looked at, reached, and what they count."""
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fabric.changes.kind import Context
-from fabric.changes.look import FABRIC_S, look, plainly, program
-from fabric.changes.procedure import Procedure
-from fabric.errors import Refused
+from fabric.changes.procedure import ASK_S, Procedure, ask
+from fabric.errors import Refused, ToolError
+from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
-from fabric.tools import iblinkinfo, sysfs
+from fabric.tools import iblinkinfo, mlxlink, perfquery, sysfs
 from fabric.tools.iblinkinfo import PortLine
+
+Text = tuple[str, str, int]
+"""What a tool's reader takes: stdout, stderr, exit status."""
+
+FABRIC_S = 60.0
+"""Deadline of a walk over the whole fabric (seconds; choice: thousands of ports take some ten)."""
+
 
 _SWITCH_TEXT = re.compile(r"(?P<name>.+):(?P<port>\d+) \(lid (?P<lid>\d+)\)")
 _ADAPTER_TEXT = re.compile(r"(?P<host>[^\s/]+)/(?P<device>[^\s:]+):(?P<port>\d+)")
@@ -72,6 +80,30 @@ class Cable:
     fabric: tuple[PortLine, ...] = ()
 
 
+def look(context: Context, host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
+    """
+    Run a command that only reads, as root.
+
+    Raises ToolError when its output was cut, ExecutorError when there is none.
+    """
+    prefix = ("sudo", "-n") if context.settings.sudo else ()
+    return (yield from plainly(host, (*prefix, *argv), timeout_s=timeout_s))
+
+
+def plainly(host: str, argv: Argv, *, timeout_s: float = ASK_S) -> Procedure[Text]:
+    """The same as whoever we are."""
+    result = yield from ask(host, argv, timeout_s=timeout_s)
+    if result.truncated:
+        raise ToolError(f"{host}: {argv[0]} printed more than can be kept")
+    return result.stdout, result.stderr, result.exit_status
+
+
+def program(context: Context, host: str, name: str) -> str:
+    """What a program is called on a host."""
+    found = context.topology.hosts.get(host)
+    return name if found is None else found.platform.program(name)
+
+
 def end_named(text: str) -> End:
     """The end that ``str(end)`` wrote; ValueError on any other text."""
     if found := _SWITCH_TEXT.fullmatch(text):
@@ -101,11 +133,16 @@ def cable_of(component: str, context: Context) -> Procedure[Cable]:
     return (yield from _switch_cable(component, context))
 
 
+def need_via(context: Context) -> str:
+    """The host from which switches are reached; Refused when there is none."""
+    if context.settings.via is None:
+        raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
+    return context.settings.via
+
+
 def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
-    via = context.settings.via
-    if via is None:
-        raise Refused("switches are reached from a host of the fabric, and the inventory names none (changes: via)")
+    via = need_via(context)
     tool = program(context, via, "iblinkinfo")
     return iblinkinfo.read(*(yield from look(context, via, iblinkinfo.argv(tool=tool), timeout_s=FABRIC_S)))
 
@@ -194,3 +231,125 @@ def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
         near = nearest(name, sorted(set(known.values())))
         raise Refused(f"the fabric has no switch {name}{near}")
     return found[0]
+
+
+def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
+    """Errors before and after forward error correction where they can be read, and link events, since ever."""
+    if isinstance(end, SwitchEnd):
+        return (yield from _switch_counters(end, context))
+    tool = program(context, end.host, "mlxlink")
+    argv = mlxlink.show(end.device, counters=True, tool=tool)
+    counters = mlxlink.read(*(yield from look(context, end.host, argv))).counters
+    if counters is None:
+        return {}
+    found = {
+        "raw_errors": counters.raw_errors,
+        "effective_errors": counters.effective_errors,
+        "symbol_errors": counters.symbol_errors,
+        "link_downed": counters.link_down,
+        "link_error_recovery": counters.link_error_recovery,
+    }
+    return {f"{end.name}.{name}": float(value) for name, value in found.items() if value is not None}
+
+
+def link_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
+    """How often a link went down or recovered, as its receiver counts it."""
+    if isinstance(end, SwitchEnd):
+        return (yield from _switch_counters(end, context))
+    return (yield from _kernel_counters(end))
+
+
+def _kernel_counters(end: AdapterEnd) -> Procedure[dict[str, float]]:
+    counters = sysfs.read_counters(*(yield from plainly(end.host, sysfs.counters(end.device, end.port))))
+    return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
+
+
+def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, float]]:
+    """Extended counters, which are wide; where they lack the errors, the short ones."""
+    via = need_via(context)
+    tool = program(context, via, "perfquery")
+    for extended in (True, False):
+        argv = perfquery.argv(end.lid, end.port, extended=extended, tool=tool)
+        counters = perfquery.read(*(yield from look(context, via, argv)))
+        if any(name in counters for name in perfquery.ERRORS.values()):
+            break
+    names = perfquery.ERRORS.items()
+    return {f"{end.name}.{name}": float(counters[counter]) for name, counter in names if counter in counters}
+
+
+def end_to_close(cable: Cable, context: Context) -> Procedure[SwitchEnd]:
+    """
+    The switch end that can be closed and opened again from ``via``: of two the one nearer to it.
+
+    Raises Refused when none can be reached without the cable itself: closing it could not be undone.
+    """
+    via = context.settings.via
+    if via is None or cable.upper is None:
+        raise Refused(f"{cable.component}: its switch cannot be reached (changes: via in the inventory)")
+    start = yield from _start(via, cable.fabric, context)
+    guids = {end.lid: end.guid for line in cable.fabric for end in (line.end, line.peer) if end is not None}
+    far = distances(cable.fabric, start, without=cable)
+    ends = [end for end in (cable.lower, cable.upper) if isinstance(end, SwitchEnd) and guids.get(end.lid) in far]
+    if not ends:
+        raise Refused(
+            f"{cable.component}: {via} reaches its switch only through this very cable, so that it could not be "
+            "opened again; name another host as via"
+        )
+    return min(ends, key=lambda end: far[guids[end.lid]])
+
+
+def refuse_our_way(cable: Cable, context: Context) -> Procedure[None]:
+    """
+    Raise Refused when this is the first cable on the way of in-band tools on ``via``, whatever is done to it and where.
+
+    Whatever makes it worse may take it down, and then nothing that was done through it can be undone.
+    """
+    via = context.settings.via
+    if via is None or cable.line is None:
+        return
+    start = yield from _start(via, cable.fabric, context)
+    if start in {end.guid for end in (cable.line.end, cable.line.peer) if end is not None}:
+        raise Refused(
+            f"{cable.component}: {via} reaches the switches through this very cable; name another host as via"
+        )
+
+
+def distances(fabric: Iterable[PortLine], start: int, *, without: Cable) -> dict[int, int]:
+    """
+    How many cables away each node is from the one with GUID *start*, when a cable is gone.
+
+    An adapter is no way through: each of its ports has a GUID, and so is a node, of its own.
+    """
+    lines = [line for line in fabric if line.peer is not None and line.active and not _is(line, without)]
+    beside: dict[int, list[int]] = {}
+    for line in lines:
+        assert line.peer is not None
+        beside.setdefault(line.end.guid, []).append(line.peer.guid)
+    found = {start: 0}
+    queue = deque([start])
+    while queue:
+        guid = queue.popleft()
+        for other in beside.get(guid, ()):
+            if other not in found:
+                found[other] = found[guid] + 1
+                queue.append(other)
+    return found
+
+
+def _is(line: PortLine, cable: Cable) -> bool:
+    """Whether a line is one of the two ends of a cable."""
+    if cable.line is None or cable.line.peer is None or line.peer is None:
+        return False
+    ends = {(end.guid, end.port) for end in (cable.line.end, cable.line.peer)}
+    return {(line.end.guid, line.end.port), (line.peer.guid, line.peer.port)} == ends
+
+
+def _start(via: str, fabric: tuple[PortLine, ...], context: Context) -> Procedure[int]:
+    """The port that in-band tools on *via* use: the first that is active, as they choose it."""
+    host = context.topology.hosts.get(via)
+    for rnic in () if host is None else host.platform.rnics:
+        guid = yield from node_guid(AdapterEnd(via, rnic.device, rnic.port))
+        line = line_of(fabric, guid, rnic.port)
+        if line is not None and line.active:
+            return line.end.guid
+    raise Refused(f"none of the ports of {via} is in the fabric that it sees: switches cannot be reached safely")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 
 from fabric.changes.kind import Context
-from fabric.changes.look import plainly, program
+from fabric.changes.ports import plainly, program
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
 from fabric.model.change import Alteration, Change, ChangeSettings

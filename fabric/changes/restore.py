@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from fabric.changes.guard import Guard, Listed, UnknownChange
+from pydantic import TypeAdapter
+
+from fabric.changes.guard import Guard, Listed
 from fabric.changes.isolation import Unhealthy, give_back
 from fabric.changes.procedure import Procedure, ask
-from fabric.changes.undo import undo_unguarded
+from fabric.changes.undo import REVERT_S, Guarded, revert
 from fabric.errors import FabricError
-from fabric.model.change import Alteration, Check
+from fabric.model.change import Alteration
+
+_ALTERATION, _UNHEALTHY = TypeAdapter(Alteration), TypeAdapter(Unhealthy)
 
 TRIES = 3
 
@@ -26,51 +31,45 @@ _NO_ERRORS = "error_type_admin 0"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """One alteration that a journal says may be live."""
+class Intent:
+    """What a journal says may be live of one change: its alterations, in the order in which they are taken back."""
 
-    guard: Guard
-    guard_id: str
-    alteration: Alteration
-
-
-def left_by(intent: Mapping[str, Any]) -> tuple[Left, ...]:
-    """The alterations of an ``intent`` entry, in the order in which they are taken back. KeyError if it is none."""
-    guard = Guard(intent["directory"], sudo=intent["sudo"])
-    found = [Left(guard, entry["guard_id"], _alteration(entry)) for entry in intent["alterations"]]
-    return tuple(reversed(found))
+    kind: str
+    guarded: tuple[Guarded, ...]
+    list_was: Unhealthy | None
 
 
-def _alteration(entry: Mapping[str, Any]) -> Alteration:
-    return Alteration(
-        host=entry["host"],
-        apply=tuple(map(tuple, entry["apply"])),
-        undo=tuple(map(tuple, entry["undo"])),
-        checks=tuple(Check(tuple(check["argv"]), tuple(check["patterns"])) for check in entry["checks"]),
-        prior=entry["prior"],
-        devices=tuple(entry["devices"]),
-        timer_s=entry["timer_s"],
-        manual=entry["manual"],
-        outlives=entry.get("outlives", False),
-    )
+def intent_fields(kind: str, guarded: Sequence[Guarded], list_was: Unhealthy | None) -> dict[str, Any]:
+    """The fields of an ``intent`` entry that say it."""
+    guard = guarded[0].guard if guarded else Guard()
+    return {
+        "kind": kind,
+        "directory": guard.directory,
+        "sudo": guard.sudo,
+        "alterations": [{"guard_id": one.guard_id, **asdict(one.alteration)} for one in guarded],
+        **({} if list_was is None else {"unhealthy": asdict(list_was)}),
+    }
 
 
-def take_back(left: Left, report: Report) -> Procedure[None]:
+def intent_of(entry: Mapping[str, Any]) -> Intent:
+    """What ``intent_fields`` wrote; KeyError, TypeError or ValueError if it is something else."""
+    guard = Guard(entry["directory"], sudo=entry["sudo"])
+    found = [Guarded(guard, one["guard_id"], _ALTERATION.validate_python(one)) for one in entry["alterations"]]
+    listed = entry.get("unhealthy")
+    list_was = None if listed is None else _UNHEALTHY.validate_python(listed)
+    return Intent(str(entry.get("kind", "")), tuple(reversed(found)), list_was)
+
+
+def undo_told(entry: Mapping[str, Any]) -> str:
+    """The undo commands that an entry holds which is not as this version writes it, as far as there are any."""
+    told = [json.dumps(one.get("undo")) for one in entry.get("alterations", ()) if isinstance(one, Mapping)]
+    return "; ".join(told) or "none that can be read"
+
+
+def take_back(one: Guarded, report: Report) -> Procedure[None]:
     """Let the guard undo it, or undo it without one where there is none any more; reads back in either case."""
-    host = left.alteration.host
-    said, certain = "", False
-    for _ in range(TRIES):
-        try:
-            answer = yield from ask(host, left.guard.revert(left.guard_id), timeout_s=90.0)
-            left.guard.read_reverted(answer)
-            said, certain = "taken back", True
-        except UnknownChange:
-            said, certain = yield from _without_guard(left)
-        except FabricError as exc:
-            said, certain = f"not seen undone: {exc}", False
-        if certain:
-            break
-    report(host, f"{in_words(left.alteration.prior)}: {said}", certain)
+    said, certain = yield from revert(one, tries=TRIES, pause_s=0.0)
+    report(one.alteration.host, f"{in_words(one.alteration.prior)}: {said}", certain)
 
 
 def in_words(prior: str) -> str:
@@ -85,24 +84,11 @@ def take_off_list(list_was: Unhealthy | None, report: Report) -> Procedure[None]
     """Return the ports that our own fault has put on UFM's list; says nothing where there are none."""
     if list_was is None:
         return
-    for left in range(TRIES - 1, -1, -1):
-        try:
-            ours = yield from give_back(list_was)
-        except FabricError as exc:
-            if not left:
-                report(list_was.via, f"ports of {', '.join(list_was.ends)} may be isolated still: {exc}", False)
-            continue
-        if ours:
-            report(list_was.via, f"{', '.join(ours)}: taken off UFM's list of unhealthy ports", True)
-        return
-
-
-def _without_guard(left: Left) -> Procedure[tuple[str, bool]]:
-    try:
-        undone = yield from undo_unguarded(left.alteration, sudo=left.guard.sudo)
-    except FabricError as exc:
-        return f"no guard is left, and {exc}", False
-    return ("undone without a guard" if undone else "nothing of it is left"), True
+    ours, trouble = yield from give_back(list_was, tries=TRIES, pause_s=0.0)
+    if trouble:
+        report(list_was.via, f"ports of {', '.join(list_was.ends)} may be isolated still: {trouble}", False)
+    elif ours:
+        report(list_was.via, f"{', '.join(ours)}: taken off UFM's list of unhealthy ports", True)
 
 
 def take_back_all(host: str, guard: Guard, report: Report) -> Procedure[None]:
@@ -121,7 +107,7 @@ def take_back_all(host: str, guard: Guard, report: Report) -> Procedure[None]:
 
 def _revert_listed(host: str, guard: Guard, one: Listed, report: Report) -> Procedure[None]:
     try:
-        answer = yield from ask(host, guard.revert(one.guard_id), timeout_s=90.0)
+        answer = yield from ask(host, guard.revert(one.guard_id), timeout_s=REVERT_S)
         guard.read_reverted(answer)
     except FabricError as exc:
         report(host, f"{one.guard_id} of {one.owner}: not seen undone: {exc}", False)

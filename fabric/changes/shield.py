@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from fabric.changes.subnet_manager import SubnetManagerKeys
-from fabric.model.change import ChangeSettings
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from fabric.changes.kind import Context, Wrong
+from fabric.changes.subnet_manager import SM_NEEDED, Routing
+from fabric.model.fields.scalars import Choice, OnOff
 
 
-class Shield(SubnetManagerKeys):
-    """Kind ``shield``; param *on*."""
+class Shield(Routing):
+    """The change shield."""
 
-    def __init__(self) -> None:
-        super().__init__(_keys)
+    kind: ClassVar[str] = "shield"
+    why: ClassVar[Mapping[str, str]] = {
+        "scope": "fabric, because it is the subnet managers' setting, for everyone on this fabric"
+    }
 
+    on: Annotated[bool, OnOff()] = Field(
+        alias="shield", description="SHIELD (switches reroute around dead ports) on or off."
+    )
+    scope: Annotated[str, Choice(("fabric",))] = Field(
+        description="fabric: it is the subnet managers' setting, for everyone on this fabric."
+    )
 
-def _keys(settings: ChangeSettings, on: bool) -> tuple[tuple[str, str], ...]:
-    return settings.shield_on if on else settings.shield_off
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """Subnet managers that nobody knows."""
+        if context is not None and not context.settings.subnet_managers:
+            yield ("shield",), f"to switch SHIELD {SM_NEEDED}"
+
+    def sets(self, context: Context) -> Mapping[str, str]:
+        """As the inventory says."""
+        return dict(context.settings.shield_on if self.on else context.settings.shield_off)

@@ -8,16 +8,17 @@ asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from shlex import join, quote
+from typing import Annotated, ClassVar
 
 from fabric.changes import conf_shell
-from fabric.changes.kind import Context, Counters, Kind
-from fabric.changes.look import Text, look, program
-from fabric.changes.ports import fabric_ports
+from fabric.changes.kind import FABRIC, Alters, Context, Kind
+from fabric.changes.ports import Text, fabric_ports, look, program
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
-from fabric.model.change import Alteration, Argv, Change, ChangeSettings, Check, SubnetManager
+from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
+from fabric.model.fields.scalars import OnOff
 from fabric.tools import opensm_conf, sminfo
 
 MASTER_S = 60.0
@@ -34,19 +35,40 @@ After a manager was seen as master, its routes count as in force (seconds).
 Nothing that a host can read says so; a sweep takes 10 to 20 s on very large fabrics (enterpriseai.news, 2017).
 """
 
-KeysOf = Callable[[ChangeSettings, bool], tuple[tuple[str, str], ...]]
-"""The keys and values of the inventory for on or off."""
+SM_NEEDED = "the subnet managers must be known: 'subnet_managers' under changes: in the inventory"
 
 
-class SubnetManagerKeys(Kind):
-    """A kind that gives keys of the managers' files other values; param *on*."""
+class Routing(Kind):
+    """How the fabric routes, on or off: a kind that gives keys of the managers' files other values."""
 
-    def __init__(self, keys: KeysOf) -> None:
-        self._keys = keys
+    is_fault: ClassVar[bool] = False
+
+    on: Annotated[bool, OnOff()]
+    scope: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'on' if self.on else 'off'}"
+
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """On or off."""
+        return {"on": int(self.on)}
+
+    def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
+        """All of the fabric, or each host."""
+        for component in {"fabric": (FABRIC,), "host": context.hosts}.get(self.scope, ()):
+            yield component, self.scope, self
+
+    def needs(self, context: Context) -> Iterator[tuple[str | None, Alters]]:
+        """Of a whole fabric: every manager's file, and who is the master."""
+        managers = context.settings.subnet_managers if self.scope == "fabric" else ()
+        for manager in managers:
+            yield manager.host, Alters(("cat", manager.reload[0]), guarded=True)
+        for manager in managers[:1]:
+            yield context.settings.via or manager.host, Alters(("sminfo",))
 
     def prepare(self, change: Change, context: Context) -> Procedure[tuple[Alteration, ...]]:
         """One Alteration for each manager whose file says something else; none when all say so already."""
-        wanted = self._wanted(change, context)
+        wanted = self._wanted(context)
         managers = context.settings.subnet_managers
         if not managers:
             raise Refused("the inventory names no subnet manager (changes: subnet_managers)")
@@ -60,7 +82,7 @@ class SubnetManagerKeys(Kind):
 
     def confirm(self, change: Change, alterations: tuple[Alteration, ...], context: Context) -> Procedure[None]:
         """The keys are in every manager's file, and a master is at work."""
-        wanted = self._wanted(change, context)
+        wanted = self._wanted(context)
         for manager in context.settings.subnet_managers:
             there = yield from _keys(manager, context)
             for key, value in wanted.items():
@@ -69,25 +91,18 @@ class SubnetManagerKeys(Kind):
         if alterations:
             yield from _settled(context)
 
-    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
-        """Nothing is counted."""
-        del change, context
-        yield from ()
-        return {}
-
     def recovered(
         self, change: Change, alterations: tuple[Alteration, ...], context: Context, until_s: float
     ) -> Procedure[float]:
         """Wait until a master is at work again, and has routed."""
-        del change
         if not alterations:
             return (yield from pause(0.0))
         return (yield from _settled(context, until_s=until_s))
 
-    def _wanted(self, change: Change, context: Context) -> dict[str, str]:
-        wanted = dict(self._keys(context.settings, bool(change.params["on"])))
+    def _wanted(self, context: Context) -> Mapping[str, str]:
+        wanted = self.sets(context)
         if not wanted:
-            raise Refused(f"the inventory does not say which keys stand for this state of {change.kind}")
+            raise Refused(f"the inventory does not say which keys stand for this state of {self.kind}")
         return wanted
 
 

@@ -51,7 +51,7 @@ def _paramiko(version: str | None) -> Iterator[Finding]:
 
 def settings(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
     """What the scenario's changes need to be told by the inventory."""
-    if inventory.changes.via is None and needs_via(scenario, inventory.changes):
+    if inventory.changes.via is None and needs_via(scenario, inventory):
         yield problem(
             "the inventory names no host from which switches are reached",
             "the scenario's changes close ports of switches, or read their counters",

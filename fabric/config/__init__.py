@@ -5,7 +5,7 @@ from fabric.config.baselines import baseline_path, load_baseline, load_baselines
 from fabric.config.inventory import load_inventory
 from fabric.config.recorded import Candidate, load_candidate
 from fabric.config.recorded_text import candidate_text, with_recorded
-from fabric.config.resolved import from_resolved, resolved_document
+from fabric.config.resolved import from_resolved, resolved_document, resolved_inventory
 from fabric.config.scenario import load_scenario
 from fabric.config.schema import inventory_schema, scenario_schema
 
@@ -22,6 +22,7 @@ __all__ = [
     "load_inventory",
     "load_scenario",
     "resolved_document",
+    "resolved_inventory",
     "scenario_schema",
     "with_recorded",
 ]

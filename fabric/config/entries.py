@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from fabric.config.problems import KeyPath, Problems
-from fabric.model.fields.entry import Entry, OneOf
+from fabric.model.fields.entry import Entry, OneOf, from_file, written_keys
 from fabric.model.fields.wording import nearest, quoted, seen
 
-AnEntry = TypeVar("AnEntry", bound=Entry)
+T = TypeVar("T")
 
 _EXPECTED = {
     "model_type": "a mapping (key: value)",
     "model_attributes_type": "a mapping (key: value)",
+    "dataclass_type": "a mapping (key: value)",
     "dict_type": "a mapping (key: value)",
     "tuple_type": "a list",
     "list_type": "a list",
@@ -36,15 +38,15 @@ def report(model: type[Entry], tree: object, problems: Problems) -> None:
             problems.add(path, text)
 
 
-def valid(model: type[AnEntry], tree: object) -> AnEntry | None:
+def valid(model: type[T], tree: object) -> T | None:
     """The entry, or None when it is wrong (which ``report`` has said)."""
     try:
-        return model.from_file(tree)
+        return from_file(model, tree)
     except ValidationError:
         return None
 
 
-def valid_items(model: type[AnEntry], tree: object, path: KeyPath) -> Iterator[tuple[KeyPath, AnEntry]]:
+def valid_items(model: type[T], tree: object, path: KeyPath) -> Iterator[tuple[KeyPath, T]]:
     """Every entry of a list or mapping that is well formed, with its path: others must not hide what is wrong in it."""
     items: Any = enumerate(tree) if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ()
     for key, value in items:
@@ -58,7 +60,7 @@ def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
     kind, path = error["type"], tuple(error["loc"])
     if kind == "missing":
         return path[:-1], _missing(model, path)
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return path, _unknown_key(model, path)
     if kind in ("too_short", "too_long"):
         context = error["ctx"]
@@ -75,7 +77,7 @@ def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
 def _missing(model: type[Entry], path: KeyPath) -> str:
     """What to say about a key that must be there."""
     key = str(path[-1])
-    why = next((one.why[key] for one in _models_at(model, path) if key in one.why), "")
+    why = next((one.why[key] for one in _models_at(model, path) if key in getattr(one, "why", ())), "")
     return f"{quoted(key)} is required here" + (f": {why}" if why else "")
 
 
@@ -83,26 +85,23 @@ def _unknown_key(model: type[Entry], path: KeyPath) -> str:
     """What to say about a key that the mapping does not have."""
     key = str(path[-1])
     around = _models_at(model, path)
-    known = [key for one in around for key in one.written_keys()]
+    known = [key for one in around for key in written_keys(one)]
     return f"unknown key {quoted(key)}{nearest(key, known)}"
 
 
-def _models_at(model: type[Entry], path: KeyPath) -> list[type[Entry]]:
+def _models_at(model: type, path: KeyPath) -> list[Any]:
     """The models whose keys may stand beside the last step of *path*."""
     here = [model]
     for step in path[:-1]:
-        inner: list[type[Entry]] = []
-        for one in here:
-            field = one.written_keys().get(step) if isinstance(step, str) else None
-            inner += _models_in(field.annotation) if field else []
-        chosen = [one for one in here if step in one.written_keys()]  # the tag of a union is a key that only one has
+        chosen = [one for one in here if step in written_keys(one)]  # the tag of a union is a key that only one has
+        inner = [each for one in chosen for each in _models_in(written_keys(one)[str(step)])]
         here = inner or chosen or here  # list positions and names of a mapping are no fields
     return here
 
 
-def _models_in(annotation: Any) -> list[type[Entry]]:
+def _models_in(annotation: Any) -> list[type]:
     """The models that a field's type speaks of, however wrapped."""
-    if isinstance(annotation, type) and issubclass(annotation, Entry):
+    if isinstance(annotation, type) and (issubclass(annotation, Entry) or is_dataclass(annotation)):
         return [annotation]
     if isinstance(annotation, OneOf):
         return list(annotation.models)

@@ -11,7 +11,6 @@ from fabric.config.entries import valid
 from fabric.config.expect_file import CompareEntry, EndsEntry, ExpectEntry, RecoversEntry
 from fabric.config.matrix import Matrix
 from fabric.config.problems import KeyPath, Problems
-from fabric.model.change import AdaptiveRoutingSpec, PortFlapSpec, ShieldSpec
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.scenario import (
@@ -143,5 +142,4 @@ def _apart(one: Where, other: Where) -> bool:
 
 def _ends_while_measured(phase: Phase) -> bool:
     """Whether traffic is measured after some change is over."""
-    timed = [change for change in phase.changes if not isinstance(change, AdaptiveRoutingSpec | ShieldSpec)]
-    return any(isinstance(change, PortFlapSpec) or change.when.for_s is not None for change in timed)
+    return any(change.is_fault and change.lasts_s("") is not None for change in phase.changes)

@@ -6,55 +6,54 @@ import re
 
 from pydantic_core import PydanticCustomError
 
-from fabric.config.inventory_file import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, FaultEntry
-from fabric.config.lively_faults import is_lively, passing_problem
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.uplink_faults import uplink_problem
 from fabric.model.fields.scalars import refusal
-from fabric.model.fields.wording import nearest, quoted
-from fabric.model.inventory import Fault
+from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.topology import Host, Platform, Topology
-from fabric.sim.faults import PORT, is_above_leaves
+from fabric.sim.faults import KINDS, PORT, CableEnds, cable_ends, is_above_leaves, require_passing
+
+_ABOVE = tuple(name for name, kind in KINDS.items() if "above" in kind.parts.split())
 
 _TEXT = re.compile(r"(?P<component>.{1,256}):(?P<kind>[^:=]+)(?:=(?P<factor>[^:=]+))?", re.DOTALL)
 
 
-def fault(entry: FaultEntry, path: KeyPath, problems: Problems) -> Fault:
-    """The fault; a factor belongs to kinds that leave a part of the bandwidth, and to no other."""
-    if entry.kind in PARTIAL and entry.factor is None:
-        problems.add(path, f"'factor' is required with kind {entry.kind}: the fraction of its bandwidth that is left")
-    if entry.kind not in PARTIAL and entry.factor is not None:
-        problems.add((*path, "factor"), f"'factor' goes with kind slow, not with {entry.kind}")
-    return Fault(entry.component, entry.kind, 1.0 if entry.factor is None else entry.factor)
+def factor_problem(fault: Fault) -> tuple[KeyPath, str] | None:
+    """What is wrong with its factor, and where: kinds that leave a part of the bandwidth have one, and no other."""
+    if fault.kind in PARTIAL and fault.factor == WHOLE:
+        return (), f"'factor' is required with kind {fault.kind}: the fraction of its bandwidth that is left"
+    if fault.kind not in PARTIAL and fault.factor != WHOLE:
+        return ("factor",), f"'factor' goes with kind slow, not with {fault.kind}"
+    return None
 
 
 def fault_from_text(text: str, problems: Problems) -> Fault | None:
     """``gpu003/mlx5_2:slow=0.5`` as given with ``--fault``."""
     try:
-        return fault(_entry(text), (), problems)
+        found = _fault(text)
     except PydanticCustomError as exc:
         problems.at_line(0, exc.message())
         return None
+    wrong = factor_problem(found)
+    if wrong:
+        problems.at_line(0, wrong[1])
+    return found
 
 
-def _entry(text: str) -> FaultEntry:
+def _fault(text: str) -> Fault:
     """What the file would say; PydanticCustomError for the first thing that is wrong."""
     match = _TEXT.fullmatch(text)
     if not match:
         raise refusal("COMPONENT:KIND or COMPONENT:slow=FACTOR, such as gpu003/mlx5_2:slow=0.5", text)
-    factor = match["factor"]
-    return FaultEntry.model_construct(
-        component=COMPONENT.parse(match["component"]),
-        kind=FAULT_KIND.parse(match["kind"]),
-        factor=None if factor is None else FACTOR.parse(factor),
-    )
+    component, kind, factor = match.groups()
+    return Fault(COMPONENT.parse(component), FAULT_KIND.parse(kind), WHOLE if factor is None else FACTOR.parse(factor))
 
 
 def component_problem(component: str, kind: str, topology: Topology) -> str | None:
     """Why a component does not exist or cannot have that kind of fault, or None when all is well."""
     if kind in ("replaced", "outdated"):
         return _other_part_problem(component, kind, topology)
-    if is_lively(kind):
+    if kind in KINDS and KINDS[kind].comes:
         return component_problem(component, "slow", topology) or passing_problem(component, kind, topology)
     return _fault_problem(component, kind, topology)
 
@@ -71,7 +70,7 @@ def _fault_problem(component: str, kind: str, topology: Topology) -> str | None:
         return f"NVLink is part of its GPU: make it slow or broken, or the GPU absent, got {quoted(component)}"
     if not slash:
         if is_above_leaves(Fault(component, kind), topology):
-            return uplink_problem(component, kind, topology)
+            return _uplink_problem(component, kind, topology)
         if host or name in topology.switches:
             return None
         return f"no host or switch {quoted(name)}{nearest(name, [*topology.hosts, *topology.switches])}"
@@ -120,3 +119,54 @@ def _path_problem(host: Host, device: str, end: str) -> str | None:
     groups = tuple(f"numa{number}-gpus" for number in sorted({gpu.numa for gpu in platform.gpus}))
     ends = (*platform.endpoints, *groups)
     return None if end in ends else f"{quoted(end)} is no end of a path in {host.name}{nearest(end, ends)}"
+
+
+def passing_problem(component: str, kind: str, topology: Topology) -> str | None:
+    """Why a component that is there cannot have a fault for a while; None when it can."""
+    try:
+        require_passing(Fault(component, kind), topology)
+    except ValueError as exc:
+        return f"{quoted(component)}: {str(exc).partition(': ')[2]}"
+    return None
+
+
+def _uplink_problem(component: str, kind: str, topology: Topology) -> str | None:
+    """Why a switch above the leaves, or a cable between switches, cannot have that fault; None when all is well."""
+    ends = None if component in topology.switches else cable_ends(component, topology.switches)
+    if ends is not None:
+        text = _ends_problem(ends, topology)
+        if text is not None:
+            return f"{quoted(component)}: {text}"
+    if kind not in _ABOVE:
+        what = "a cable between switches" if ends else f"a {topology.switches[component].tier} switch"
+        return f"{quoted(component)}: {what} can be {one_of(_ABOVE)}, not {kind}"
+    if ends is not None and not ends.both and kind == "broken":
+        return f"{quoted(component)}: a cable breaks in both directions: write {ends.one}--{ends.other}"
+    irregular = network_problem(topology)
+    return None if irregular is None else f"{quoted(component)} cannot be simulated: {irregular}"
+
+
+def network_problem(topology: Topology) -> str | None:
+    """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
+    from fabric.sim.net.named_clos import net_from_topology  # numpy: only where it is needed
+
+    layers = sorted({host.platform.link_layer for host in topology.hosts.values()})
+    if len(layers) > 1:
+        return f"hosts have different link layers: {', '.join(layers)}"
+    try:
+        net_from_topology(topology)
+    except ValueError as exc:
+        return f"the switches are no regular Clos network: {exc} (docs/simulate.md says what can be simulated)"
+    return None
+
+
+def _ends_problem(ends: CableEnds, topology: Topology) -> str | None:
+    for name in (ends.one, ends.other):
+        if name not in topology.switches:
+            return f"no switch {quoted(name)}{nearest(name, topology.switches)}"
+    joined = any(
+        (ends.one in uplinks.lower and ends.other in uplinks.upper)
+        or (ends.other in uplinks.lower and ends.one in uplinks.upper)
+        for uplinks in topology.uplinks
+    )
+    return None if joined else f"no cable between {ends.one} and {ends.other}"

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
-from fabric.config.change_settings import change_settings
 from fabric.config.document import Tree, read_document
 from fabric.config.entries import report, valid, valid_items
-from fabric.config.faults import component_problem, fault, fault_from_text
-from fabric.config.inventory_file import (
-    HostsEntry,
-    InventoryFile,
-    MockEntry,
-    PlatformEntry,
-    ProcessEntry,
-    SshEntry,
-    SwitchesEntry,
-    TimedFaultEntry,
-)
-from fabric.config.lively_faults import passing_problem
+from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem, passing_problem
+from fabric.config.inventory_file import HostsEntry, InventoryFile, PlatformEntry, SwitchesEntry
 from fabric.config.platforms import platform
-from fabric.config.problems import Problems
-from fabric.config.uplink_faults import network_problem
-from fabric.model.fields.wording import quoted, shown
-from fabric.model.inventory import Fault, Inventory, JumpHost, MockSettings, ProcessSettings, SshSettings, TimedFault
+from fabric.config.problems import KeyPath, Problems
+from fabric.model.change import ChangeSettings, SubnetManager
+from fabric.model.fields.wording import nearest, quoted, shown
+from fabric.model.inventory import Fault, Inventory, MockSettings, SshSettings
 from fabric.model.topology import Login, Topology
 
-_DEFAULT_SSH = SshSettings()
+T = TypeVar("T")
+
+_CHANGES: KeyPath = ("changes",)
 
 
 def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Inventory:
@@ -43,8 +35,8 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
     report(InventoryFile, tree, problems)
     topology, whole = _topology(tree, problems)
     _baselines_exist(tree, path, problems)
-    mock = _mock(tree, topology, problems, whole=whole)
-    changes = change_settings(tree.get("changes", {}), topology, problems, whole=whole)
+    _check_mock(_section(MockSettings, tree, "mock"), topology if whole else None, problems)
+    _check_changes(_section(ChangeSettings, tree, "changes"), topology, problems, whole=whole)
     extra = _extra_faults(extra_faults, topology, command_line, whole=whole)
     problems.raise_if_any(command_line.all())
     file = InventoryFile.from_file(tree)
@@ -53,11 +45,16 @@ def load_inventory(path: Path, *, extra_faults: tuple[str, ...] = ()) -> Invento
         source=str(path),
         topology=topology,
         backend=file.backend,
-        ssh=_ssh(file.ssh),
-        process=_process(file.process),
-        mock=replace(mock, faults=(*mock.faults, *extra)),
-        changes=changes,
+        ssh=file.ssh,
+        process=file.process,
+        mock=replace(file.mock, faults=(*file.mock.faults, *extra)),
+        changes=file.changes,
     )
+
+
+def _section(model: type[T], tree: dict[str, Tree], key: str) -> T:
+    """What stands below a key, as far as it is right: mistakes elsewhere must not hide what does not fit there."""
+    return valid(model, tree.get(key, {})) or model()
 
 
 def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool]:
@@ -104,8 +101,8 @@ def _topology(tree: dict[str, Tree], problems: Problems) -> tuple[Topology, bool
 
 def _ssh_login(tree: dict[str, Tree]) -> Login:
     """Account and port of all that have none of their own."""
-    entry = valid(SshEntry, tree.get("ssh", {})) or SshEntry()
-    return Login("", user=entry.user, port=entry.port)
+    ssh = _section(SshSettings, tree, "ssh")
+    return Login("", user=ssh.user, port=ssh.port)
 
 
 def _as_many(raw: Tree | None, entries: Sized) -> bool:
@@ -121,46 +118,28 @@ def _baselines_exist(tree: dict[str, Tree], path: Path, problems: Problems) -> N
             problems.add((*here, "baseline"), text)
 
 
-def _mock(tree: dict[str, Tree], topology: Topology, problems: Problems, *, whole: bool) -> MockSettings:
-    """The mock's settings; components are looked up only in a topology that is *whole*."""
-    entry = valid(MockEntry, tree.get("mock", {})) or MockEntry()
-    faults = []
-    for position, each in enumerate(entry.faults):
-        here = ("mock", "faults", position)
-        faults.append(fault(each, here, problems))
-        text = component_problem(each.component, each.kind, topology) if whole else None
-        if text:
-            problems.add((*here, "component"), text)
-    timed = tuple(_timed_fault(each, position, topology if whole else None, problems)
-                  for position, each in enumerate(entry.timed_faults))  # fmt: skip
-    irregular = network_problem(topology) if whole and entry.routing is not None else None
+def _check_mock(mock: MockSettings, topology: Topology | None, problems: Problems) -> None:
+    """Note what is wrong with the mock's faults; they are looked up only in a *topology* that is whole."""
+    for position, fault in enumerate(mock.faults):
+        _check_fault(fault, ("mock", "faults", position), topology, problems, for_good=True)
+    for position, timed in enumerate(mock.timed_faults):
+        _check_fault(timed.fault, ("mock", "timed_faults", position), topology, problems, for_good=False)
+    irregular = network_problem(topology) if topology is not None and mock.routing is not None else None
     if irregular:
         problems.add(("mock", "routing"), irregular)
-    return MockSettings(
-        faults=tuple(faults),
-        noise_cv=entry.noise_cv,
-        routing=entry.routing,
-        qps=entry.qps,
-        salt=entry.salt,
-        shield=entry.shield,
-        sm_reroute_s=entry.sm_reroute,
-        ufm_isolates=entry.ufm_isolates,
-        timed_faults=timed,
-        failures_per_host_day=entry.failures_per_host_day,
-        lemon_per_hour=entry.lemon_per_hour,
-    )
 
 
-def _timed_fault(entry: TimedFaultEntry, position: int, topology: Topology | None, problems: Problems) -> TimedFault:
-    here = ("mock", "timed_faults", position)
-    text = None if topology is None else component_problem(entry.component, entry.kind, topology)
-    if text is None and topology is not None:
-        text = passing_problem(entry.component, entry.kind, topology)
-    if text is None and entry.kind == "lemon":
+def _check_fault(fault: Fault, path: KeyPath, topology: Topology | None, problems: Problems, *, for_good: bool) -> None:
+    wrong = factor_problem(fault)
+    if wrong:
+        problems.add((*path, *wrong[0]), wrong[1])
+    text = None if topology is None else component_problem(fault.component, fault.kind, topology)
+    if text is None and topology is not None and not for_good:
+        text = passing_problem(fault.component, fault.kind, topology)
+    if text is None and fault.kind == "lemon" and not for_good:
         text = "a lemon is one for good: list it under 'faults'"
     if text:
-        problems.add((*here, "component"), text)
-    return TimedFault(entry.at, entry.lasts, fault(entry, here, problems), cause="inventory")
+        problems.add((*path, "component"), text)
 
 
 def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, *, whole: bool) -> tuple[Fault, ...]:
@@ -177,17 +156,51 @@ def _extra_faults(texts: Iterable[str], topology: Topology, problems: Problems, 
     return tuple(found)
 
 
-def _ssh(entry: SshEntry) -> SshSettings:
-    return SshSettings(
-        user=entry.user,
-        port=entry.port,
-        key_file=entry.key_file,
-        agent=entry.agent,
-        jump=tuple(JumpHost(jump.address, jump.user, jump.port) for jump in entry.jump),
-        known_hosts=entry.known_hosts or _DEFAULT_SSH.known_hosts,
-        connect_timeout_s=float(entry.connect_timeout),
-    )
+def _check_changes(entry: ChangeSettings, topology: Topology, problems: Problems, *, whole: bool) -> None:
+    """
+    Note what does not fit; hosts are looked up in *topology* only when that is *whole* (none could not be read).
+
+    Subnet managers may run on hosts for management, too. In-band tools need RNICs, which only a host under test has.
+    """
+    if entry.via in topology.management:
+        text = f"expected a host under test, whose RNICs lead to the switches, got {quoted(str(entry.via))}"
+        problems.add((*_CHANGES, "via"), f"{text} (role management)")
+    elif entry.via is not None and whole:
+        _host_exists(entry.via, topology.hosts, (*_CHANGES, "via"), problems)
+    if entry.ufm_url is not None and entry.via is None:
+        problems.add((*_CHANGES, "ufm_url"), "'ufm_url' needs 'via': the host from which it is asked")
+    if entry.lease.max_hold_s < entry.lease.ttl_s:
+        text = f"expected at least ttl, {entry.lease.ttl_s:g}s, got {entry.lease.max_hold_s:g}s"
+        problems.add((*_CHANGES, "lease", "max_hold"), text)
+    seen: set[str] = set()
+    for position, manager in enumerate(entry.subnet_managers):
+        here = (*_CHANGES, "subnet_managers", position)
+        _check_manager(manager, seen, here, problems)
+        if whole:
+            _host_exists(manager.host, {**topology.hosts, **topology.management}, (*here, "host"), problems)
+    for what in ("adaptive", "shield"):
+        _check_options(what, getattr(entry, f"{what}_on"), getattr(entry, f"{what}_off"), problems)
 
 
-def _process(entry: ProcessEntry) -> ProcessSettings:
-    return ProcessSettings(entry.prefix)
+def _host_exists(name: str, hosts: Collection[str], path: KeyPath, problems: Problems) -> None:
+    if name not in hosts:
+        problems.add(path, f"no host {quoted(name)} under hosts:{nearest(name, hosts)}")
+
+
+def _check_manager(entry: SubnetManager, seen: set[str], path: KeyPath, problems: Problems) -> None:
+    if entry.host in seen:
+        problems.add((*path, "host"), f"the subnet manager on {quoted(entry.host)} is there twice")
+    seen.add(entry.host)
+    if entry.reload[0].startswith("-") or "=" in entry.reload[0]:
+        problems.add((*path, "reload", 0), f"expected a program first, got {quoted(entry.reload[0])}")
+
+
+def _check_options(what: str, on: Mapping[str, str], off: Mapping[str, str], problems: Problems) -> None:
+    """Both say the same options, and not the same values: else one could not be told from the other."""
+    alone = sorted(set(on) ^ set(off))
+    key = f"{what}_on"
+    if alone:
+        text = f"{what}_on and {what}_off must say the same options: {quoted(alone[0])} is in one of them only"
+        problems.add((*_CHANGES, key), text)
+    elif on == off:
+        problems.add((*_CHANGES, key), f"{what}_on and {what}_off say the same: nothing would be switched")

@@ -6,25 +6,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fabric.config.change_settings_file import ChangesEntry
 from fabric.config.templates import Template, TemplateOrList, TemplateText
 from fabric.config.tool_settings import Env, OptionWords, ToolsEntry
+from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import Folded, FoldedNames
-from fabric.model.fields.quantities import Duration, Indexes, Span
+from fabric.model.fields.quantities import Indexes
 from fabric.model.fields.scalars import (
-    ADDRESS,
     BASELINE_NAME,
     DEVICE,
     SAFE_NAME,
     USER,
     Choice,
     Decimal,
-    Flag,
-    Line,
     Whole,
 )
-from fabric.sim.faults import KINDS as FAULT_KINDS
+from fabric.model.inventory import MockSettings, ProcessSettings, SshSettings
 
 BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")
@@ -33,14 +30,6 @@ MANAGEMENT = ("nvue",)
 ROLES = ("test", "management")
 
 LineRate = Annotated[float, Decimal(1, 10_000)]
-PathText = Annotated[str, Line("a path", most=4096)]
-
-COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
-FAULT_KIND = Choice(tuple(name for name, kind in FAULT_KINDS.items() if kind.listed))
-PARTIAL = tuple(name for name, kind in FAULT_KINDS.items() if kind.value == "left")
-"""Kinds of faults with a factor: what is left of the bandwidth."""
-FACTOR = Decimal(0.001, 0.999)
-ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
 
 
 class PcieSwitchEntry(Entry):
@@ -146,90 +135,6 @@ class SwitchesEntry(Entry):
     port: Annotated[int, Whole(1, 65_535)] | None = Field(None, description="Its SSH port; else that of ssh.")
 
 
-class JumpEntry(Entry):
-    """A host to go through."""
-
-    address: Annotated[str, ADDRESS] = Field(description="Its name or address.")
-    user: Annotated[str, USER] | None = Field(None, description="The account there.")
-    port: Annotated[int, Whole(1, 65_535)] = Field(22, description="Its SSH port.")
-
-
-class SshEntry(Entry):
-    """How hosts are reached over SSH."""
-
-    user: Annotated[str, USER] | None = Field(None, description="The account; else your own name.")
-    port: Annotated[int, Whole(1, 65_535)] = Field(22, description="The SSH port of every host.")
-    key_file: PathText | None = Field(None, description="A private key; else the agent.")
-    agent: Annotated[bool, Flag()] = Field(True, description="Whether keys of the SSH agent may be used.")
-    jump: tuple[JumpEntry, ...] = Field((), max_length=8, description="Hosts to go through, nearest first.")
-    known_hosts: Annotated[tuple[PathText, ...], Field(min_length=1, max_length=16)] | None = Field(
-        None, description="Files of host keys; a host that is in none of them is refused."
-    )
-    connect_timeout: Annotated[int, Duration(1, 600)] = Field(15, description="How long to wait for a session.")
-
-
-class ProcessEntry(Entry):
-    """How a command is carried to a host by another command."""
-
-    prefix: tuple[Annotated[str, Line("an argument", option=True)], ...] = Field(
-        (), max_length=64, description="The argv before each command, {host} replaced; empty runs it here."
-    )
-
-
-class FaultEntry(Entry):
-    """Something the simulated rack does wrong."""
-
-    component: Annotated[str, COMPONENT] = Field(
-        description="What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
-    )
-    kind: Annotated[str, FAULT_KIND] = Field(
-        description="slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; "
-        "dipping, fading or heat_sick."
-    )
-    factor: Annotated[float, FACTOR] | None = Field(
-        None, description="With slow, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
-    )
-
-
-class TimedFaultEntry(FaultEntry):
-    """Something that goes wrong for a while."""
-
-    at: Annotated[float, Span(0, 10_000_000)] = Field(description="When it comes, by the simulated clock: 10m.")
-    lasts: Annotated[float, Span(0.001, 10_000_000)] = Field(description="How long it stays: 30s.")
-
-
-class MockEntry(Entry):
-    """How the simulated rack behaves."""
-
-    noise_cv: Annotated[float, Decimal(0, 0.5)] = Field(
-        0.003, description="Spread of a healthy measurement (sigma / mean)."
-    )
-    faults: tuple[FaultEntry, ...] = Field((), max_length=1000, description="What is bad in it.")
-    routing: Annotated[str, Choice(ROUTING)] | None = Field(
-        None, description="How paths between leaves are chosen; ftree when left out."
-    )
-    qps: Annotated[int, Whole(1, 1024)] = Field(
-        1, description="With ecmp: the queue pairs of each connection, which are hashed apart."
-    )
-    salt: Annotated[int, Whole(0, 2**32 - 1)] = Field(
-        0, description="With ecmp and lft_random: another number is another draw of paths."
-    )
-    shield: Annotated[bool, Flag()] = Field(
-        False, description="Whether the switches reroute around dead ports by themselves (SHIELD)."
-    )
-    sm_reroute: Annotated[float, Span(0, 600)] = Field(
-        15.0, description="How long the subnet manager takes to route around a dead port."
-    )
-    ufm_isolates: Annotated[bool, Flag()] = Field(
-        False, description="Whether UFM isolates ports with many bit errors; they stay so until it is told."
-    )
-    timed_faults: tuple[TimedFaultEntry, ...] = Field((), max_length=1000, description="What goes wrong for a while.")
-    failures_per_host_day: Annotated[float, Decimal(0, 10_000)] = Field(
-        0.0, description="How often a host fails by chance: 0.0065 is Meta's RSC-1."
-    )
-    lemon_per_hour: Annotated[float, Decimal(0.001, 3600)] = Field(1.0, description="How often a lemon errs or flaps.")
-
-
 class InventoryFile(Entry):
     """A whole inventory file."""
 
@@ -240,9 +145,11 @@ class InventoryFile(Entry):
     platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1, description="Host layouts by name.")
     hosts: tuple[HostsEntry, ...] = Field(min_length=1, description="The machines under test.")
     switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
-    ssh: SshEntry = Field(SshEntry(), description="With backend ssh: how hosts are reached.")
-    process: ProcessEntry = Field(ProcessEntry(), description="With backend process: what carries a command to a host.")
-    changes: ChangesEntry = Field(
-        ChangesEntry(), description="How changes are made on this fabric, and how many at once."
+    ssh: SshSettings = Field(SshSettings(), description="With backend ssh: how hosts are reached.")
+    process: ProcessSettings = Field(
+        ProcessSettings(), description="With backend process: what carries a command to a host."
     )
-    mock: MockEntry = Field(MockEntry(), description="With backend mock: how the simulated rack behaves.")
+    changes: ChangeSettings = Field(
+        ChangeSettings(), description="How changes are made on this fabric, and how many at once."
+    )
+    mock: MockSettings = Field(MockSettings(), description="With backend mock: how the simulated rack behaves.")

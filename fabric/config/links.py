@@ -9,7 +9,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 
-from fabric.config.changes_file import DrawnLinks
+from fabric.changes.cable_fault import DrawnLinks
 from fabric.config.inventory_file import TIERS
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.topology import unfolded
@@ -176,11 +176,6 @@ class Links:
                     reached[upper] = None
                     waiting.append(upper)
         return tuple(found)
-
-
-def between_switches(name: str) -> bool:
-    """Whether a link, as the model writes it, joins two switches."""
-    return "/" not in name
 
 
 def _cable_name(lower: str, upper: str, number: int) -> str:

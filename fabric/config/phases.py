@@ -12,7 +12,7 @@ from fabric.config.matrix import suffix
 from fabric.config.problems import KeyPath, Problems
 from fabric.config.scenario_file import PhaseEntry
 from fabric.config.tool_settings import env_problems
-from fabric.model.change import AdaptiveRoutingSpec, ChangeSpec
+from fabric.model.change import ChangeSettings, ChangeSpec
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import Phase, ProbeSpec, Where
 from fabric.probes.again import AgainSpec
@@ -20,8 +20,6 @@ from fabric.probes.pairwise import PairwiseSpec
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
 PHASES_MOST = 2000
-
-_AR, _SL = "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_SL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +75,15 @@ class Decoder:
         )
 
     def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
-        """The variables of the phase: its own, and what adaptive routing for the job alone asks NCCL for."""
+        """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
         env = dict(entry.env)
+        settings = self.fabric.inventory.changes if self.fabric else ChangeSettings()
         for change in changes:
-            if not isinstance(change, AdaptiveRoutingSpec) or change.scope != "job":
-                continue
-            if _AR in env:
-                text = f"{quoted(_AR)} is set by adaptive_routing with scope job: leave out one"
-                self.problems.add((*path, "env", _AR), text)
-            env[_AR] = "1" if change.on else "0"
-            level = self.fabric.inventory.changes.adaptive_sl if self.fabric else None
-            if change.on and level is not None:
-                env.setdefault(_SL, str(level))
+            asked = change.env(settings, env)
+            for name in asked.keys() & env.keys():
+                text = f"{quoted(name)} is set by {change.kind} with scope job: leave out one"
+                self.problems.add((*path, "env", name), text)
+            env |= asked
         return tuple(env.items())
 
 

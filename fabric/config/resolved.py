@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,6 +19,8 @@ from fabric.model.fields.wording import shown
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
+
+T = TypeVar("T")
 
 FORMAT: Literal[1] = 1
 
@@ -54,27 +58,40 @@ class _Document:
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
     document = _Document(FORMAT, scenario_row(scenario), _inventory_document(inventory))
-    return dict(_adapter().dump_python(document))
+    return dict(_adapter(_Document).dump_python(document))
 
 
 def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
-    try:
-        document = _adapter().validate_json(json.dumps(doc), strict=True)
+    with _explained():
+        document = _adapter(_Document).validate_json(json.dumps(doc), strict=True)
         return scenario_of(document.scenario), _inventory(document.inventory)
+
+
+def resolved_inventory(doc: dict[str, Any]) -> Inventory:
+    """The inventory alone: how hosts are reached is known also where the scenario is no longer understood."""
+    with _explained():
+        return _inventory(_adapter(_InventoryDocument).validate_json(json.dumps(doc["inventory"]), strict=True))
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What is wrong with a document, as ConfigError."""
+    try:
+        yield
     except ValidationError as exc:
         raise ConfigError(
             Problem("run.json", 0, shown(f"{'.'.join(str(step) for step in error['loc'])}: {error['msg']}", most=300))
             for error in exc.errors(include_url=False)
         ) from exc
-    except (IndexError, TypeError, ValueError, RecursionError) as exc:
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as exc:
         raise ConfigError([Problem("run.json", 0, f"not a resolved run: {shown(str(exc), most=200)}")]) from exc
 
 
 @cache
-def _adapter() -> TypeAdapter[_Document]:
+def _adapter(document: type[T]) -> TypeAdapter[T]:
     """What checks a document; made once, for making it takes longer than using it."""
-    return TypeAdapter(_Document)
+    return TypeAdapter(document)
 
 
 def _inventory_document(inventory: Inventory) -> _InventoryDocument:

@@ -9,15 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from fabric.config.changes import ChangeEntry
 from fabric.config.probe_file import ProbeEntry
-from fabric.model.change import (
-    AdaptiveRoutingSpec,
-    BerSpec,
-    ChangeSpec,
-    LinkDownSpec,
-    PortFlapSpec,
-    ShieldSpec,
-)
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, Scenario
 
 _Kind = TypeVar("_Kind")
@@ -41,20 +34,13 @@ class _Named:
         )
 
 
-_CHANGES = {
-    "ber": BerSpec,
-    "link_down": LinkDownSpec,
-    "port_flap": PortFlapSpec,
-    "adaptive_routing": AdaptiveRoutingSpec,
-    "shield": ShieldSpec,
-}
 _EXPECTED = {"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery}
 
 
 @dataclass(frozen=True, slots=True)
 class _PhaseRow(Phase):
     probes: tuple[ProbeEntry, ...]
-    changes: tuple[Annotated[ChangeSpec, _Named(_CHANGES)], ...] = ()
+    changes: tuple[ChangeEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

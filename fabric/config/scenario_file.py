@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fabric.config.changes_file import ChangeEntry
+from fabric.config.changes import ChangeEntry
 from fabric.config.expect_file import ExpectEntry
 from fabric.config.probe_file import ProbeEntry
 from fabric.config.selection import HostsText, Selection

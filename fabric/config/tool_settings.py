@@ -11,7 +11,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import Line, Word
+from fabric.model.fields.scalars import OPTION_WORD, Line, Word
 from fabric.model.fields.wording import quoted
 
 PROGRAM_PATH = Word(
@@ -31,17 +31,6 @@ class AsWritten(Line):
         """Text, or what an editor takes for a number or a boolean."""
         return {**super().json_schema(), "type": ["string", "number", "boolean"]}
 
-
-@dataclass(frozen=True)
-class OneWord(Word):
-    """A word that is handed on as it is written, also when YAML would call it a number."""
-
-    def json_schema(self) -> JsonSchemaValue:
-        """Text, or what an editor takes for a number or a boolean."""
-        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
-
-
-OPTION_WORD = OneWord(r"[!-~]{1,1024}", "one printable word without blanks (a list has one word in each place)")
 
 Env = dict[Annotated[str, ENV_NAME], Annotated[str, AsWritten("a value", most=4096)]]
 OptionWords = tuple[Annotated[str, OPTION_WORD], ...]

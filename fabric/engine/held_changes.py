@@ -8,10 +8,9 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from fabric.changes.company import Company
+from fabric.changes.concurrency import Concurrency
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Procedure
 from fabric.engine.conductor import Conductor
 from fabric.engine.observer import Observer
@@ -63,7 +62,7 @@ class HeldChanges:
     ) -> None:
         self._changing, self._executor, self._directory, self._observer = changing, executor, directory, observer
         self._conductor = Conductor(executor)
-        self._company = Company(changing.context, changing.allow)
+        self._concurrency = Concurrency(changing.context, changing.allow)
         self._holds = [self._hold(change, f"{phase_number}.{number}") for number, change in enumerate(changes)]
         self._routing: list[Hold] = []
         self._faults: list[Hold] = []
@@ -91,14 +90,13 @@ class HeldChanges:
 
         hold = Hold(
             change,
-            KINDS[change.kind],
             changing.context,
             owner=changing.owner,
             guard_id=guard_id,
             allow=changing.allow,
             record=record,
             clock=self._executor.now,
-            company=self._company,
+            concurrency=self._concurrency,
         )
         return hold
 

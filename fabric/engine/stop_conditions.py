@@ -17,7 +17,7 @@ from typing import Any
 
 from fabric.changes.collateral import Lookout, period_s, watch_cable, watch_host, watched_ports
 from fabric.changes.counter_limit import watch_counters
-from fabric.changes.kind import Context, Counters
+from fabric.changes.kind import Context, Counters, kind_of
 from fabric.engine.conductor import Conductor, Silence
 from fabric.errors import ExecutorError, FabricError, HostUnreachable
 from fabric.model.change import Change, Lease
@@ -73,7 +73,7 @@ class StopConditions:
             if ports:
                 watches[host] = watch_host(host, ports, lookout)
         for change in self._faults:
-            if change.kind == "ber" and "/" not in change.component:
+            if change.scope == "port" and not kind_of(change).closes and "/" not in change.component:
                 watches[change.component] = watch_cable(change, context, lookout)
             if change.when.stop_above:
                 before = partial(self._counters, change.change_id)

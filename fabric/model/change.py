@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
-ParamValue = str | int | float
+from pydantic import Field, with_config
+
+from fabric.model.fields.entry import STRICT, Entry
+from fabric.model.fields.quantities import Duration
+from fabric.model.fields.scalars import (
+    OPTION_WORD,
+    SAFE_NAME,
+    Choice,
+    Decimal,
+    Flag,
+    OneWord,
+    WebAddress,
+    Whole,
+    Word,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,75 +38,53 @@ class When:
     stop_above: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BerSpec:
+class ChangeSpec(Entry):
     """
-    Bit errors of *mantissa* x 10^-*exponent* on some links, by mlxreg's PTER; *link_names* are resolved.
+    What one entry of a phase's ``changes:`` asks for, by its *kind*: the keys of the file are the fields of the model.
 
-    *errors*: ``raw`` (before forward error correction) or ``effective`` (after it). *direction*: ``up`` corrupts what
-    the lower end sends, ``down`` what the upper end sends, ``both`` both.
-    """
-
-    link_names: tuple[str, ...]
-    errors: str
-    mantissa: int
-    exponent: int
-    direction: str = "both"
-    when: When = When()
-
-
-@dataclass(frozen=True, slots=True)
-class LinkDownSpec:
-    """Some links closed. *by*: the tool (``ibportstate``, ``mlxlink``, ``mlxreg``, ``ip``); None: the inventory's."""
-
-    link_names: tuple[str, ...]
-    by: str | None = None
-    when: When = When()
-
-
-@dataclass(frozen=True, slots=True)
-class PortFlapSpec:
-    """
-    Some links closed for *down_s* and opened again, *count* times, *period_s* from one closing to the next.
-
-    Each period is shortened or lengthened by up to *jitter_s*, drawn with *seed*.
+    Each kind is such a model in a file of its own (``fabric.changes.kind.Kind``), which says there how it is made and
+    undone. *is_fault*: it makes the fabric worse on purpose, so that limits do not apply meanwhile.
     """
 
-    link_names: tuple[str, ...]
-    down_s: float
-    count: int = 1
-    period_s: float = 0.0
-    jitter_s: float = 0.0
-    seed: int = 0
-    by: str | None = None
-    when: When = When()
+    kind: ClassVar[str] = ""
+    is_fault: ClassVar[bool] = True
 
+    @property
+    def when(self) -> When:
+        """When it is in force; unless a kind says more: as long as its phase."""
+        return When()
 
-@dataclass(frozen=True, slots=True)
-class AdaptiveRoutingSpec:
-    """
-    Adaptive routing switched on or off.
+    @property
+    def alters(self) -> bool:
+        """Something on the fabric is altered for it; not where the probes of the phase ask for it themselves."""
+        return True
 
-    *scope*: ``fabric`` changes every subnet manager, for all who use the fabric; ``host`` the RNICs of the scenario's
-    hosts (RoCE); ``job`` only what the probes of the phase ask for (NCCL_IB_ADAPTIVE_ROUTING).
-    """
+    @property
+    def raw_ber(self) -> str:
+        """The bit error ratio before error correction that is asked for, such as ``3e-4``; empty where none is."""
+        return ""
 
-    on: bool
-    scope: str
-    when: When = When()
+    def lasts_s(self, component: str) -> float | None:
+        """How long it is in force on a component at the most, with all its pauses; None: until its phase ends."""
+        del component
+        return self.when.for_s
 
+    def params(self, component: str) -> Mapping[str, str | int | float]:
+        """What is decided for a component beside its times, as JSON documents tell it."""
+        del component
+        return {
+            name: value
+            for name, value in self.model_dump(mode="json", exclude_none=True).items()
+            if isinstance(value, str | int | float) and name not in ("at_s", "for_s")
+        }
 
-@dataclass(frozen=True, slots=True)
-class ShieldSpec:
-    """SHIELD (the switches' own rerouting around dead ports) switched on or off, on every subnet manager."""
+    def env(self, settings: ChangeSettings, written: Mapping[str, str]) -> Mapping[str, str]:
+        """Variables that the collectives of the phase get for it, besides those that are *written* there."""
+        del settings, written
+        return {}
 
-    on: bool
-    scope: str = "fabric"
-    when: When = When()
-
-
-ChangeSpec = BerSpec | LinkDownSpec | PortFlapSpec | AdaptiveRoutingSpec | ShieldSpec
-"""What one entry of a phase's ``changes:`` asks for."""
+    def __str__(self) -> str:
+        return self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +93,37 @@ class Change:
     One planned change of one component, decided before any host is touched.
 
     *component*: ``su0-leaf3--spine02`` (a cable between switches), ``gpu001/mlx5_0`` (the cable of an RNIC), a host
-    or ``fabric``. *scope*: ``port``, ``host`` or ``fabric``. *params* are those of its kind. *switches* and *hosts*
-    are what it touches, for the blast radius. *is_fault*: it makes the fabric worse on purpose, so that limits do not
-    apply meanwhile.
+    or ``fabric``. *scope*: ``port``, ``host`` or ``fabric``. *switches* and *hosts* are what it touches, for the blast
+    radius.
     """
 
     change_id: str  # "degraded/ber.su0-leaf3--spine02": the same in every run of the same scenario
-    kind: str  # "ber" | "port_flap" | "link_down" | "adaptive_routing" | "shield"
     phase: str
     component: str
     scope: str
-    when: When
-    params: Mapping[str, ParamValue]
+    spec: ChangeSpec
     switches: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    is_fault: bool = True
+
+    @property
+    def kind(self) -> str:
+        """``ber``, ``link_down`` and so on."""
+        return self.spec.kind
+
+    @property
+    def is_fault(self) -> bool:
+        """It makes the fabric worse on purpose."""
+        return self.spec.is_fault
+
+    @property
+    def when(self) -> When:
+        """When it is in force."""
+        return self.spec.when
+
+    @property
+    def lasts_s(self) -> float | None:
+        """How long it is in force at the most, with all its pauses; None: until its phase ends."""
+        return self.spec.lasts_s(self.component)
 
 
 Argv = tuple[str, ...]
@@ -156,63 +165,127 @@ class Alteration:
     outlives: bool = False
 
 
+SAFE_PATH = Word(
+    r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._@+-]{1,255}){1,16}",
+    "an absolute path without '.' and '..' (letters, digits, '.', '_', '@', '+', '-')",
+)
+GUARD_DIRECTORY = Word(
+    rf"(?!(?:/tmp|/var/tmp|/var/run|/dev/shm|/run/shm|(?:/var)?(?:/run)?/lock)(?:/|$)){SAFE_PATH.pattern}",
+    "an absolute path without '.' and '..', through no link (/var/run is one), below which not every user may write"
+    " (what is there is run as root), such as /run/fabric-guard",
+)
+OPENSM_KEY = Word(r"[a-z][a-z0-9_]{0,63}", "an option of opensm.conf such as routing_engine")
+OPENSM_VALUE = OneWord(
+    r"(?!.*\.\.)[A-Za-z0-9/][A-Za-z0-9._,:/-]{0,255}",
+    "a value of opensm.conf (letters, digits, '.', '_', ',', ':', '/', '-')",
+)
+UFM_URL = WebAddress(
+    r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[1-9][0-9]{0,4})?(?:/[A-Za-z0-9._~-]{1,255}){0,16}/?",
+    "an address such as https://ufm.example.net",
+)
+PORT_TOOLS = ("ibportstate", "mlxlink", "mlxreg", "ip")
+"""The ways to close a port."""
+
+HostName = Annotated[str, SAFE_NAME]
+Options = Annotated[
+    Mapping[Annotated[str, OPENSM_KEY], Annotated[str, OPENSM_VALUE]], Field(min_length=1, max_length=32)
+]
+PortTool = Annotated[str, Choice(PORT_TOOLS)]
+Most = Annotated[int, Whole(1, 1000)]
+
+
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """
-    How long a change outlives its orchestrator.
+    """How long a change outlives its orchestrator: its guard undoes it then, renewals or not."""
 
-    The guard undoes *ttl_s* after the last renewal, and at the latest *max_hold_s* after it was armed, renewals or not.
-    """
+    ttl_s: Annotated[
+        float,
+        Duration(10, 600),
+        Field(alias="ttl", description="A change undoes itself so long after the run was last heard of."),
+    ] = 60.0
+    max_hold_s: Annotated[
+        float,
+        Duration(10, 86_400),
+        Field(alias="max_hold", description="And at the latest so long after it was made, whatever the run says."),
+    ] = 600.0
 
-    ttl_s: float = 60.0
-    max_hold_s: float = 600.0
 
-
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class SubnetManager:
-    """One subnet manager: the host it runs on, its configuration file, and what makes it read that file."""
+    """One subnet manager, running or standing by."""
 
-    host: str
-    config: str = "/etc/opensm/opensm.conf"
-    reload: Argv = ("systemctl", "restart", "opensm")
+    host: Annotated[HostName, Field(description="The host it runs on, one of hosts, of any role.")]
+    config: Annotated[str, SAFE_PATH, Field(description="Its configuration file (opensm.conf).")] = (
+        "/etc/opensm/opensm.conf"
+    )
+    reload: Annotated[
+        tuple[Annotated[str, OPTION_WORD], ...],
+        Field(min_length=1, max_length=16, description="The argv that makes it read that file."),
+    ] = ("systemctl", "restart", "opensm")
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class BlastRadius:
-    """The most that may be altered at once: changes in all, per switch, per host, and as a fraction of all links."""
+    """The most that may be altered at once."""
 
-    changes: int = 4
-    per_switch: int = 1
-    per_host: int = 1
-    links_fraction: float = 0.05
+    changes: Annotated[Most, Field(description="Changes in all.")] = 4
+    per_switch: Annotated[Most, Field(description="Links of one switch.")] = 1
+    per_host: Annotated[Most, Field(description="Links of one host.")] = 1
+    links_fraction: Annotated[float, Decimal(0, 1), Field(description="Fraction of all links of the inventory.")] = 0.05
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
-    """
-    How changes are made on this fabric (``changes:`` of an inventory).
+    """How changes are made on this fabric (``changes:`` of an inventory)."""
 
-    *via*: the host from which switches are reached in-band; None: switch ports cannot be changed. *port_state*: the
-    tool that closes ports. *sudo*: commands that need root go through ``sudo -n``. *management*: names that are never
-    touched (interfaces, RDMA devices, hosts, switches). *adaptive_on* and so on: keys of the subnet manager's file and
-    their values. *adaptive_sl*: the service level with adaptive routing, for scope ``job``. *ufm_url*: where UFM's REST
-    interface is, asked by ``curl -n`` from *via*.
-    """
-
-    via: str | None = None
-    port_state: str = "ibportstate"
-    sudo: bool = False
-    guard_directory: str = "/run/fabric-guard"
-    lease: Lease = Lease()
-    management: tuple[str, ...] = ()
-    subnet_managers: tuple[SubnetManager, ...] = ()
-    adaptive_on: tuple[tuple[str, str], ...] = (("routing_engine", "ar_updn"),)
-    adaptive_off: tuple[tuple[str, str], ...] = (("routing_engine", "updn"),)
-    shield_on: tuple[tuple[str, str], ...] = (("shield_mode", "1"),)
-    shield_off: tuple[tuple[str, str], ...] = (("shield_mode", "0"),)
-    adaptive_sl: int | None = None
-    ufm_url: str | None = None
-    blast_radius: BlastRadius = BlastRadius()
+    via: Annotated[
+        HostName | None,
+        Field(description="The host from which switches are reached in-band; without it no switch port is altered."),
+    ] = None
+    port_state: Annotated[
+        PortTool, Field(description="The tool that closes ports: ibportstate, mlxlink, mlxreg or ip.")
+    ] = "ibportstate"
+    sudo: Annotated[bool, Flag(), Field(description="Commands that need root go through sudo -n.")] = False
+    guard_directory: Annotated[
+        str, GUARD_DIRECTORY, Field(description="Where guards on the hosts keep what they would undo.")
+    ] = "/run/fabric-guard"
+    lease: Annotated[Lease, Field(description="How long a change outlives a run that is gone.")] = Lease()
+    management: Annotated[
+        tuple[HostName, ...],
+        Field(max_length=1000, description="Never touched: names of interfaces, RDMA devices, hosts and switches."),
+    ] = ()
+    subnet_managers: Annotated[
+        tuple[SubnetManager, ...],
+        Field(
+            max_length=16,
+            description="All subnet managers; without them adaptive routing and SHIELD stay as they are.",
+        ),
+    ] = ()
+    adaptive_on: Annotated[Options, Field(description="Their options with adaptive routing on.")] = field(
+        default_factory=lambda: {"routing_engine": "ar_updn"}
+    )
+    adaptive_off: Annotated[Options, Field(description="And with adaptive routing off.")] = field(
+        default_factory=lambda: {"routing_engine": "updn"}
+    )
+    shield_on: Annotated[Options, Field(description="Their options with SHIELD on.")] = field(
+        default_factory=lambda: {"shield_mode": "1"}
+    )
+    shield_off: Annotated[Options, Field(description="And with SHIELD off.")] = field(
+        default_factory=lambda: {"shield_mode": "0"}
+    )
+    adaptive_sl: Annotated[
+        Annotated[int, Whole(0, 15)] | None,
+        Field(description="The service level that is routed adaptively, for adaptive_routing with scope job."),
+    ] = None
+    ufm_url: Annotated[
+        Annotated[str, UFM_URL] | None,
+        Field(description="Where UFM's REST interface is; asked by curl -n from via."),
+    ] = None
+    blast_radius: Annotated[BlastRadius, Field(description="What may be altered at once, at the most.")] = BlastRadius()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,40 +3,85 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field, with_config
 
 from fabric.model.change import ChangeSettings
+from fabric.model.fields.entry import STRICT, Entry, WrittenAs
+from fabric.model.fields.quantities import Duration, Span
+from fabric.model.fields.scalars import ADDRESS, USER, Choice, Decimal, Flag, Line, Whole
 from fabric.model.topology import Topology
 
+ROUTING = ("ftree", "updn", "minhop", "lft_random", "ecmp", "ar")
+PARTIAL = ("slow", "dipping", "fading", "heat_sick")
+"""Kinds of faults with a factor: what is left of the bandwidth."""
+_KINDS = ("slow", "broken", "hanging", "absent", "garbage", "lemon", "hot", "replaced", "outdated")
+FAULT_KIND = Choice((*_KINDS, "dipping", "fading", "heat_sick"))
+COMPONENT = Line("a component such as gpu003/mlx5_2 or gpu006/gpu5:nvlink", most=256)
+FACTOR = Decimal(0.001, 0.999)
 
+PathText = Annotated[str, Line("a path", most=4096)]
+User = Annotated[str, USER]
+Port = Annotated[int, Whole(1, 65_535)]
+
+
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class JumpHost:
     """A host to go through; its key is checked like any other."""
 
-    address: str
-    user: str | None = None
-    port: int = 22
+    address: Annotated[str, ADDRESS, Field(description="Its name or address.")]
+    user: Annotated[User | None, Field(description="The account there.")] = None
+    port: Annotated[Port, Field(description="Its SSH port.")] = 22
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class SshSettings:
     """How hosts are reached over SSH; no password, no switch that turns host keys off."""
 
-    user: str | None = None
-    port: int = 22
-    key_file: str | None = None  # else the agent
-    agent: bool = True
-    jump: tuple[JumpHost, ...] = ()
-    known_hosts: tuple[str, ...] = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
-    connect_timeout_s: float = 15.0
+    user: Annotated[User | None, Field(description="The account; else your own name.")] = None
+    port: Annotated[Port, Field(description="The SSH port of every host.")] = 22
+    key_file: Annotated[PathText | None, Field(description="A private key; else the agent.")] = None
+    agent: Annotated[bool, Flag(), Field(description="Whether keys of the SSH agent may be used.")] = True
+    jump: Annotated[tuple[JumpHost, ...], Field(max_length=8, description="Hosts to go through, nearest first.")] = ()
+    known_hosts: Annotated[
+        tuple[PathText, ...],
+        Field(
+            min_length=1, max_length=16, description="Files of host keys; a host that is in none of them is refused."
+        ),
+    ] = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
+    connect_timeout_s: Annotated[
+        float, Duration(1, 600), Field(alias="connect_timeout", description="How long to wait for a session.")
+    ] = 15.0
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """The argv that carries a command to a host, ``{host}`` replaced: ``ip netns exec {host}``; empty is local."""
+    """How a command is carried to a host by another command."""
 
-    prefix: tuple[str, ...] = ()
+    prefix: Annotated[
+        tuple[Annotated[str, Line("an argument", option=True)], ...],
+        Field(max_length=64, description="The argv before each command, {host} replaced; empty runs it here."),
+    ] = ()
 
 
+WHOLE = 1.0
+"""The factor of a fault that has none: no file can write it."""
+
+
+def _whole() -> float:
+    return WHOLE
+
+
+_COMPONENT_TEXT = "What is bad: gpu003, gpu003/mlx5_2, gpu006/gpu5:nvlink, a switch, su0-leaf3--spine2."
+_KIND_TEXT = "slow, broken, hanging, absent, garbage, lemon or hot; replaced, outdated; dipping, fading or heat_sick."
+_FACTOR_TEXT = "With slow, dipping, fading, heat_sick: the fraction of its bandwidth that is left."
+
+
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
@@ -52,9 +97,23 @@ class Fault:
     the link's own retries); ``dipping``, ``fading``, ``heat_sick`` (an RNIC or its cable: sim/life/passing.py).
     """
 
-    component: str
-    kind: str
-    factor: float = 1.0
+    component: Annotated[str, COMPONENT, Field(description=_COMPONENT_TEXT)]
+    kind: Annotated[str, FAULT_KIND, Field(description=_KIND_TEXT)]
+    factor: Annotated[float, FACTOR, Field(description=_FACTOR_TEXT)] = field(default_factory=_whole)
+
+
+class TimedFaultEntry(Entry):
+    """Something that goes wrong for a while, as a file writes it."""
+
+    component: Annotated[str, COMPONENT] = Field(description=_COMPONENT_TEXT)
+    kind: Annotated[str, FAULT_KIND] = Field(description=_KIND_TEXT)
+    factor: Annotated[float, FACTOR] = Field(default_factory=_whole, description=_FACTOR_TEXT)
+    at: Annotated[float, Span(0, 10_000_000)] = Field(description="When it comes, by the simulated clock: 10m.")
+    lasts: Annotated[float, Span(0.001, 10_000_000)] = Field(description="How long it stays: 30s.")
+
+    def made(self) -> TimedFault:
+        """The fault."""
+        return TimedFault(self.at, self.lasts, Fault(self.component, self.kind, self.factor), cause="inventory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +131,50 @@ class TimedFault:
     companion: bool = False
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class MockSettings:
-    """
-    How the simulated rack behaves; *noise_cv* is the coefficient of variation of a healthy measurement.
+    """How the simulated rack behaves."""
 
-    *routing* (None: as fat trees usually are), *qps* and *salt* say how paths between leaves are chosen. *shield*: the
-    switches reroute around dead ports by themselves. *sm_reroute_s*: how long the subnet manager takes to route anew.
-    *ufm_isolates*: a manager above it isolates ports with many bit errors, and they stay isolated until it is told.
-    *timed_faults* come and go. *failures_per_host_day* makes hosts fail by chance; a lemon errs *lemon_per_hour* times.
-    """
-
-    faults: tuple[Fault, ...] = ()
-    noise_cv: float = 0.003
-    routing: str | None = None
-    qps: int = 1
-    salt: int = 0
-    shield: bool = False
-    sm_reroute_s: float = 15.0
-    ufm_isolates: bool = False
-    timed_faults: tuple[TimedFault, ...] = ()
-    failures_per_host_day: float = 0.0
-    lemon_per_hour: float = 1.0
+    faults: Annotated[tuple[Fault, ...], Field(max_length=1000, description="What is bad in it.")] = ()
+    noise_cv: Annotated[
+        float, Decimal(0, 0.5), Field(description="Spread of a healthy measurement (sigma / mean).")
+    ] = 0.003
+    routing: Annotated[
+        Annotated[str, Choice(ROUTING)] | None,
+        Field(description="How paths between leaves are chosen; ftree when left out."),
+    ] = None
+    qps: Annotated[
+        int,
+        Whole(1, 1024),
+        Field(description="With ecmp: the queue pairs of each connection, which are hashed apart."),
+    ] = 1
+    salt: Annotated[
+        int,
+        Whole(0, 2**32 - 1),
+        Field(description="With ecmp and lft_random: another number is another draw of paths."),
+    ] = 0
+    shield: Annotated[
+        bool, Flag(), Field(description="Whether the switches reroute around dead ports by themselves (SHIELD).")
+    ] = False
+    sm_reroute_s: Annotated[
+        float,
+        Span(0, 600),
+        Field(alias="sm_reroute", description="How long the subnet manager takes to route around a dead port."),
+    ] = 15.0
+    ufm_isolates: Annotated[
+        bool,
+        Flag(),
+        Field(description="Whether UFM isolates ports with many bit errors; they stay so until it is told."),
+    ] = False
+    timed_faults: Annotated[
+        tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry)], ...],
+        Field(max_length=1000, description="What goes wrong for a while."),
+    ] = ()
+    failures_per_host_day: Annotated[
+        float, Decimal(0, 10_000), Field(description="How often a host fails by chance: 0.0065 is Meta's RSC-1.")
+    ] = 0.0
+    lemon_per_hour: Annotated[float, Decimal(0.001, 3600), Field(description="How often a lemon errs or flaps.")] = 1.0
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,11 @@ class Topology:
         """Whether every host is on Ethernet (RoCE), so that the switches decide how to route, each for itself."""
         return bool(self.hosts) and all(host.platform.link_layer == "ethernet" for host in self.hosts.values())
 
+    @cached_property
+    def link_count(self) -> int:
+        """How many cables there are."""
+        return sum(1 for _ in self.links())
+
     def links(self) -> Iterator[Link]:
         """Every cable: host to leaf first, then switch to switch."""
         for host in self.hosts.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.changes.blast_radius import span_s
+from fabric.changes.concurrency import span_s
 from fabric.model.change import Change, Lease
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan
@@ -72,12 +72,13 @@ def _held_s(change: Change, takes_s: float) -> float:
 
 def _too_long(change: Change, phase: str, takes_s: float, lease: Lease) -> str:
     most = f"{duration_text(lease.max_hold_s)} at most (changes: lease: max_hold of the inventory)"
-    if change.kind == "port_flap":
+    if change.lasts_s is not None and change.when.for_s is None:
         from_s, until_s = change.when.at_s or 0.0, span_s(change)[1]
-        takes = (
-            f"port_flap of {phase} takes {duration_text(until_s - from_s)} from its first closing to its last opening"
+        takes = f"{change.kind} of {phase} takes {duration_text(until_s - from_s)}"
+        return (
+            f"{takes} from its first closing to its last opening, and a change is held {most}: "
+            "make its 'count' or 'period' smaller"
         )
-        return f"{takes}, and a change is held {most}: make its 'count' or 'period' smaller"
     return (
         f"{phase} takes about {duration_text(takes_s)}, and a change is held {most}: "
         "make it shorter, split it, or give the change a 'for'"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from fabric.changes.expand import expand_changes
+from fabric.changes.kinds import expand_changes
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory

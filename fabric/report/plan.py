@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from fabric.changes.blast_radius import at_once
+from fabric.changes.concurrency import at_once
 from fabric.model.change import Change, ChangeSettings
 from fabric.model.names import fold
 from fabric.model.scenario import DRILLS, Scenario
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Plan
-from fabric.report.changes import SCOPES, what, when
+from fabric.report.changes import SCOPES, when
 
 _MOST = 20  # lines of one phase
 
@@ -67,7 +67,7 @@ def phase_lines(changes: Sequence[Change]) -> Iterator[str]:
     """One line for each change of a phase."""
     for change in changes[:_MOST]:
         fault = "" if change.is_fault else " (no fault: limits apply)"
-        yield f"change: {change.component}: {what(change)}, {when(change.when)}{fault}"
+        yield f"change: {change.component}: {change.spec}, {when(change.when)}{fault}"
     if len(changes) > _MOST:
         yield f"and {len(changes) - _MOST:,} more changes"
 
@@ -81,7 +81,7 @@ def change_document(change: Change) -> dict[str, Any]:
         "scope": change.scope,
         "at_s": change.when.at_s,
         "for_s": change.when.for_s,
-        "params": dict(change.params),
+        "params": dict(change.spec.params(change.component)),
         "switches": list(change.switches),
         "hosts": list(change.hosts),
         "is_fault": change.is_fault,

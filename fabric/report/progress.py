@@ -22,7 +22,6 @@ from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
 from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Told, untold
-from fabric.report.changes import what
 from fabric.report.output import counted, stderr_that_may_go_away, visible, warn
 
 HOLD_S = 2.0
@@ -135,7 +134,7 @@ class FoldedStates:
 
 
 def _sort(change: Change) -> _Sort:
-    return _Sort(change.phase, change.scope, what(change))
+    return _Sort(change.phase, change.scope, str(change.spec))
 
 
 def _where(sort: _Sort, names: list[str]) -> str:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fabric.changes.kind import Context
-from fabric.changes.kinds import KINDS
+from fabric.changes.adaptive_routing import AdaptiveRouting
+from fabric.changes.kind import Context, Kind, kind_of
 from fabric.changes.procedure import Ask, Procedure
 from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
 from fabric.model.command import Command, CommandResult
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
+from tests.changes.asked import asked
 from tests.sim.conftest import platform_like, topology_of
 
 Answer = tuple[str, str, int]
@@ -27,10 +28,32 @@ def topology(*, hosts: int = 4, cables: int = 2, link_layer: str = "infiniband")
     return replace(bare, uplinks=(Uplinks(leaves, ("spine0",), cables, 400.0),))
 
 
+class Passing(AdaptiveRouting):
+    """Adaptive routing that ends before its phase, which no scenario can ask for."""
+
+    lasting_s: float = 0.0
+
+    @property
+    def when(self) -> When:
+        """For so long."""
+        return When(None, self.lasting_s)
+
+
 def change(kind: str, component: str, *, scope: str = "port", when: When | None = None, **more) -> Change:
-    """A planned change; params by name, and ``hosts``, ``switches``."""
-    touched = {name: more.pop(name) for name in ("hosts", "switches", "is_fault") if name in more}
-    return Change(f"phase/{kind}.{component}", kind, "phase", component, scope, when or When(), more, **touched)
+    """A planned change; the keys of its kind by name, *when* for its times, and ``hosts``, ``switches``."""
+    touched = {name: more.pop(name) for name in ("hosts", "switches") if name in more}
+    times = when or When(more.pop("at", None), more.pop("for_", None))
+    spec: Kind
+    if kind == "adaptive_routing" and times.for_s is not None:
+        spec = Passing.from_file({kind: more["on"], "scope": scope, "lasting_s": times.for_s})
+    elif kind in ("adaptive_routing", "shield"):
+        spec = asked(kind, scope=scope, **{kind: more["on"]})
+    else:
+        keys = {"at": times.at_s, "for_": times.for_s, "stop_above": dict(times.stop_above) or None}
+        spec = asked(
+            kind, links=[component], **more, **{name: value for name, value in keys.items() if value is not None}
+        )
+    return Change(f"phase/{kind}.{component}", "phase", component, scope, spec, **touched)
 
 
 class Played:
@@ -83,9 +106,9 @@ class Played:
         self._world.advance(self.now_s)
         return self.now_s
 
-    def prepare(self, asked: Change) -> tuple[Alteration, ...]:
+    def prepare(self, planned: Change) -> tuple[Alteration, ...]:
         """What its kind would do."""
-        return self.run(KINDS[asked.kind].prepare(asked, self.context))
+        return self.run(kind_of(planned).prepare(planned, self.context))
 
     def apply(self, alterations: tuple[Alteration, ...]) -> None:
         """As a guard would."""
@@ -102,19 +125,19 @@ class Played:
             answer = self.ask(host, argv)
             assert answer.exit_status == 0, (argv, answer.stdout, answer.stderr)
 
-    def confirm(self, asked: Change, alterations: tuple[Alteration, ...]) -> None:
+    def confirm(self, planned: Change, alterations: tuple[Alteration, ...]) -> None:
         """Read back."""
-        self.run(KINDS[asked.kind].confirm(asked, alterations, self.context))
+        self.run(kind_of(planned).confirm(planned, alterations, self.context))
 
-    def counters(self, asked: Change) -> Mapping[str, float]:
+    def counters(self, planned: Change) -> Mapping[str, float]:
         """What the receivers have counted."""
-        return self.run(KINDS[asked.kind].counters(asked, self.context))
+        return self.run(kind_of(planned).counters(planned, self.context))
 
-    def recovered(self, asked: Change, alterations: tuple[Alteration, ...], *, within_s: float = 60.0) -> float:
+    def recovered(self, planned: Change, alterations: tuple[Alteration, ...], *, within_s: float = 60.0) -> float:
         """Wait for the link; the seconds it took."""
         began_s = self.now_s
         until_s = began_s + within_s
-        return self.run(KINDS[asked.kind].recovered(asked, alterations, self.context, until_s)) - began_s
+        return self.run(kind_of(planned).recovered(planned, alterations, self.context, until_s)) - began_s
 
     def checks_hold(self, alterations: tuple[Alteration, ...]) -> bool:
         """Whether every check of every alteration holds now, judged as a guard does."""

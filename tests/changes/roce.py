@@ -45,4 +45,4 @@ def values(world: World) -> dict[str, str | None]:
 def routed(*, on: bool = True, for_s: float | None = 20.0) -> Change:
     """Adaptive routing of the fabric."""
     when = When(None, for_s)
-    return change("adaptive_routing", "fabric", scope="fabric", is_fault=False, when=when, on=int(on))
+    return change("adaptive_routing", "fabric", scope="fabric", when=when, on=on)

@@ -11,7 +11,7 @@ from tests.changes.played import Played, change, topology
 
 def forced(*, on=True, host="gpu001"):
     """Of one host."""
-    return change("adaptive_routing", host, scope="host", on=int(on), is_fault=False)
+    return change("adaptive_routing", host, scope="host", on=on)
 
 
 def test_every_rnic_of_the_host_is_changed_and_put_back():

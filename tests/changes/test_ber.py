@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from fabric.changes.ber import SPARE_S, injection_s
 from fabric.errors import NotInForce, Refused
-from fabric.model.change import ChangeSettings, Lease, When
+from fabric.model.change import ChangeSettings, Lease
 from tests.changes.played import VIA, Played, change, topology
 
 
 def ber(component="gpu001/mlx5_0", *, when=None, **more):
     """1e-6 behind the FEC, in both directions, unless said otherwise."""
-    params = {"errors": "effective", "mantissa": 1, "exponent": 6, "direction": "both"} | more
-    return change("ber", component, when=when, **params)
+    return change("ber", component, when=when, **{"effective": "1e-6"} | more)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_a_change_is_seen_in_force_and_taken_back(component):
 
 def test_errors_that_take_the_link_down_are_in_force_and_it_comes_back():
     """Half of all bits wrong: no link survives that. After the undo it is waited for."""
-    played, asked = Played(VIA), ber(errors="raw", mantissa=5, exponent=1, direction="down")
+    played, asked = Played(VIA), ber(effective=None, raw="5e-1", direction="down")
     alterations = played.prepare(asked)
     played.apply(alterations)
     played.wait(played.now_s + 5.0)
@@ -162,7 +161,7 @@ def test_ethernet_links_are_changed_at_the_host():
 )
 def test_the_device_heals_itself(ttl_s, for_s):
     """Never longer than the register holds; longer than the lease, unless the change is shorter itself."""
-    found = injection_s(ber(when=When(None, for_s)), Lease(ttl_s, 3600.0))
+    found = injection_s(for_s, Lease(ttl_s, 3600.0))
     assert 0.0 < found <= 655.34 + 1e-9
     if for_s is None:
         assert found == min(655.34, 2 * ttl_s + 30.0)

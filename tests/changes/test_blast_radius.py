@@ -7,20 +7,15 @@ from math import inf
 
 import pytest
 
-from fabric.changes.blast_radius import blast_problems, span_s
-from fabric.changes.expand import expand_changes
+from fabric.changes.concurrency import blast_problems, span_s
+from fabric.changes.kinds import expand_changes
 from fabric.model.change import (
-    AdaptiveRoutingSpec,
-    BerSpec,
     BlastRadius,
     ChangeSettings,
-    LinkDownSpec,
-    PortFlapSpec,
-    ShieldSpec,
     SubnetManager,
-    When,
 )
 from fabric.model.scenario import Phase
+from tests.changes.asked import ber, link_down, port_flap, routing, shield
 from tests.changes.played import topology
 
 WIDE = BlastRadius(changes=100, per_switch=100, per_host=100, links_fraction=1.0)
@@ -36,7 +31,8 @@ def problems(*specs, allow=(), settings=SETTINGS, world=None):
 
 def down(*links, at_s=None, for_s=None):
     """Links closed."""
-    return LinkDownSpec(links, when=When(at_s, for_s))
+    times = {name: value for name, value in (("at", at_s), ("for_", for_s)) if value is not None}
+    return link_down(*links, **times)
 
 
 def radius(**more):
@@ -75,7 +71,7 @@ def test_what_is_not_at_the_same_time_does_not_add_up():
 
 def test_a_flap_counts_from_its_first_closing_to_its_last_opening():
     """Also while the link is up in between."""
-    flap = PortFlapSpec(("gpu001/mlx5_0",), 5.0, count=3, period_s=30.0, when=When(10.0))
+    flap = port_flap("gpu001/mlx5_0", down=5.0, count=3, period=30.0, at=10.0)
     (one,) = expand_changes(Phase("p", (), changes=(flap,)), topology(), SETTINGS, ())
     assert span_s(one) == (10.0, 75.0)
     settings = radius(changes=1)
@@ -98,8 +94,8 @@ def test_phases_do_not_add_up():
     "specs",
     [
         (down("leaf1--spine0"), down("spine0--leaf1#0")),
-        (down("gpu001/mlx5_0"), BerSpec(("gpu001/mlx5_0",), "raw", 1, 4)),
-        (ShieldSpec(True), ShieldSpec(False)),
+        (down("gpu001/mlx5_0"), ber("gpu001/mlx5_0", raw="1e-4")),
+        (shield(True), shield(False)),
     ],
 )
 def test_nothing_is_changed_from_both_ends(specs):
@@ -142,7 +138,7 @@ def test_management_is_never_touched(name):
 def test_switches_need_a_way_to_them_and_the_fabric_its_managers():
     """Said for each change."""
     bare = ChangeSettings(blast_radius=WIDE)
-    specs = (down("gpu001/mlx5_0"), BerSpec(("leaf1--spine0",), "raw", 1, 4, "up"), ShieldSpec(True))
+    specs = (down("gpu001/mlx5_0"), ber("leaf1--spine0", raw="1e-4", direction="up"), shield(True))
     found = problems(*specs, settings=bare)
     assert [text.partition(":")[2].split("(")[1].split(")")[0] for text in found] == [
         "changes: via",
@@ -150,15 +146,15 @@ def test_switches_need_a_way_to_them_and_the_fabric_its_managers():
         "changes: subnet_managers",
     ]
     own = (
-        BerSpec(("gpu001/mlx5_0",), "raw", 1, 4, "up"),
-        LinkDownSpec(("gpu002/mlx5_1",), by="mlxlink"),
+        ber("gpu001/mlx5_0", raw="1e-4", direction="up"),
+        link_down("gpu002/mlx5_1", by="mlxlink"),
     )
     assert problems(*own, settings=bare) == []
 
 
 def test_only_what_makes_something_worse_is_counted():
     """Settings of all hosts' RNICs and of the whole fabric, beside one link that is closed."""
-    specs = (AdaptiveRoutingSpec(True, "host"), ShieldSpec(True), down("gpu001/mlx5_0"))
+    specs = (routing(True, "host"), shield(True), down("gpu001/mlx5_0"))
     assert problems(*specs, settings=replace(SETTINGS, blast_radius=BlastRadius(changes=1))) == []
 
 

@@ -77,7 +77,7 @@ def test_a_cable_between_switches_is_seen_to_go_down() -> None:
         down.append(link)
 
     lookout = Lookout(lambda: played.now_s, LOOK_S, closed, lambda host, error: None)
-    watch = watch_cable(change("ber", "leaf0--spine0"), played.context, lookout)
+    watch = watch_cable(change("ber", "leaf0--spine0", raw="1e-6"), played.context, lookout)
     closing = change("link_down", "leaf0--spine0", by="ibportstate")
     _until_paused(played, watch)
     played.apply(played.prepare(closing))
@@ -105,7 +105,7 @@ def _rest(played: Played, watch):
 
 def test_the_ports_of_cables_that_are_to_be_closed_are_not_watched_and_those_with_errors_are() -> None:
     context = Played(VIA).context
-    both = [change("link_down", "gpu001/mlx5_0"), change("ber", "gpu001/mlx5_1")]
+    both = [change("link_down", "gpu001/mlx5_0"), change("ber", "gpu001/mlx5_1", raw="1e-6")]
     watched = [device for device, _ in watched_ports(HOST, both, context)]
     assert "mlx5_0" not in watched
     assert "mlx5_1" in watched

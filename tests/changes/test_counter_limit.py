@@ -6,7 +6,7 @@ from fabric.changes.counter_limit import over
 from fabric.model.change import When
 from tests.changes.played import change
 
-LIMITED = change("ber", "gpu001/mlx5_0", when=When(stop_above=(("symbol_errors", 10.0),)))
+LIMITED = change("ber", "gpu001/mlx5_0", raw="1e-6", when=When(stop_above=(("symbol_errors", 10.0),)))
 
 
 def test_as_much_as_the_limit_is_not_too_much() -> None:

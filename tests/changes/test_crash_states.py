@@ -22,12 +22,11 @@ import pytest
 
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Ask
-from fabric.changes.restore import left_by, take_back
+from fabric.changes.restore import intent_of, take_back
 from fabric.engine.conductor import carry_out
 from fabric.executors.mock import MockExecutor
-from fabric.model.change import Change, ChangeSettings, Lease, When
+from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
 from fabric.sim.tools import guard as guard_mishaps
@@ -35,18 +34,17 @@ from fabric.sim.world import World
 from fabric.store import durable
 from fabric.store.journal import Journal
 from fabric.store.left_open import open_changes
+from tests.changes.asked import ber
 from tests.conftest import rack_topology
 
 HOST, DEVICE = "gpu001", "mlx5_0"
 SETTINGS = ChangeSettings(lease=Lease(ttl_s=60.0, max_hold_s=600.0))
 CHANGE = Change(
     change_id="degraded/ber.gpu001-mlx5_0",
-    kind="ber",
     phase="degraded",
     component=f"{HOST}/{DEVICE}",
     scope="port",
-    when=When(None, 5.0),
-    params={"errors": "effective", "mantissa": 1, "exponent": 6, "direction": "up"},
+    spec=ber(f"{HOST}/{DEVICE}", effective="1e-6", direction="up", for_=5.0),
     hosts=(HOST,),
 )
 
@@ -101,7 +99,6 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     journal = Journal(path)
     hold = Hold(
         CHANGE,
-        KINDS["ber"],
         Context(rack_topology(hosts=2), SETTINGS),
         owner="test/1",
         guard_id="t.0",
@@ -268,7 +265,7 @@ def after_crash(tmp_path: Path, target: Target, disk: bytes | None, memory: str)
         return "a fault is live, and the journal does not know of it"
     told: list[tuple[Any, ...]] = []
     for change in known:
-        lefts = left_by(change.intent)
+        lefts = intent_of(change.intent).guarded
         carry_out((take_back(left, lambda *said: told.append(said)) for left in lefts), target.executor)
     if target.fault_is_live:
         return f"a fault is live after restore: {told}"

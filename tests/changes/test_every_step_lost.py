@@ -19,13 +19,11 @@ import orjson
 import pytest
 
 from fabric.changes import hold as hold_module
-from fabric.changes.guard import Guard
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
-from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Procedure, ask
-from fabric.changes.restore import left_by, take_back
-from fabric.changes.taking_back import Armed
+from fabric.changes.restore import intent_of, take_back
+from fabric.changes.undo import Guarded
 from fabric.engine.conductor import carry_out
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.executors.mock import MockExecutor
@@ -46,14 +44,14 @@ RACK = replace(
 )
 SETTINGS = replace(MANAGED, lease=Lease(ttl_s=60.0, max_hold_s=600.0))
 FOR = When(None, 20.0)
-BER = {"errors": "effective", "mantissa": 1, "exponent": 6}
-FLAP = {"by": "ibportstate", "down_s": 2.0, "count": 2, "period_s": 20.0}
+BER = {"effective": "1e-6"}
+FLAP = {"by": "ibportstate", "down": 2.0, "count": 2, "period": 20.0}
 
 CHANGES: Mapping[str, Change] = {
     "ber": change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, direction="both", **BER),
     "RNIC closed": change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), when=FOR, by="mlxlink"),
     "flap": change("port_flap", "leaf1--spine0", **FLAP),
-    "adaptive routing": change("adaptive_routing", "fabric", scope="fabric", when=FOR, is_fault=False, on=1),
+    "adaptive routing": change("adaptive_routing", "fabric", scope="fabric", when=FOR, on=True),
 }
 
 MOST_S = 1500.0
@@ -198,7 +196,6 @@ def live(kind: str, mishaps: Callable[[int], Mishap | None]) -> Life:
     entries: list[tuple[str, Mapping[str, Any]]] = []
     hold = Hold(
         asked,
-        KINDS[asked.kind],
         Context(RACK, SETTINGS),
         owner="test/1",
         guard_id="t.0",
@@ -251,7 +248,9 @@ def not_healed(life: Life) -> str:
     told: list[tuple[str, bool]] = []
     life.executor._mishaps = lambda number: None
     if life.intent is not None:
-        carry_out([take_back(left, lambda *said: told.append(said)) for left in left_by(life.intent)], life.executor)
+        carry_out(
+            [take_back(left, lambda *said: told.append(said)) for left in intent_of(life.intent).guarded], life.executor
+        )
         if altered(life.executor.world):
             return f"restore leaves {altered(life.executor.world)}: {told}"
     life.executor.pass_by(AFTER_S)
@@ -298,10 +297,10 @@ def test_a_change_is_never_said_to_be_over_while_it_is_live_though_nothing_answe
 
 
 def test_a_change_that_takes_a_lost_undo_for_done_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trusting(armed: Armed, guard: Guard, **clock: object) -> Procedure[str]:
+    def trusting(one: Guarded) -> Procedure[tuple[str, bool]]:
         with suppress(ExecutorError):
-            yield from ask(armed.alteration.host, guard.revert(armed.guard_id))
-        return ""
+            yield from ask(one.alteration.host, one.guard.revert(one.guard_id))
+        return "", True
 
     monkeypatch.setattr(hold_module, "revert", trusting)
     assert any("injects" in wrong for wrong in each_step("ber", MISHAPS["lost before delivery"], onwards=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.changes import nvue
 from fabric.model.change import ChangeSettings, Lease
 from fabric.sim.world import World
 from tests.changes import test_every_step_lost as steps
@@ -40,7 +41,8 @@ def test_it_is_never_said_to_be_over_while_it_is_live_though_nothing_answers_fro
 
 
 def test_an_undo_that_only_looks_done_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fabric.changes.nvue_shell.commit", lambda message: ("true",))
+    kept = nvue.shell
+    monkeypatch.setattr(nvue, "shell", lambda verb, *words: ("true",) if verb == "commit" else kept(verb, *words))
     monkeypatch.setattr("fabric.tools.nvue.equals", lambda setting: f'"{setting.key}"')
     monkeypatch.setattr("fabric.changes.hold.Hold._look_once_more", lambda hold: iter(()))  # it would be caught there
     wrong = steps.each_step(KIND, steps.MISHAPS["says nothing"], onwards=False)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 
-from fabric.changes.expand import expand_changes
+from fabric.changes.kinds import expand_changes
 from fabric.model.change import (
-    AdaptiveRoutingSpec,
-    BerSpec,
     ChangeSettings,
-    LinkDownSpec,
-    PortFlapSpec,
-    ShieldSpec,
     When,
 )
 from fabric.model.scenario import Phase
+from tests.changes.asked import ber, link_down, port_flap, routing, shield
 from tests.changes.played import topology
 
 HOSTS = ("gpu001", "gpu002")
@@ -27,7 +23,7 @@ def expanded(*specs, settings=None):
 
 def test_one_change_for_each_link_with_what_it_touches():
     """Ids name phase, kind and component; the ends are known from the topology."""
-    one, other = expanded(BerSpec(("gpu002/mlx5_3", "leaf1--spine0#1"), "raw", 3, 4, "up", When(2.0, 5.0)))
+    one, other = expanded(ber("gpu002/mlx5_3", "leaf1--spine0#1", raw="3e-4", direction="up", at=2.0, for_=5.0))
     assert (one.change_id, one.scope, one.switches, one.hosts) == (
         "hurt/ber.gpu002/mlx5_3",
         "port",
@@ -35,14 +31,14 @@ def test_one_change_for_each_link_with_what_it_touches():
         ("gpu002",),
     )
     assert (other.component, other.switches, other.hosts) == ("leaf1--spine0#1", ("leaf1", "spine0"), ())
-    assert one.params == {"errors": "raw", "mantissa": 3, "exponent": 4, "direction": "up"}
+    assert one.spec == ber("gpu002/mlx5_3", raw="3e-4", direction="up", at=2.0, for_=5.0)
     assert (one.when, one.is_fault, one.phase) == (When(2.0, 5.0), True, "hurt")
 
 
 def test_fabric_wide_ones_are_made_once_and_are_no_faults():
     """They touch every host, and no port in particular."""
-    found = expanded(AdaptiveRoutingSpec(True, "fabric"), ShieldSpec(False))
-    assert [(one.kind, one.component, one.scope, one.params["on"], one.is_fault) for one in found] == [
+    found = expanded(routing(True, "fabric"), shield(False))
+    assert [(one.kind, one.component, one.scope, one.spec.on, one.is_fault) for one in found] == [
         ("adaptive_routing", "fabric", "fabric", 1, False),
         ("shield", "fabric", "fabric", 0, False),
     ]
@@ -51,40 +47,40 @@ def test_fabric_wide_ones_are_made_once_and_are_no_faults():
 
 def test_scope_host_is_one_change_a_host_and_scope_job_none():
     """Jobs ask for it themselves."""
-    found = expanded(AdaptiveRoutingSpec(False, "host"), AdaptiveRoutingSpec(True, "job"))
+    found = expanded(routing(False, "host"), routing(True, "job"))
     assert [(one.component, one.scope, one.hosts) for one in found] == [(h, "host", (h,)) for h in HOSTS]
 
 
 def test_the_same_link_twice_has_two_ids():
     """A number is added."""
-    spec = LinkDownSpec(("gpu001/mlx5_0",), when=When(1.0, 1.0))
-    later = LinkDownSpec(("gpu001/mlx5_0",), when=When(9.0, 1.0))
+    spec = link_down("gpu001/mlx5_0", at=1.0, for_=1.0)
+    later = link_down("gpu001/mlx5_0", at=9.0, for_=1.0)
     name = "hurt/link_down.gpu001/mlx5_0"
     assert [one.change_id for one in expanded(spec, later, later)] == [name, f"{name}.2", f"{name}.3"]
 
 
 def test_the_tool_is_the_inventorys_unless_said():
     """``by`` is always decided."""
-    specs = (LinkDownSpec(("gpu001/mlx5_0",)), LinkDownSpec(("gpu001/mlx5_1",), by="ip"))
+    specs = (link_down("gpu001/mlx5_0"), link_down("gpu001/mlx5_1", by="ip"))
     found = expanded(*specs, settings=ChangeSettings(port_state="mlxlink"))
-    assert [one.params["by"] for one in found] == ["mlxlink", "ip"]
+    assert [one.spec.by for one in found] == ["mlxlink", "ip"]
 
 
 def test_jitter_is_drawn_once_and_the_same_everywhere():
     """From the seed and the link, within its bounds; every period has its own, none without jitter."""
-    spec = PortFlapSpec(("gpu001/mlx5_0", "gpu002/mlx5_0"), 5.0, count=4, period_s=30.0, jitter_s=2.0, seed=7)
+    spec = port_flap("gpu001/mlx5_0", "gpu002/mlx5_0", down=5.0, count=4, period=30.0, jitter=2.0, seed=7)
     one, other = expanded(spec)
-    drawn = [one.params[f"jitter_{number}_s"] for number in range(3)]
-    assert "jitter_3_s" not in one.params
+    drawn = one.spec.periods_s(one.component)
     assert len(set(drawn)) == 3
-    assert all(-2.0 <= value <= 2.0 for value in drawn)
+    assert all(28.0 <= value <= 32.0 for value in drawn)
     assert expanded(spec) == (one, other)
-    assert other.params["jitter_0_s"] != drawn[0]
-    (steady,) = expanded(PortFlapSpec(("gpu001/mlx5_0",), 5.0, count=4, period_s=30.0))
-    assert not any(name.startswith("jitter") for name in steady.params)
+    assert other.spec.periods_s(other.component)[0] != drawn[0]
+    (steady,) = expanded(port_flap("gpu001/mlx5_0", down=5.0, count=4, period=30.0))
+    assert steady.spec.periods_s(steady.component) == [30.0] * 3
 
 
 def test_params_can_be_written_down():
     """As JSON, and read back the same."""
-    for one in expanded(BerSpec(("leaf1--spine0",), "effective", 1, 7), PortFlapSpec(("gpu001/mlx5_0",), 5.0)):
-        assert json.loads(json.dumps(dict(one.params))) == one.params
+    for one in expanded(ber("leaf1--spine0", effective="1e-7"), port_flap("gpu001/mlx5_0", down=5.0)):
+        text = one.spec.model_dump_json()
+        assert type(one.spec).model_validate(json.loads(text)) == one.spec

@@ -244,8 +244,8 @@ def test_a_simulated_restart_undoes_what_is_kept() -> None:
 ALTERING = [
     (ON_SWITCHES, change("link_down", "gpu001/mlx5_0", by="ibportstate"), True),
     (ON_SWITCHES, change("link_down", "gpu001/mlx5_0", by="mlxlink"), False),
-    (ON_SWITCHES, change("ber", "leaf1--spine0", errors="effective", mantissa=1, exponent=6, direction="up"), True),
-    (ON_SWITCHES, change("ber", "gpu001/mlx5_0", errors="effective", mantissa=1, exponent=6, direction="up"), False),
+    (ON_SWITCHES, change("ber", "leaf1--spine0", effective="1e-6", direction="up"), True),
+    (ON_SWITCHES, change("ber", "gpu001/mlx5_0", effective="1e-6", direction="up"), False),
 ]
 
 
@@ -262,7 +262,7 @@ def test_what_is_done_to_another_device_outlives_its_target(
 def test_a_file_of_a_subnet_manager_outlives_its_restart() -> None:
     """Adaptive routing and SHIELD are lines of it."""
     for kind in ("adaptive_routing", "shield"):
-        toggles = [change(kind, "fabric", scope="fabric", on=on, is_fault=False) for on in (0, 1)]
+        toggles = [change(kind, "fabric", scope="fabric", on=on) for on in (0, 1)]
         assert {one.outlives for toggle in toggles for one in Played(MANAGED).prepare(toggle)} == {True}
 
 

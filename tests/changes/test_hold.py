@@ -9,13 +9,12 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from fabric.changes.company import Company
+from fabric.changes.concurrency import Concurrency
 from fabric.changes.hold import Hold
-from fabric.changes.kinds import KINDS
 from fabric.changes.procedure import Ask, Pause
 from fabric.changes.rails import managed
 from fabric.errors import CommandTimeout, ExecutorError
-from fabric.model.change import Alteration, Change, Lease, When
+from fabric.model.change import Alteration, Change, Lease
 from tests.changes.played import MANAGED, VIA, Played, change
 
 
@@ -48,18 +47,17 @@ def held(
     raise AssertionError("it goes on for ever")
 
 
-def begun(rack: Played, asked: Change, *, company: Company | None = None, number: int = 0) -> Hold:
+def begun(rack: Played, asked: Change, *, concurrency: Concurrency | None = None, number: int = 0) -> Hold:
     """A change of which nothing is done yet; what it records is in ``rack.entries``."""
     return Hold(
         asked,
-        KINDS[asked.kind],
         rack.context,
         owner="test/1",
         guard_id=f"t.{number}",
         allow=(),
         record=lambda state, fields: rack.entries.append((state, orjson.loads(orjson.dumps(fields)))),
         clock=lambda: rack.now_s,
-        company=company,
+        concurrency=concurrency,
     )
 
 
@@ -68,7 +66,7 @@ def verb(step: Ask) -> str:
     return step.argv[5] if step.argv[3:4] == ("fabric-guard",) else ""
 
 
-BER = {"errors": "effective", "mantissa": 1, "exponent": 6, "direction": "up"}
+BER = {"effective": "1e-6", "direction": "up"}
 
 
 def test_a_change_whose_lease_had_run_out_when_the_phase_ended_is_lost() -> None:
@@ -86,7 +84,7 @@ def test_a_change_whose_lease_had_run_out_when_the_phase_ended_is_lost() -> None
 
 def test_a_lease_shorter_than_the_settling_of_routes_is_renewed_meanwhile() -> None:
     rack = Played(replace(MANAGED, lease=Lease(ttl_s=10.0, max_hold_s=600.0)))
-    asked = change("adaptive_routing", "fabric", scope="fabric", is_fault=False, when=When(None, 40.0), on=1)
+    asked = change("adaptive_routing", "fabric", scope="fabric", for_=40.0, on=True)
     hold = held(rack, asked)
     assert hold.state == "reverted", hold.reason
 
@@ -102,7 +100,7 @@ def test_routes_get_their_time_to_settle_though_the_end_of_the_phase_wakes_every
         hold.signal.stop = hold.state == "in_force"
         return step.until_s
 
-    asked = change("link_down", "leaf1--spine0", when=When(None, 5.0), by="ibportstate")
+    asked = change("link_down", "leaf1--spine0", for_=5.0, by="ibportstate")
     hold = held(rack, asked, on_pause=woken)
     assert hold.state == "reverted", hold.reason
     assert rack.now_s > pauses[0] - 6.0
@@ -125,7 +123,7 @@ def test_a_name_for_management_protects_however_it_is_written(name: str) -> None
     assert managed(asked, (), replace(VIA, management=(name,))) == name
 
 
-LONG_BER = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=When(None, 400.0), **BER)
+LONG_BER = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), for_=400.0, **BER)
 
 
 @pytest.mark.parametrize(("losses", "state"), [(1, "reverted"), (2, "failed")])
@@ -162,7 +160,7 @@ def test_a_setting_anew_that_comes_after_the_devices_own_end_fails() -> None:
 )
 def test_a_flap_that_is_cut_off_says_after_how_many_cycles(stop_s: float, said: str) -> None:
     rack = Played(VIA)
-    flap = change("port_flap", "leaf1--spine0", by="ibportstate", down_s=8.0, count=3, period_s=40.0)
+    flap = change("port_flap", "leaf1--spine0", by="ibportstate", down=8.0, count=3, period=40.0)
 
     def stop(hold: Hold, step: Pause) -> float:
         hold.signal.stop = hold.signal.stop or rack.now_s >= stop_s
@@ -172,7 +170,7 @@ def test_a_flap_that_is_cut_off_says_after_how_many_cycles(stop_s: float, said: 
     assert (hold.state, hold.reason) == ("reverted", f"{said} cycles" if said else "")
 
 
-AT = change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), when=When(30.0, 10.0), by="mlxlink")
+AT = change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), at=30.0, for_=10.0, by="mlxlink")
 
 
 def used_by_somebody(rack: Played) -> None:
@@ -231,15 +229,15 @@ def test_our_own_probes_on_the_gpus_keep_no_change_of_the_time_line_out() -> Non
 
 AT_THE_END = [
     change("link_down", "leaf1--spine0", by="ibportstate"),
-    change("link_down", "leaf1--spine0", by="ibportstate", when=When(None, 20.0)),
+    change("link_down", "leaf1--spine0", by="ibportstate", for_=20.0),
     change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxlink"),
     change("link_down", "gpu001/mlx5_0", hosts=("gpu001",), by="mlxreg"),
     change("ber", "gpu001/mlx5_0", hosts=("gpu001",), **BER),
-    change("adaptive_routing", "fabric", scope="fabric", is_fault=False, on=1),
+    change("adaptive_routing", "fabric", scope="fabric", on=True),
 ]
 
 
-@pytest.mark.parametrize("asked", AT_THE_END, ids=lambda one: f"{one.kind}-{one.params.get('by', '')}")
+@pytest.mark.parametrize("asked", AT_THE_END, ids=lambda one: str(one.spec))
 @pytest.mark.parametrize("somebody", [True, False], ids=["taken back", "left alone"])
 def test_a_change_that_somebody_took_back_is_failed_and_says_so(asked: Change, somebody: bool) -> None:
     rack = Played(MANAGED)
@@ -269,7 +267,7 @@ def test_a_last_look_that_nobody_answers_says_nothing() -> None:
             return CommandTimeout(step.host, step.timeout_s)
         return None
 
-    asked = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), when=When(None, 20.0), **BER)
+    asked = change("ber", "gpu001/mlx5_0", hosts=("gpu001",), for_=20.0, **BER)
     hold = held(rack, asked, on_ask=lose)
     assert hold.state == "reverted", hold.reason
     assert len(lost) == 1

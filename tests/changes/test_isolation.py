@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from fabric.changes.hold import Hold
-from fabric.changes.isolation import from_entry
 from fabric.changes.procedure import Ask, Pause
-from fabric.changes.restore import left_by, take_back, take_off_list
-from fabric.model.change import When
+from fabric.changes.restore import intent_of, take_back, take_off_list
 from tests.changes.played import VIA, Played, change
 from tests.changes.test_hold import begun, held
 
 URL = "https://ufm.example"
-FAULT = change(
-    "ber", "leaf1--spine0", when=When(None, 300.0), errors="effective", mantissa=1, exponent=6, direction="up"
-)
+FAULT = change("ber", "leaf1--spine0", for_=300.0, effective="1e-6", direction="up")
 
 
 @pytest.fixture
@@ -72,7 +68,7 @@ def test_a_list_that_cannot_be_read_is_asked_again_before_it_is_open(rack: Playe
         return None
 
     rack.answers["gpu004 curl"] = curl
-    hold = held(rack, replace(FAULT, when=When(None, 20.0)))
+    hold = held(rack, replace(FAULT, spec=FAULT.spec.model_copy(update={"for_s": 20.0})))
     assert (hold.state, len(unread)) == (state, times), hold.reason
     if state == "open":
         ends = [end for end in rack.entries[0][1]["unhealthy"]["ends"] if end in hold.reason]
@@ -96,9 +92,9 @@ def killed(rack: Played) -> Mapping[str, Any]:
 def restored(rack: Played, intent: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """What ``fabric restore`` does with it."""
     told: list[tuple[str, str, bool]] = []
-    for left in left_by(intent):
+    for left in intent_of(intent).guarded:
         rack.run(take_back(left, lambda *said: told.append(said)))
-    rack.run(take_off_list(from_entry(intent), lambda *said: told.append(said)))
+    rack.run(take_off_list(intent_of(intent).list_was, lambda *said: told.append(said)))
     return told
 
 

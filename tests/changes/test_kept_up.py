@@ -17,7 +17,7 @@ def told(setting: str, value: str) -> tuple[str, str, int]:
 
 def asked(kind: str, by: str):
     """A link to be closed, or to flap, at the RNIC's own end."""
-    flap = {"down_s": 1.0, "count": 2, "period_s": 5.0} if kind == "port_flap" else {}
+    flap = {"down": 1.0, "count": 2, "period": 5.0} if kind == "port_flap" else {}
     return change(kind, "gpu001/mlx5_0", by=by, **flap)
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.changes.blast_radius import blast_problems
+from fabric.changes.concurrency import blast_problems
 from fabric.changes.guard import Guard
 from fabric.changes.nvue import CONFIRM_MIN
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import ChangeSettings, Lease
 from fabric.report.output import visible
-from tests.changes.played import Played, topology
+from tests.changes.played import Played, change, topology
 from tests.changes.roce import SWITCHES, of, roce, routed, values
 from tests.changes.test_hold import held, verb
 
@@ -233,5 +233,5 @@ def test_of_a_roce_fabric_no_subnet_manager_is_asked_for() -> None:
     assert blast_problems([routed()], roce(), SETTINGS, ()) == []
     (said,) = blast_problems([routed()], topology(), SETTINGS, ())
     assert "no subnet managers" in said
-    shield = replace(routed(), kind="shield")
+    shield = change("shield", "fabric", scope="fabric", on=True)
     assert "no subnet managers" in blast_problems([shield], roce(), SETTINGS, ())[0]

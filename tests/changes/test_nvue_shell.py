@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.changes import guard, nvue_shell
+from fabric.changes import guard, nvue
 from fabric.model.change import Argv
 from fabric.tools.nvue import Setting
 
@@ -55,23 +55,23 @@ def log(place: Path) -> list[str]:
 
 
 def test_nothing_pending_is_clean_and_anything_is_not(place: Path) -> None:
-    assert run(place, nvue_shell.clean())[0] == 0
+    assert run(place, nvue.shell("clean"))[0] == 0
     run(place, ("nv", "set", "router", "adaptive-routing", "enable", "off"))
-    status, said = run(place, nvue_shell.clean())
+    status, said = run(place, nvue.shell("clean"))
     assert (status, "edits that were not applied" in said) == (1, True)
 
 
 def test_what_the_switch_shows_decides(place: Path) -> None:
-    assert run(place, nvue_shell.seen(ON))[0] == 0
-    status, said = run(place, nvue_shell.seen(OFF))
+    assert run(place, nvue.shell("seen", ON.key, ON.value))[0] == 0
+    status, said = run(place, nvue.shell("seen", OFF.key, OFF.value))
     assert (status, said) == (1, "fabric-nvue: adaptive routing is not enable off after the commit\n")
 
 
 @pytest.mark.parametrize(("explicit", "word"), [(True, "set router adaptive-routing enable off"), (False, "unset")])
 def test_an_undo_stages_what_was_seen_and_applies_it(place: Path, explicit: bool, word: str) -> None:
     for _ in range(2):  # may be run twice
-        assert run(place, nvue_shell.stage(OFF, explicit=explicit))[0] == 0
-        assert run(place, nvue_shell.commit("fabric 01 undone"))[0] == 0
+        assert run(place, nvue.shell("stage", OFF.key, OFF.value, "set" if explicit else "unset"))[0] == 0
+        assert run(place, nvue.shell("commit", "fabric 01 undone"))[0] == 0
         assert (place / "applied").read_text() == "off\n"
     first, confirm, last = log(place)
     assert first.startswith(word)
@@ -80,23 +80,23 @@ def test_an_undo_stages_what_was_seen_and_applies_it(place: Path, explicit: bool
 
 def test_what_waits_to_be_confirmed_is_kept_before_it_is_put_back(place: Path) -> None:
     (place / "waits").touch()
-    run(place, nvue_shell.stage(OFF, explicit=True))
+    run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
     assert not (place / "waits").exists()
 
 
 def test_where_nothing_was_altered_nothing_is_undone(place: Path) -> None:
-    assert run(place, nvue_shell.stage(ON, explicit=True)) == (0, "nothing to undo\n")
+    assert run(place, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
     assert log(place) == []
 
 
 def test_what_was_only_staged_is_staged_back(place: Path) -> None:
     run(place, ("nv", "set", "router", "adaptive-routing", "enable", "off"))
-    assert run(place, nvue_shell.stage(ON, explicit=True))[0] == 0
-    assert run(place, nvue_shell.commit("fabric 01 undone")) == (0, "committed\n")
+    assert run(place, nvue.shell("stage", ON.key, ON.value, "set"))[0] == 0
+    assert run(place, nvue.shell("commit", "fabric 01 undone")) == (0, "committed\n")
     assert not (place / "staged").exists()
 
 
-@pytest.mark.parametrize("verb", [nvue_shell.stage(OFF, explicit=True), nvue_shell.commit("fabric 01")])
+@pytest.mark.parametrize("verb", [nvue.shell("stage", OFF.key, OFF.value, "set"), nvue.shell("commit", "fabric 01")])
 def test_edits_of_somebody_else_are_not_carried_along(place: Path, verb: Argv) -> None:
     ours = "      adaptive-routing:\n        enable: on\n"
     (place / "staged").write_text(f"- set:\n    system:\n      hostname: half-done\n    router:\n      bgp:\n{ours}")
@@ -108,29 +108,34 @@ def test_edits_of_somebody_else_are_not_carried_along(place: Path, verb: Argv) -
 
 def test_edits_of_somebody_else_keep_no_undo_from_being_done_where_nothing_is_ours(place: Path) -> None:
     (place / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
-    assert run(place, nvue_shell.stage(ON, explicit=True)) == (0, "nothing to undo\n")
-    assert run(place, nvue_shell.commit("fabric 01 undone")) == (0, "committed\n")
+    assert run(place, nvue.shell("stage", ON.key, ON.value, "set")) == (0, "nothing to undo\n")
+    assert run(place, nvue.shell("commit", "fabric 01 undone")) == (0, "committed\n")
     assert log(place) == []
 
 
 def test_edits_of_somebody_else_stop_an_undo_where_ours_is_applied(place: Path) -> None:
     (place / "staged").write_text("- set:\n    system:\n      hostname: half-done\n")
-    status, said = run(place, nvue_shell.stage(OFF, explicit=True))
+    status, said = run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
     assert (status, "hostname: half-done" in said, log(place)) == (1, True, [])
 
 
 def test_a_switch_that_cannot_say_what_waits_is_left_alone(place: Path) -> None:
     (place / "broken").touch()
-    status, said = run(place, nvue_shell.stage(OFF, explicit=True))
+    status, said = run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
     assert (status, "nvued is not running" in said, log(place)) == (1, True, [])
 
 
 def test_a_commit_that_is_refused_is_said_to_be(place: Path) -> None:
-    run(place, nvue_shell.stage(OFF, explicit=True))
+    run(place, nvue.shell("stage", OFF.key, OFF.value, "set"))
     (place / "refuses").touch()
-    assert run(place, nvue_shell.commit("fabric 01")) == (1, "fabric-nvue: it cannot be applied\n")
+    assert run(place, nvue.shell("commit", "fabric 01")) == (1, "fabric-nvue: it cannot be applied\n")
 
 
 def test_a_guard_keeps_each_verb_on_one_line() -> None:
-    steps = (nvue_shell.clean(), nvue_shell.seen(ON), nvue_shell.stage(OFF, explicit=False), nvue_shell.commit("a"))
+    steps = (
+        nvue.shell("clean"),
+        nvue.shell("seen", ON.key, ON.value),
+        nvue.shell("stage", OFF.key, OFF.value, "unset"),
+        nvue.shell("commit", "a"),
+    )
     assert guard.steps_text(steps).count("\n") == len(steps) - 1

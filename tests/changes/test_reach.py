@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.changes.ports import SwitchEnd, cable_of
-from fabric.changes.reach import distances, end_to_close
+from fabric.changes.ports import SwitchEnd, cable_of, distances, end_to_close
 from fabric.errors import Refused
 from tests.changes.played import VIA, Played, topology
 from tests.changes.test_ports import said

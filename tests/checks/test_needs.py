@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fabric.changes.kind import Alters
 from fabric.checks import orchestrator
-from fabric.checks.needs import Alters, HostNeeds, host_needs, with_peers
+from fabric.checks.needs import HostNeeds, host_needs, with_peers
 from fabric.config import load_inventory
 from fabric.model.change import (
-    AdaptiveRoutingSpec,
-    BerSpec,
     ChangeSettings,
     ChangeSpec,
-    LinkDownSpec,
-    PortFlapSpec,
     SubnetManager,
 )
 from fabric.model.inventory import Inventory
@@ -22,6 +19,7 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from tests.changes.asked import ber, link_down, port_flap, routing
 from tests.places import INVENTORY
 
 RACK = load_inventory(INVENTORY / "demo-rack-healthy.yaml")
@@ -86,7 +84,7 @@ def test_a_self_check_alters_nothing() -> None:
 
 def test_switch_ports_are_closed_from_via() -> None:
     """Which need not be measured itself."""
-    flap = PortFlapSpec(("su0-leaf3--spine2",), down_s=5.0)
+    flap = port_flap("su0-leaf3--spine2", down=5.0)
     needs = _needs(changes=(flap,), inventory=_with(via="gpu008"))
     assert needs["gpu008"].alters == Alters(("ibportstate", "iblinkinfo"), guarded=True)
     assert not needs["gpu008"].measured
@@ -95,13 +93,13 @@ def test_switch_ports_are_closed_from_via() -> None:
 
 def test_a_hosts_own_end_is_closed_on_the_host() -> None:
     """And its firmware must let it."""
-    needs = _needs(changes=(LinkDownSpec(("gpu001/mlx5_2",), by="mlxreg"),))
+    needs = _needs(changes=(link_down("gpu001/mlx5_2", by="mlxreg"),))
     assert needs["gpu001"].alters == Alters(("mlxreg", "mlxlink"), guarded=True, closes=("mlx5_2",))
 
 
 def test_bit_errors_of_a_host_need_its_register() -> None:
     """``up``: what the host sends."""
-    needs = _needs(changes=(BerSpec(("gpu001/mlx5_2",), "raw", 1, 6, "up"),), inventory=_with(via="gpu002"))
+    needs = _needs(changes=(ber("gpu001/mlx5_2", raw="1e-6", direction="up"),), inventory=_with(via="gpu002"))
     assert needs["gpu001"].alters == Alters(("mlxreg",), guarded=True)
     assert needs["gpu002"].alters == Alters(("iblinkinfo", "perfquery"))
 
@@ -109,14 +107,14 @@ def test_bit_errors_of_a_host_need_its_register() -> None:
 def test_routing_is_changed_where_the_subnet_managers_are() -> None:
     """Scope ``job`` alters nothing."""
     inventory = _with(subnet_managers=(SubnetManager("gpu007"),))
-    needs = _needs(changes=(AdaptiveRoutingSpec(True, "fabric"),), inventory=inventory)
+    needs = _needs(changes=(routing(True),), inventory=inventory)
     assert needs["gpu007"].alters == Alters(("cat", "systemctl", "sminfo"), guarded=True)
-    assert set(_needs(changes=(AdaptiveRoutingSpec(True, "job"),), inventory=inventory)) == set(HOSTS)
+    assert set(_needs(changes=(routing(True, "job"),), inventory=inventory)) == set(HOSTS)
 
 
 def test_switches_that_nobody_can_reach_are_told() -> None:
     """``via`` is missing in the inventory."""
-    scenario = _scenario(changes=(PortFlapSpec(("su0-leaf3--spine2",), down_s=5.0),))
+    scenario = _scenario(changes=(port_flap("su0-leaf3--spine2", down=5.0),))
     (one,) = orchestrator.settings(scenario, RACK)
     assert "'via'" in one.advice
     assert list(orchestrator.settings(scenario, _with(via="gpu001"))) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from fabric.config.bit_errors import BitErrorRate, BitErrorText
+from fabric.changes.ber import BitErrorRate, BitErrorText
 
 read = BitErrorText().parse
 

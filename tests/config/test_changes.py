@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 
 from fabric import config
-from fabric.model.change import (
-    AdaptiveRoutingSpec,
-    BerSpec,
-    ChangeSpec,
-    LinkDownSpec,
-    PortFlapSpec,
-    ShieldSpec,
-    When,
-)
+from fabric.model.change import ChangeSpec
 from fabric.model.scenario import Phase
+from tests.changes.asked import ber, link_down, port_flap, routing, shield
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 
@@ -59,34 +52,34 @@ def phase_of(path: Path) -> Phase:
 GOOD: list[tuple[str, ChangeSpec]] = [
     (
         "ber: {links: leaf0--spine1, effective: 1e-7, direction: up, at: 20s, for: 1.5m}",
-        BerSpec(("leaf0--spine1",), "effective", 1, 7, "up", When(20.0, 90.0)),
+        ber("leaf0--spine1", effective="1e-7", direction="up", at=20.0, for_=90.0),
     ),
-    ("ber: {links: gpu1/mlx5_0, raw: 3e-4}", BerSpec(("gpu1/mlx5_0",), "raw", 3, 4)),
+    ("ber: {links: gpu1/mlx5_0, raw: 3e-4}", ber("gpu1/mlx5_0", raw="3e-4")),
     (
         "link_down: {links: [spine0--leaf1#1, gpu2/mlx5_1], by: mlxlink, for: 500ms}",
-        LinkDownSpec(("leaf1--spine0#1", "gpu2/mlx5_1"), "mlxlink", When(None, 0.5)),
+        link_down("leaf1--spine0#1", "gpu2/mlx5_1", by="mlxlink", for_=0.5),
     ),
     (
         "ber: {links: gpu1/mlx5_0, raw: 3e-4, stop_above: {link_downed: 0, symbol_errors: 1000}}",
-        BerSpec(("gpu1/mlx5_0",), "raw", 3, 4, when=When(stop_above=(("symbol_errors", 1000.0), ("link_downed", 0.0)))),
+        ber("gpu1/mlx5_0", raw="3e-4", stop_above={"symbol_errors": 1000, "link_downed": 0}),
     ),
     (
         "link_down: {links: gpu1/mlx5_0, for: 5s, stop_above: {link_downed: 1}}",
-        LinkDownSpec(("gpu1/mlx5_0",), when=When(None, 5.0, (("link_downed", 1.0),))),
+        link_down("gpu1/mlx5_0", for_=5.0, stop_above={"link_downed": 1}),
     ),
     (
         "port_flap: {links: gpu1/mlx5_0, down: 1s, stop_above: {link_downed: 3}}",
-        PortFlapSpec(("gpu1/mlx5_0",), 1.0, when=When(stop_above=(("link_downed", 3.0),))),
+        port_flap("gpu1/mlx5_0", down=1.0, stop_above={"link_downed": 3}),
     ),
-    ("link_down: {links: leaf0--spine0#0}", LinkDownSpec(("leaf0--spine0",))),
-    ("port_flap: {links: gpu1/mlx5_0, down: 0.5s}", PortFlapSpec(("gpu1/mlx5_0",), 0.5)),
+    ("link_down: {links: leaf0--spine0#0}", link_down("leaf0--spine0")),
+    ("port_flap: {links: gpu1/mlx5_0, down: 0.5s}", port_flap("gpu1/mlx5_0", down=0.5)),
     (
         "port_flap: {links: gpu1/mlx5_0, down: 5s, count: 3, period: 30s, jitter: 2s, seed: 1, by: ip, at: 0s}",
-        PortFlapSpec(("gpu1/mlx5_0",), 5.0, 3, 30.0, 2.0, 1, "ip", When(0.0)),
+        port_flap("gpu1/mlx5_0", down=5.0, count=3, period=30.0, jitter=2.0, seed=1, by="ip", at=0.0),
     ),
-    ("{adaptive_routing: on, scope: fabric}", AdaptiveRoutingSpec(True, "fabric")),
-    ("{adaptive_routing: off, scope: job}", AdaptiveRoutingSpec(False, "job")),
-    ("{shield: off, scope: fabric}", ShieldSpec(False)),
+    ("{adaptive_routing: on, scope: fabric}", routing(True)),
+    ("{adaptive_routing: off, scope: job}", routing(False, "job")),
+    ("{shield: off, scope: fabric}", shield(False)),
 ]
 
 
@@ -99,7 +92,7 @@ def test_a_change_becomes_the_model(written: Callable[..., Path], change: str, s
 def test_adaptive_routing_of_the_hosts_is_for_roce(written: Callable[..., Path]) -> None:
     """There the RNICs decide."""
     path = written("{adaptive_routing: on, scope: host}", roce=True)
-    assert phase_of(path).changes == (AdaptiveRoutingSpec(True, "host"),)
+    assert phase_of(path).changes == (routing(True, "host"),)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from fabric.config import load_inventory
-from fabric.config.inventory_file import FAULT_KIND, PARTIAL, ROUTING
 from fabric.errors import ConfigError
+from fabric.model.inventory import FAULT_KIND, PARTIAL, ROUTING
 from fabric.sim.net.route import ENGINES
 from tests.places import INVENTORY, ROOT
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
-from fabric.config.changes_file import DrawnLinks
+from fabric.changes.cable_fault import DrawnLinks
 from fabric.config.links import Links
 from fabric.config.problems import Problems
 from fabric.model.topology import Host, Switch, Topology, Uplinks

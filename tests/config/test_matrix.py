@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
+from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.config.matrix import rounds, suffix
 from fabric.errors import ConfigError
-from fabric.model.change import LinkDownSpec, PortFlapSpec
 from fabric.model.command import GIB
 from fabric.model.scenario import Phase
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from tests.changes.asked import port_flap
 
 Explained = Callable[[Callable[[], object], list[str]], None]
 
@@ -71,7 +72,7 @@ def test_all_phases_run_once_per_combination(phases: Callable[..., tuple[Phase, 
     assert (found[3].label, found[3].written, found[3].round) == ("flap", "flap", 1)
     assert found[3].where == (("down", "1s"), ("tool", "ip"))
     assert found[6].changes == ()
-    assert found[7].changes == (PortFlapSpec(("gpu1/mlx5_0",), 0.5, by="ip"),)
+    assert found[7].changes == (port_flap("gpu1/mlx5_0", down=0.5, by="ip"),)
 
 
 def test_without_matrix_and_rounds_nothing_changes(folder: Path, scenario_text: str) -> None:
@@ -132,7 +133,7 @@ def test_a_reference_may_stand_anywhere(folder: Path, old: str, new: str) -> Non
             text = text.replace("matrix:\n", f"matrix:\n  {name}: [{value}]\n")
     path.write_text(text)
     change = config.load_scenario(path)[0].phases[1].changes[0]
-    assert isinstance(change, PortFlapSpec)
+    assert isinstance(change, PortFlap)
     assert len(change.link_names) == 1
 
 
@@ -167,7 +168,7 @@ def test_the_same_draw_is_the_same_links(folder: Path) -> None:
         "link_down: {links: {tier: access, count: 3}, for: $down, by: $tool}",
     )
     found = [change for phase in config.load_scenario(path)[0].phases for change in phase.changes]
-    assert len({change.link_names for change in found if isinstance(change, LinkDownSpec)}) == 1
+    assert len({change.link_names for change in found if isinstance(change, LinkDown)}) == 1
 
 
 BAD = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 
 from fabric import config
-from fabric.model.change import AdaptiveRoutingSpec, BerSpec, LinkDownSpec, PortFlapSpec, ShieldSpec
+from fabric.changes.ber import Ber
+from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.model.inventory import Fault
 from fabric.model.scenario import ExpectedEnd, ExpectedRatio, Phase, PhaseRef, Scenario
 from fabric.probes.all_to_all import AllToAllSpec
@@ -16,6 +16,8 @@ from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
+from tests.changes.asked import routing as adaptive_routing
+from tests.changes.asked import shield
 from tests.places import INVENTORY, ROOT, SCENARIOS, SHIPPED_SCENARIOS
 
 
@@ -107,8 +109,8 @@ def test_ar_under_ber_is_meta_s_experiment() -> None:
         assert (probe.gpus, probe.order) == (512, "random")
         assert probe.repeat >= 5
         routing, *errors = phase.changes
-        assert routing == AdaptiveRoutingSpec(dict(phase.where)["adaptive_routing"] == "on", "fabric")
-        assert [len(change.link_names) for change in errors if isinstance(change, BerSpec)] == (
+        assert routing == adaptive_routing(dict(phase.where)["adaptive_routing"] == "on")
+        assert [len(change.link_names) for change in errors if isinstance(change, Ber)] == (
             [4] if phase.written == "degraded" else []
         )
     kept, *_ = scenario.expect
@@ -123,11 +125,11 @@ def test_the_sweep_has_the_same_errors_before_and_behind_the_correction() -> Non
     assert [phase.written for phase in scenario.phases] == ["healthy", "raw", "effective"] * 4
     for healthy, raw, effective in combinations(scenario.phases, 3):
         (one,), (other,) = raw.changes, effective.changes
-        assert isinstance(one, BerSpec)
-        assert isinstance(other, BerSpec)
-        assert (healthy.changes, one.errors, other.errors) == ((), "raw", "effective")
-        assert replace(one, errors="effective") == other
-        assert f"{one.mantissa}e-{one.exponent}" == dict(raw.where)["rate"]
+        assert isinstance(one, Ber)
+        assert isinstance(other, Ber)
+        assert (healthy.changes, one.effective, other.raw) == ((), None, None)
+        assert one.model_copy(update={"raw": None, "effective": one.raw}) == other
+        assert str(one.raw) == dict(raw.where)["rate"]
 
 
 def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
@@ -136,7 +138,7 @@ def test_flaps_are_expected_to_end_as_nccl_s_timeout_says() -> None:
     ends = [expected for expected in scenario.expect if isinstance(expected, ExpectedEnd)]
     for phase in scenario.phases:
         (change,) = phase.changes
-        assert isinstance(change, PortFlapSpec)
+        assert isinstance(change, PortFlap)
         window_s = 8 * 4.096e-6 * 2 ** int(dict(phase.env)["NCCL_IB_TIMEOUT"])
         said = {end.completes for end in ends if set(end.phase.where) <= set(phase.where)}
         assert said == {change.down_s < window_s}, phase.name
@@ -147,12 +149,12 @@ def test_shield_is_tried_on_a_bad_link_and_on_a_dead_one() -> None:
     scenario = shipped("shield-on-off")
     assert [phase.written for phase in scenario.phases] == ["bad-link", "dead-link"] * 6
     order = [False, True] * 3  # switched after every dead link, so that routes are dealt out anew
-    assert [phase.changes[0] for phase in scenario.phases[::2]] == [ShieldSpec(on) for on in order]
-    assert [phase.changes[0] for phase in scenario.phases[1::2]] == [ShieldSpec(on) for on in order]
+    assert [phase.changes[0] for phase in scenario.phases[::2]] == [shield(on) for on in order]
+    assert [phase.changes[0] for phase in scenario.phases[1::2]] == [shield(on) for on in order]
     for bad, dead in combinations(scenario.phases, 2):
         errors, down = bad.changes[1], dead.changes[1]
-        assert isinstance(errors, BerSpec)
-        assert isinstance(down, LinkDownSpec)
+        assert isinstance(errors, Ber)
+        assert isinstance(down, LinkDown)
         assert errors.link_names == down.link_names
         assert down.when.at_s
 
@@ -162,8 +164,8 @@ def test_rings_are_measured_with_both_routings() -> None:
     off, on = shipped("ring-contention").phases
     assert off.probes == on.probes
     assert (off.changes, on.changes) == (
-        (AdaptiveRoutingSpec(False, "fabric"),),
-        (AdaptiveRoutingSpec(True, "fabric"),),
+        (adaptive_routing(False),),
+        (adaptive_routing(True),),
     )
 
 

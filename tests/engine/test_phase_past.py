@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.engine.phase import past_of, planned
-from fabric.model.change import Change, When
+from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
@@ -15,12 +15,13 @@ from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.store.so_far import SoFar
+from tests.changes.asked import ber
 from tests.conftest import rack_topology
 
 TOPOLOGY = rack_topology(2, parts=4)
 PHASE = Phase("a", (LoopbackSpec(),))
 PLAN = PhasePlan(PHASE, schedule(expand_phase(PHASE, TOPOLOGY, tuple(TOPOLOGY.hosts))), ())
-CHANGE = Change("a/ber.x", "ber", "a", "gpu001/mlx5_0", "port", When(), {})
+CHANGE = Change("a/ber.x", "a", "gpu001/mlx5_0", "port", ber("gpu001/mlx5_0", raw="1e-6"))
 FIRST, SECOND, *_ = planned(PLAN)
 EXTRA = replace(FIRST, probe_id="a/gpu001/extra")
 ELSEWHERE = replace(FIRST, probe_id="b/gpu001/extra", phase="b")
@@ -62,9 +63,9 @@ def test_what_was_added_and_is_done_does_not_wait() -> None:
     assert EXTRA.probe_id in past.results
 
 
-@pytest.mark.parametrize("when", [When(at_s=5.0), When(for_s=5.0)])
-def test_of_a_phase_with_a_time_line_nothing_stands_unless_it_ended(when: When) -> None:
-    plan = replace(PLAN, changes=(replace(CHANGE, when=when),))
+@pytest.mark.parametrize("when", [{"at": 5.0}, {"for_": 5.0}])
+def test_of_a_phase_with_a_time_line_nothing_stands_unless_it_ended(when: dict[str, float]) -> None:
+    plan = replace(PLAN, changes=(replace(CHANGE, spec=ber("gpu001/mlx5_0", raw="1e-6", **when)),))
     past = past_of(plan, done(FIRST.probe_id))
     assert (dict(past.results), past.attempts) == ({}, {FIRST.probe_id: 1})
     assert set(past_of(plan, done(FIRST.probe_id, ended=True)).results) == {FIRST.probe_id}

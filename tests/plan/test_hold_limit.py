@@ -6,13 +6,14 @@ import re
 
 import pytest
 
-from fabric.changes.expand import expand_changes
-from fabric.model.change import ChangeSettings, ChangeSpec, Lease, LinkDownSpec, PortFlapSpec, When
+from fabric.changes.kinds import expand_changes
+from fabric.model.change import ChangeSettings, ChangeSpec, Lease
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
 from fabric.plan.hold_limit import hold_problems, may_come_too_late
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import Schedule, schedule
+from tests.changes.asked import link_down, port_flap
 from tests.changes.played import topology
 
 MIN_S = 60.0
@@ -29,13 +30,13 @@ def problems(spec: ChangeSpec, takes_s: float) -> list[str]:
 @pytest.mark.parametrize(
     ("spec", "takes_s"),
     [
-        (PortFlapSpec(LINK, 1.0, when=When(5.0)), 18 * MIN_S),
-        (PortFlapSpec(LINK, 5.0, count=10, period_s=20.0), 18 * MIN_S),
-        (PortFlapSpec(LINK, 5.0, count=1000, period_s=60.0), 9 * MIN_S),
-        (LinkDownSpec(LINK, when=When(5.0, 60.0)), 18 * MIN_S),
-        (LinkDownSpec(LINK), 9 * MIN_S),
-        (LinkDownSpec(LINK, when=When(10 * MIN_S)), 18 * MIN_S),
-        (LinkDownSpec(LINK, when=When(0.0)), 0.0),
+        (port_flap(*LINK, down=1.0, at=5.0), 18 * MIN_S),
+        (port_flap(*LINK, down=5.0, count=10, period=20.0), 18 * MIN_S),
+        (port_flap(*LINK, down=5.0, count=1000, period=60.0), 9 * MIN_S),
+        (link_down(*LINK, at=5.0, for_=60.0), 18 * MIN_S),
+        (link_down(*LINK), 9 * MIN_S),
+        (link_down(*LINK, at=10 * MIN_S), 18 * MIN_S),
+        (link_down(*LINK, at=0.0), 0.0),
     ],
 )
 def test_what_ends_in_time_is_no_problem(spec: ChangeSpec, takes_s: float) -> None:
@@ -46,11 +47,14 @@ def test_what_ends_in_time_is_no_problem(spec: ChangeSpec, takes_s: float) -> No
     ("spec", "text"),
     [
         (
-            LinkDownSpec(LINK),
+            link_down(*LINK),
             "hurt takes about 18 min 00 s, and a change is held 10 min .*at most .* give the change a 'for'",
         ),
-        (PortFlapSpec(LINK, 900.0), "port_flap of hurt takes 15 min .* held 10 min .*at most .* 'count' or 'period'"),
-        (PortFlapSpec(LINK, 5.0, count=100, period_s=20.0), "port_flap of hurt takes 33 min"),
+        (
+            port_flap(*LINK, down=900.0),
+            "port_flap of hurt takes 15 min .* held 10 min .*at most .*'count' or 'period'",
+        ),
+        (port_flap(*LINK, down=5.0, count=100, period=20.0), "port_flap of hurt takes 33 min"),
     ],
 )
 def test_what_is_held_too_long_is_told_with_what_would_help(spec: ChangeSpec, text: str) -> None:
@@ -59,13 +63,13 @@ def test_what_is_held_too_long_is_told_with_what_would_help(spec: ChangeSpec, te
 
 
 def test_what_begins_after_its_phase_is_told() -> None:
-    (said,) = problems(LinkDownSpec(LINK, when=When(23 * 60 * MIN_S, 1.0)), 5 * MIN_S)
+    (said,) = problems(link_down(*LINK, at=23 * 60 * MIN_S, for_=1.0), 5 * MIN_S)
     assert said.startswith("hurt takes about 5 min 00 s, and link_down is to begin after 23 h")
 
 
 def late(at_s: float, **params: int) -> dict[str, str]:
     """Of a cable closed at this time of a phase of 20 s over four hosts, 16 s of it to launch what is no perftest."""
-    phase = Phase("hurt-r2", (), changes=(LinkDownSpec(LINK, when=When(at_s, 1.0)),), label="hurt")
+    phase = Phase("hurt-r2", (), changes=(link_down(*LINK, at=at_s, for_=1.0),), label="hurt")
     changes = expand_changes(phase, topology(), ChangeSettings(), ())
     probe = Probe("p", "group_all_reduce", "hurt", ("gpu001", "gpu002", "gpu003", "gpu004"), (), 20.0, params)
     return may_come_too_late(PhasePlan(phase, schedule([probe]), (), changes))

@@ -8,7 +8,6 @@ import pytest
 
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
-from fabric.model.change import ShieldSpec
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.units import duration_text
@@ -19,6 +18,7 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
+from tests.changes.asked import shield
 from tests.places import SCENARIOS
 
 
@@ -103,7 +103,7 @@ def test_rounds_in_which_everybody_has_a_partner_are_planned_twice(
 
 
 def test_a_phase_that_alters_the_fabric_is_like_no_other() -> None:
-    spec = ShieldSpec(on=False)
+    spec = shield(False)
     scenario, inventory = asked()
     alike = rounds_alike(scenario.hosts, inventory.topology)
     one, two = (Phase(name, (LoopbackSpec(),), changes=(spec,)) for name in ("a-r1", "a-r2"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fabric.model.change import Change, ChangeResult, When
+from fabric.model.change import Change, ChangeResult
 from fabric.report.changes import after_change
+from tests.changes.asked import port_flap
 
-FLAP = Change("drill/flap", "port_flap", "drill", "gpu001/mlx5_0", "port", When(20.0, None), {}, ("gpu001",))
+FLAP = Change("drill/flap", "drill", "gpu001/mlx5_0", "port", port_flap("gpu001/mlx5_0", down=1.0, at=20.0))
 
 
 def step(state: str, reason: str, *, complete: bool = True) -> str:

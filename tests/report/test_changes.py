@@ -10,29 +10,27 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from fabric.model.change import Change, ChangeResult, ChangeSettings, When, Window
+from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec, When, Window
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
 from fabric.model.verdict import ChangeEffect, ExpectationVerdict, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
-from fabric.report.changes import what, when
+from fabric.report.changes import when
 from fabric.report.console import show_plan, show_verdict
 from fabric.report.plan import plan_document
 from fabric.report.progress import ConsoleProgress
 from fabric.report.verdict_json import exit_code, verdict_document
+from tests.changes.asked import ber, link_down, port_flap, routing, shield
 
 SCENARIO = Scenario(
     "ar-under-ber", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings(), allow=("busy_hosts",)
 )
-PARAMS = {"errors": "raw", "mantissa": 1, "exponent": 5, "direction": "both"}
-BER = Change(
-    "degraded/ber.x", "ber", "degraded", "leaf1--spine1", "port", When(20.0, 60.0), PARAMS, ("leaf1", "spine1")
-)
-ROUTING = Change(
-    "degraded/ar", "adaptive_routing", "degraded", "fabric", "fabric", When(), {"on": "on"}, is_fault=False
-)
+CABLE = "leaf1--spine1"
+ERRORS = ber(CABLE, raw="1e-5", at=20.0, for_=60.0)
+BER = Change("degraded/ber.x", "degraded", CABLE, "port", ERRORS, ("leaf1", "spine1"))
+ROUTING = Change("degraded/ar", "degraded", "fabric", "fabric", routing(True))
 RATIO = ExpectationVerdict("degraded: ar=on / ar=off at least 1.2", Outcome.PASS, "5 each", 1.62, 1.58, 1.66, 10)
 LATE = ExpectationVerdict("flap: back in 30 s", Outcome.FAIL, "samples 10 s apart", 45.5, n=7)
 EFFECT = ChangeEffect(
@@ -222,20 +220,19 @@ def test_plan_json_lists_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "kind", "text"),
+    ("spec", "text"),
     [
-        (PARAMS, "ber", "ber raw 1e-5"),
-        ({**PARAMS, "direction": "up"}, "ber", "ber raw 1e-5 up"),
-        ({"count": 3, "down_s": 0.5, "jitter_0_s": 0.1}, "port_flap", "port_flap 3 x 0.5 s"),
-        ({"on": 0}, "shield", "shield off"),
-        ({"on": "on"}, "adaptive_routing", "adaptive_routing on"),
-        ({"by": "mlxlink"}, "link_down", "link_down by mlxlink"),
-        ({}, "link_down", "link_down"),
+        (ERRORS, "ber raw 1e-5"),
+        (ber(CABLE, effective="1e-5", direction="up"), "ber effective 1e-5 up"),
+        (port_flap(CABLE, down=0.5, count=3, period=5.0), "port_flap 3 x 0.5 s"),
+        (routing(True), "adaptive_routing on"),
+        (shield(False), "shield off"),
+        (link_down(CABLE, by="mlxlink"), "link_down by mlxlink"),
     ],
 )
-def test_changes_in_words(params: dict[str, str | int | float], kind: str, text: str) -> None:
-    """Short, in the words of the scenario."""
-    assert what(replace(BER, kind=kind, params=params)) == text
+def test_changes_in_words(spec: ChangeSpec, text: str) -> None:
+    """What it does, in a few words."""
+    assert str(spec) == text
 
 
 def test_times_in_words() -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from fabric.model.change import Change, ChangeResult, When
+from fabric.model.change import Change, ChangeResult
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
 from fabric.report.console import show_verdict
 from fabric.report.meaning import headline
+from tests.changes.asked import port_flap
 
 SCENARIO = Scenario("self-check", "", "s.yaml", "i.yaml", ("gpu001", "gpu002"), (), JudgeSettings())
 
@@ -90,7 +91,7 @@ def test_the_headline_names_who_was_not_measured_behind_a_failure() -> None:
 def test_the_reason_of_a_change_is_said_once() -> None:
     """Where the change is listed; what it spoiled refers to it."""
     why = "nothing was altered: the phase ended before its time came"
-    change = Change("flap/port_flap.x", "port_flap", "flap", "gpu001/mlx5_0", "port", When(20.0), {"down_s": 1.0})
+    change = Change("flap/port_flap.x", "flap", "gpu001/mlx5_0", "port", port_flap("gpu001/mlx5_0", down=1.0, at=20.0))
     reasons = (
         f"ERROR: change {change.change_id} failed: {why}",
         f"ERROR: 1 of 1 loopback on gpu001\n  not measured as asked: {change.change_id} failed: {why}",

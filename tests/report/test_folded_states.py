@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.model.change import Change, When
+from fabric.model.change import Change
 from fabric.report.progress import FoldedStates
+from tests.changes.asked import ber
 
-BER = Change("p/ber.l0", "ber", "p", "l0", "port", When(), {"errors": "raw", "mantissa": 1, "exponent": 5})
+BER = Change("p/ber.l0", "p", "l0", "port", ber("l0", raw="1e-5"))
 FOUR = [replace(BER, change_id=f"p/ber.l{number}", component=f"l{number}") for number in range(4)]
 
 

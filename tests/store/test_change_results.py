@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import StoreError
-from fabric.model.change import Change, ChangeResult, When, Window
+from fabric.model.change import Change, ChangeResult, Window
 from fabric.store.change_results import FINAL, change_results
+from tests.changes.asked import ber
 
 
 def change(name: str) -> Change:
     """A planned change."""
-    return Change(name, "ber", "degraded", "leaf1--spine1", "port", When(), {})
+    return Change(name, "degraded", "leaf1--spine1", "port", ber("leaf1--spine1", raw="1e-6"))
 
 
 def event(state: str, at_s: float, name: str = "a", **fields: Any) -> dict[str, Any]:
@@ -94,11 +95,11 @@ def test_the_windows_of_a_change_for_all_of_its_phase_add_up() -> None:
     assert (result.windows, result.counters) == ((Window(2.0, 3.0), Window(12.0, 14.0)), {"n": 1.0})
 
 
-@pytest.mark.parametrize("when", [When(at_s=5.0), When(for_s=5.0)])
-def test_of_a_change_on_a_time_line_only_the_last_course_counts(when: When) -> None:
+@pytest.mark.parametrize("when", [{"at": 5.0}, {"for_": 5.0}])
+def test_of_a_change_on_a_time_line_only_the_last_course_counts(when: dict[str, float]) -> None:
     """Its phase is run again as a whole."""
     events = (*FIRST, event("reverted", 3.0), *AGAIN)
-    (result,) = change_results(events, [replace(change("a"), when=when)])
+    (result,) = change_results(events, [replace(change("a"), spec=ber("leaf1--spine1", raw="1e-6", **when))])
     assert result.windows == (Window(12.0, 14.0),)
 
 

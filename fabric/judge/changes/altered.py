@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from fabric.judge.normal.samples import gave_up
-from fabric.model.change import AdaptiveRoutingSpec, ChangeResult
+from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
@@ -43,7 +43,7 @@ def not_in_force(phase: Phase, changes: Sequence[ChangeResult]) -> str:
         if result.state != "reverted":
             return said(result)
     # Adaptive routing for the job alone is an environment variable: nothing is altered, and nothing written.
-    altering = [spec for spec in phase.changes if not (isinstance(spec, AdaptiveRoutingSpec) and spec.scope == "job")]
+    altering = [spec for spec in phase.changes if spec.alters]
     return f"{phase.name} was not reached" if altering and not own else ""
 
 

@@ -26,16 +26,11 @@ UNCHANGED = 0.95
 
 def corrected(change: Change) -> str:
     """What forward error correction makes of a ``ber`` change, in words; empty when it does not hide it."""
-    if change.kind != "ber" or change.params.get("errors") != "raw":
-        return ""
-    mantissa, exponent = int(change.params["mantissa"]), int(change.params["exponent"])
-    if mantissa * 10.0**-exponent >= CLIFF_FROM:
+    ber = change.spec.raw_ber
+    if not ber or float(ber) >= CLIFF_FROM:
         return ""
     cliff = f"{_ber(CLIFF_FROM)} to {_ber(CLIFF_TO)}"
-    return (
-        f"raw BER {mantissa}e-{exponent} is corrected by RS-FEC (cliff at about {cliff}): "
-        "counters rise, bandwidth stays"
-    )
+    return f"raw BER {ber} is corrected by RS-FEC (cliff at about {cliff}): counters rise, bandwidth stays"
 
 
 def _ber(value: float) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import fsum
 
 from fabric.judge.course.tracks import LEAST_ROUNDS
 from fabric.judge.normal.samples import gave_up
@@ -48,7 +49,7 @@ class WatchedTime:
     @property
     def failures(self) -> Observed:
         """As a rate; no rate at all (0 host-days) where nobody was watched."""
-        return Observed(self.count, sum(end - start for spans in self.when.values() for start, end in spans) / DAY_S)
+        return Observed(self.count, fsum(end - start for spans in self.when.values() for start, end in spans) / DAY_S)
 
 
 @dataclass(slots=True)

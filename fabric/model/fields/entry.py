@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import Any, ClassVar, Self, TypeVar, cast, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationInfo
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticOmit, core_schema
 
 _FROM_FILE = "a file"
+
+STRICT = ConfigDict(
+    extra="forbid", frozen=True, arbitrary_types_allowed=True, validate_by_name=True, validate_by_alias=False
+)
+"""Of a mapping in a file: no other keys than its fields; ``with_config(STRICT)`` makes a dataclass such a mapping."""
+
+Model = TypeVar("Model")
+
+
+def from_file(model: type[Model], tree: object) -> Model:
+    """A mapping as it is written in a file; raises pydantic's ValidationError with everything that is wrong."""
+    adapter: TypeAdapter[Model] = _adapter(cast("Hashable", model))
+    return adapter.validate_python(tree, by_alias=True, by_name=False, context=_FROM_FILE)
+
+
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    """Made once, for making it takes longer than using it."""
+    return TypeAdapter(model)
+
+
+def written_keys(model: type) -> dict[str, Any]:
+    """The type of every key that a mapping in a file may have, an Entry's or a dataclass's."""
+    if issubclass(model, Entry):
+        return {key: field.annotation for key, field in model.written_keys().items()}
+    found = {}
+    for name, annotation in get_type_hints(model, include_extras=True).items():
+        aliases = (one.alias for one in get_args(annotation) if isinstance(one, FieldInfo))
+        found[next(aliases, None) or name] = annotation
+    return found
 
 
 class Entry(BaseModel):
@@ -21,9 +53,7 @@ class Entry(BaseModel):
     The program and run.json know fields by their own names.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, arbitrary_types_allowed=True, validate_by_name=True, validate_by_alias=False
-    )
+    model_config = STRICT
 
     why: ClassVar[Mapping[str, str]] = {}
     """Of a required key: what to say after "is required here"."""
@@ -37,7 +67,7 @@ class Entry(BaseModel):
     @classmethod
     def from_file(cls, tree: object) -> Self:
         """The mapping as it is written in a file; raises pydantic's ValidationError with everything that is wrong."""
-        return cls.model_validate(tree, by_alias=True, by_name=False, context=_FROM_FILE)
+        return from_file(cls, tree)
 
     def changed(self, **values: Any) -> Self:
         """The same with other *values* of these fields."""
@@ -49,6 +79,24 @@ class OneOf:
 
     def __init__(self, models: Iterable[type[Entry]]) -> None:
         self.models = tuple(models)
+
+
+class WrittenAs(OneOf):
+    """Metadata of a dataclass that a file writes as another mapping, *model*, whose ``made()`` makes it."""
+
+    def __init__(self, model: type[Entry]) -> None:
+        super().__init__([model])
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """From a file by way of the model; from run.json as the value that it is."""
+        written = handler.generate_schema(self.models[0])
+        made = core_schema.no_info_after_validator_function(lambda entry: entry.made(), written)
+        told = core_schema.plain_serializer_function_ser_schema(asdict)
+        return core_schema.json_or_python_schema(handler(source), made, serialization=told)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """What an editor should accept: the model."""
+        return handler(schema["python_schema"])
 
 
 class NotInFiles:

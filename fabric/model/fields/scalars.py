@@ -179,6 +179,25 @@ class Word(Scalar):
 
 
 @dataclass(frozen=True)
+class OneWord(Word):
+    """A word that is handed on as it is written, also when YAML would call it a number."""
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text, or what an editor takes for a number or a boolean."""
+        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
+
+
+class WebAddress(Word):
+    """The address of a web service, without an account in it."""
+
+    def parse(self, value: object) -> str:
+        """The address; one with an account is refused, because files are shared."""
+        if isinstance(value, str) and "@" in value:
+            raise refusal("an address without an account (put it into ~/.netrc of 'via')", "…@…")
+        return super().parse(value)
+
+
+@dataclass(frozen=True)
 class Line(Scalar):
     """One line of free text that prints; nothing that could be taken for an option."""
 
@@ -229,3 +248,4 @@ DEVICE = Word(
     r"(mlx5_|bnxt_re|irdma|rdma|rocep|ibp)[A-Za-z0-9_.-]{1,15}",
     "an RDMA device such as mlx5_0 (mlx5_, bnxt_re, irdma, rdma, rocep or ibp, then 1 to 15 characters)",
 )
+OPTION_WORD = OneWord(r"[!-~]{1,1024}", "one printable word without blanks (a list has one word in each place)")

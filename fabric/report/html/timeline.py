@@ -15,7 +15,6 @@ from fabric.model.scenario import Where
 from fabric.model.units import duration_text
 from fabric.model.verdict import Verdict
 from fabric.probes.pairwise import PairwiseSpec
-from fabric.report.changes import what
 from fabric.report.html import samples
 from fabric.report.html.shares import over_hosts
 from fabric.report.html.svg import Scale, dot, line, path, picture, rect, tag, text, x_axis, y_axis
@@ -237,7 +236,7 @@ def _bands(verdict: Verdict) -> list[Band]:
     faults: dict[str, bool] = {}
     ends = [window.ended_s for one in verdict.changes for window in one.windows if window.ended_s is not None]
     for result in verdict.changes:
-        name = what(result.change)
+        name = str(result.change.spec)
         faults[name] = result.change.is_fault
         for number, window in enumerate(result.windows):
             end = window.ended_s if window.ended_s is not None else max(ends, default=window.began_s)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fabric.model.change import Change, ChangeResult, When, Window
+from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase, Where
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from tests.changes.asked import ber, link_down, port_flap, routing, shield
 
 RETRIES = "gpu001: NCCL WARN NET/IB : Got completion from peer 10.0.0.2 with status=12 opcode=129"
 SIZE = 8 << 30
@@ -54,13 +55,19 @@ class Script:
         *windows: tuple[float, float | None],
         kind: str = "ber",
         state: str = "reverted",
-        is_fault: bool = True,
         exponent: int = 7,
     ) -> ChangeResult:
         """A change of that phase, in force in these windows."""
-        params = {"errors": "raw", "mantissa": 1, "exponent": exponent, "direction": "both"}
+        cable = "leaf1--spine1"
+        specs = {
+            "ber": lambda: ber(cable, raw=f"1e-{exponent}"),
+            "port_flap": lambda: port_flap(cable, down=1.0),
+            "link_down": lambda: link_down(cable),
+            "adaptive_routing": lambda: routing(True),
+            "shield": lambda: shield(True),
+        }
         change_id = f"{phase.name}/{kind}.leaf1--spine{len(self.changes)}"
-        change = Change(change_id, kind, phase.name, "leaf1--spine1", "port", When(), params, is_fault=is_fault)
+        change = Change(change_id, phase.name, cable, "port", specs[kind]())
         reason = "" if state == "reverted" else "because"
         result = ChangeResult(change, state, reason, tuple(Window(*window) for window in windows))
         self.changes.append(result)

@@ -78,7 +78,7 @@ def test_limits_still_count_where_nothing_was_altered(rack: Topology) -> None:
 def test_a_toggle_leaves_limits_in_force(rack: Topology) -> None:
     """Adaptive routing on is no fault: what is too slow then is too slow."""
     limits = [Limit("group_all_reduce", 150.0, "own")]
-    script = ber_run([60.0, 60.5, 60.2], kind="adaptive_routing", is_fault=False)
+    script = ber_run([60.0, 60.5, 60.2], kind="adaptive_routing")
     verdict = concluded(script, rack, KEPT, limits=limits)
     assert verdict.outcome is Outcome.FAIL
     assert any(probe_id.startswith("degraded") for probe_id in verdict.suspects[0].probes)
@@ -104,20 +104,20 @@ def test_what_the_transport_does_not_explain_stays_bad(rack: Topology) -> None:
 
 
 @pytest.mark.parametrize("state", ["refused", "failed", "lost"])
-@pytest.mark.parametrize("is_fault", [True, False])
-def test_not_as_asked_is_an_error(rack: Topology, state: str, is_fault: bool) -> None:
+@pytest.mark.parametrize("kind", ["ber", "adaptive_routing"])
+def test_not_as_asked_is_an_error(rack: Topology, state: str, kind: str) -> None:
     """Whatever was measured in that phase is not what was asked for."""
-    verdict = concluded(ber_run([60.0, 60.5], state=state, is_fault=is_fault), rack, KEPT)
+    verdict = concluded(ber_run([60.0, 60.5], state=state, kind=kind), rack, KEPT)
     assert verdict.outcome is Outcome.ERROR
     assert {probe.outcome for probe in verdict.probes[3:]} == {Outcome.ERROR}
-    assert f"not measured as asked: degraded-1/ber.leaf1--spine0 {state}: because" in verdict.probes[-1].reason
+    assert f"not measured as asked: degraded-1/{kind}.leaf1--spine0 {state}: because" in verdict.probes[-1].reason
     assert verdict.suspects == ()
     assert verdict.expectations[0].outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_refused_toggle_hides_no_real_fault(rack: Topology) -> None:
     """What a tool itself calls bad while nothing was altered is the fabric's, and blamed."""
-    verdict = concluded(ber_run([RETRIES, RETRIES], state="refused", is_fault=False), rack, KEPT)
+    verdict = concluded(ber_run([RETRIES, RETRIES], state="refused", kind="adaptive_routing"), rack, KEPT)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.suspects
 
@@ -134,7 +134,7 @@ def test_open_comes_first(rack: Topology) -> None:
 
 def test_open_is_no_pass_however_good_the_rest_is(rack: Topology) -> None:
     """Every probe is within its limit, and still the run is an ERROR."""
-    script = ber_run([100.0, 100.1], kind="adaptive_routing", is_fault=False, state="open")
+    script = ber_run([100.0, 100.1], kind="adaptive_routing", state="open")
     limits = [Limit("group_all_reduce", 90.0, "own")]
     verdict = concluded(script, rack, limits=limits)
     assert {probe.outcome for probe in verdict.probes} == {Outcome.PASS}

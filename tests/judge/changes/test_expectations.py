@@ -8,11 +8,11 @@ import pytest
 
 from fabric.judge.changes.expectations import covered, judge_expectations
 from fabric.judge.changes.ratio import words
-from fabric.model.change import AdaptiveRoutingSpec, BerSpec
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, PhaseRef
 from fabric.model.verdict import ExpectationVerdict
+from tests.changes.asked import ber, routing
 from tests.judge.changes.changed import RETRIES, Script
 
 REMOTE = "gpu001: Test NCCL failure 'remote process exited or there was a network error'"
@@ -92,8 +92,8 @@ def test_a_change_that_was_not_made_judges_nothing(state: str, expected: Expecta
 def test_a_planned_change_without_a_trace_judges_nothing() -> None:
     """The phase asks for bit errors and no event speaks of them; adaptive routing for the job alone leaves none."""
     for spec, outcome in (
-        (BerSpec(("leaf1--spine1",), "raw", 1, 5), Outcome.INCONCLUSIVE),
-        (AdaptiveRoutingSpec(True, "job"), Outcome.PASS),
+        (ber("leaf1--spine1", raw="1e-5"), Outcome.INCONCLUSIVE),
+        (routing(True, "job"), Outcome.PASS),
     ):
         script = Script()
         phase = script.phase("degraded", [100.0])

@@ -157,7 +157,7 @@ def test_a_toggle_of_the_whole_phase_is_not_given_the_faults_effect() -> None:
     script.phase("healthy", [100.0, 100.0])
     phase = script.phase("flap", [50.0, 50.0], starts_s=100.0)
     script.change(phase, (90.0, 130.0))
-    script.change(phase, (90.0, 130.0), kind="adaptive_routing", is_fault=False)
+    script.change(phase, (90.0, 130.0), kind="adaptive_routing")
     both = windows_report(script.phases, script.probes, script.results, script.changes)
     assert [found.retained for found in both] == [pytest.approx(0.5), None]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fabric.judge.ports.health import PortHealth, port_health
-from fabric.model.change import Change, ChangeResult, When, Window
+from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
+from tests.changes.asked import ber
 
 EVERY_S = 60.0
 TWO_HOURS_S = 7800.0
@@ -18,7 +19,7 @@ def course(*steps: tuple[float, float | None], until_s: float = TWO_HOURS_S) -> 
 
 def change(began_s: float, ended_s: float, component: str = "gpu001/mlx5_0") -> ChangeResult:
     """Bit errors on a cable, made by us."""
-    one = Change("p/ber.x", "ber", "p", component, "port", When(), {})
+    one = Change("p/ber.x", "p", component, "port", ber(component, raw="1e-6"))
     return ChangeResult(one, "reverted", windows=(Window(began_s, ended_s),))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fabric.judge.ports.growth import HOUR_S, worst_hour
 from fabric.judge.ports.health import PortHealth, port_health
 from fabric.judge.ports.steps import Step
-from fabric.model.change import Change, ChangeResult, When, Window
+from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
 from fabric.model.sampling import CounterCourse
 from fabric.model.zero_growth import (
@@ -22,6 +22,7 @@ from fabric.model.zero_growth import (
     ZeroGrowth,
     counters_of,
 )
+from tests.changes.asked import ber
 
 EVERY_S = 60.0
 ALL = ZeroGrowth(CRITERIA, pfc_paused=0.05, retransmits_per_hour=100.0)
@@ -57,7 +58,7 @@ def health(
 
 def change(component: str, began_s: float, ended_s: float) -> ChangeResult:
     """Bit errors, made by us."""
-    one = Change("p/ber.x", "ber", "p", component, "port", When(), {})
+    one = Change("p/ber.x", "p", component, "port", ber(component, raw="1e-6"))
     return ChangeResult(one, "reverted", windows=(Window(began_s, ended_s),))
 
 

@@ -1,16 +1,31 @@
-"""How much of the fabric planned changes alter at the same time, against what the inventory allows."""
+"""
+What planned and live changes alter at the same time, against what the inventory allows.
+
+Each change is looked at on its own, and alone each may be fine. Looks run side by side, and things take longer than
+planned. So a change is held against the others twice: when it is looked at, against what is planned for the same time,
+and when it is about to be made, against what is live then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from math import inf
 
+from fabric.changes.kind import Context, kind_of
 from fabric.changes.rails import ISOLATE, managed
-from fabric.model.change import BlastRadius, Change, ChangeSettings
+from fabric.errors import Refused
+from fabric.model.change import Change, ChangeSettings
 from fabric.model.topology import Topology
 
 ALLOW = "blast_radius"
 """The word of a scenario's ``allow`` for more than the blast radius."""
+
+HANDOVER_S = 90.0
+"""
+A change waits so long for one that should be over and is not taken back yet (seconds; choice).
+
+An undo and the training of a link take some seconds, a subnet manager's new routes up to 80.
+"""
 
 _NEVER = "nothing allows it"
 
@@ -19,31 +34,21 @@ def blast_problems(
     changes: Sequence[Change], topology: Topology, settings: ChangeSettings, allow: Collection[str]
 ) -> list[str]:
     """Everything that is too much, in words; each says what would allow it, or that nothing does."""
-    if not changes:
-        return []
-    found = list(_single(changes, topology, settings))
-    total = sum(1 for _ in topology.links())
+    context = Context(topology, settings)
+    found = list(_single(changes, context))
     for together in at_once(changes):
-        found += _together(together, total, topology, settings, allow)
+        found += _together(together, context, allow)
     return list(dict.fromkeys(found))
 
 
-def together_problems(
-    together: tuple[Change, ...], topology: Topology, settings: ChangeSettings, allow: Collection[str]
-) -> list[str]:
-    """What is too much of changes that are in force at the same time, in the same words."""
-    return list(_together(together, sum(1 for _ in topology.links()), topology, settings, allow))
-
-
-def _together(
-    together: tuple[Change, ...], total: int, topology: Topology, settings: ChangeSettings, allow: Collection[str]
-) -> Iterator[str]:
+def _together(together: tuple[Change, ...], context: Context, allow: Collection[str]) -> Iterator[str]:
+    """What is too much of changes that are in force at the same time."""
     yield from _pairs(together)
-    yield from _same_keys(together, settings)
+    yield from _same_keys(together, context)
     if ALLOW not in allow:
-        yield from (f"{text}{_unless(ALLOW)}" for text in _counted(together, total, settings.blast_radius))
+        yield from (f"{text}{_unless(ALLOW)}" for text in _counted(together, context))
     if ISOLATE not in allow:
-        yield from (f"{text}{_unless(ISOLATE)}" for text in _cut_off(together, topology))
+        yield from (f"{text}{_unless(ISOLATE)}" for text in _cut_off(together, context.topology))
 
 
 def _unless(word: str) -> str:
@@ -52,13 +57,8 @@ def _unless(word: str) -> str:
 
 def span_s(change: Change) -> tuple[float, float]:
     """From when until when a change may be in force, seconds after the phase's first probe; a flap's whole span."""
-    when, params = change.when, change.params
-    lasts_s = inf if when.for_s is None else when.for_s
-    if change.kind == "port_flap":
-        down_s, period_s = float(params["down_s"]), float(params["period_s"])
-        longer_s = sum(max(0.0, float(value)) for name, value in params.items() if name.startswith("jitter_"))
-        lasts_s = (int(params["count"]) - 1) * max(down_s, period_s) + down_s + longer_s
-    return (-inf, lasts_s) if when.at_s is None else (when.at_s, when.at_s + lasts_s)
+    at_s, lasts_s = change.when.at_s, inf if change.lasts_s is None else change.lasts_s
+    return (-inf, lasts_s) if at_s is None else (at_s, at_s + lasts_s)
 
 
 def at_once(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
@@ -69,25 +69,16 @@ def at_once(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
         yield tuple(change for change, from_s, until_s in spans if change.phase == phase and from_s <= now_s < until_s)
 
 
-def _single(changes: Sequence[Change], topology: Topology, settings: ChangeSettings) -> Iterator[str]:
-    """What no company makes better or worse."""
+def _single(changes: Sequence[Change], context: Context) -> Iterator[str]:
+    """What no other change makes better or worse."""
     for change in changes:
-        name = managed(change, (), settings)
-        by_switches = topology.ethernet and change.kind == "adaptive_routing"
+        kind, name = kind_of(change), managed(change, (), context.settings)
         if name is not None:
             yield f"{change.change_id}: {name} is for management and never touched; {_NEVER}"
-        if change.scope == "fabric" and not by_switches and not settings.subnet_managers:
+        if kind.sets(context) and not context.settings.subnet_managers:
             yield f"{change.change_id}: the inventory names no subnet managers (changes: subnet_managers); {_NEVER}"
-        if settings.via is None and _needs_via(change):
+        if context.settings.via is None and kind.through_via(change.component):
             yield f"{change.change_id}: switch ports are reached through a host (changes: via); {_NEVER}"
-
-
-def _needs_via(change: Change) -> bool:
-    if change.scope != "port":
-        return False
-    between_switches = "/" not in change.component
-    by_switch = change.params.get("by") == "ibportstate" or change.params.get("direction", "up") != "up"
-    return between_switches or by_switch
 
 
 def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
@@ -100,17 +91,11 @@ def _pairs(together: tuple[Change, ...]) -> Iterator[str]:
             yield f"{change.change_id}: {first.change_id} alters {change.component} at the same time; {_NEVER}"
 
 
-def _same_keys(together: tuple[Change, ...], settings: ChangeSettings) -> Iterator[str]:
+def _same_keys(together: tuple[Change, ...], context: Context) -> Iterator[str]:
     """Two changes that give one key of the subnet managers' file a value: the undo of one would undo the other."""
-    keys = {
-        "adaptive_routing": (settings.adaptive_on, settings.adaptive_off),
-        "shield": (settings.shield_on, settings.shield_off),
-    }
     seen: dict[str, Change] = {}
     for change in together:
-        if change.scope != "fabric" or change.kind not in keys:
-            continue
-        for key, _ in keys[change.kind][0 if change.params["on"] else 1]:
+        for key in kind_of(change).sets(context):
             first = seen.setdefault(key, change)
             if first.kind != change.kind:
                 yield f"{change.change_id}: {first.change_id} sets {key} of the same file; {_NEVER}"
@@ -122,13 +107,14 @@ def _cable(component: str) -> tuple[str, ...]:
     return (*sorted(ends.split("--")), number or "0")
 
 
-def _counted(together: tuple[Change, ...], total: int, most: BlastRadius) -> Iterator[str]:
+def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
     """
     The four numbers of the blast radius.
 
     What is counted are faults: how the fabric routes is said by its scope, not by a number. At least one link may
     always be altered, however few there are.
     """
+    most = context.settings.blast_radius
     faults = [change for change in together if change.is_fault]
     if len(faults) > most.changes:
         yield f"{len(faults)} changes at the same time in {together[0].phase}, {most.changes} are allowed"
@@ -141,6 +127,7 @@ def _counted(together: tuple[Change, ...], total: int, most: BlastRadius) -> Ite
                 yield f"{names.count(name)} changes at the same time at {what} {name}, {limit} allowed for each {what}"
     links = {_cable(change.component) for change in faults if change.scope == "port"}
     if links:
+        total = context.topology.link_count
         share = max(1, int(most.links_fraction * total))
         if len(links) > share:
             part = f"links_fraction {most.links_fraction:g}"
@@ -160,3 +147,60 @@ def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
         if cabled and cabled <= devices:
             what = "its only RNIC" if len(cabled) == 1 else f"all its {len(cabled)} RNICs"
             yield f"{name} would lose its last path: {what} would be altered at the same time"
+
+
+class Concurrency:
+    """The changes of one phase that were not refused and have not ended."""
+
+    def __init__(self, context: Context, allow: Collection[str]) -> None:
+        self._context, self._allow = context, allow
+        self._planned: dict[str, Change] = {}
+        self._live: dict[str, Change] = {}
+
+    def join(self, change: Change, other_paths: frozenset[str] | None) -> None:
+        """
+        A look has found nothing against it. *other_paths*: RNICs of its host seen active; None: it needs none.
+
+        Raises Refused for what is too much together with those that joined before.
+        """
+        planned = (*self._planned.values(), change)
+        for together in at_once(planned):
+            if change in together:
+                wrong = self._wrong(together, change, other_paths)
+                if wrong:
+                    raise Refused(f"together with {_others(together, change)}: {wrong}")
+        self._planned[change.change_id] = change
+
+    def begin(self, change: Change, other_paths: frozenset[str] | None) -> str:
+        """It is about to be made; returns what is wrong with that now, empty when it counts as live from here on."""
+        live = tuple(one for one in self._live.values() if one is not change)
+        wrong = self._wrong((*live, change), change, other_paths) if live else ""
+        if wrong:
+            return f"{_others((*live, change), change)} not taken back yet: {wrong}"
+        self._live[change.change_id] = change
+        return ""
+
+    def leave(self, change: Change) -> None:
+        """It was refused, or nothing of it is left."""
+        self._planned.pop(change.change_id, None)
+        self._live.pop(change.change_id, None)
+
+    def _wrong(self, together: tuple[Change, ...], change: Change, other_paths: frozenset[str] | None) -> str:
+        if len(together) < 2:
+            return ""
+        found = next(_together(together, self._context, self._allow), "")
+        if found:
+            return found
+        host = change.component.partition("/")[0]
+        altered = {
+            device
+            for name, slash, device in (one.component.partition("/") for one in together if one.is_fault)
+            if slash and name == host
+        }
+        if other_paths is not None and not other_paths - altered:
+            return f"{host} would lose its last active path (to do it all the same: allow: [{ISOLATE}])"
+        return ""
+
+
+def _others(together: tuple[Change, ...], change: Change) -> str:
+    return ", ".join(one.change_id for one in together if one is not change)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fabric.changes.company import HANDOVER_S, Company
+from fabric.changes.concurrency import HANDOVER_S, Concurrency
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Ask, Procedure
@@ -68,9 +68,9 @@ def test_two_links_that_are_a_hosts_last_paths_are_not_closed_both() -> None:
     ports = rack._world.rack.ports
     for number in range(2, 8):
         ports.disable(ports.of_adapter("gpu001", f"mlx5_{number}"), 0.0)
-    company = Company(rack.context, ())
+    concurrency = Concurrency(rack.context, ())
     until = When(None, 20.0)
-    one, two = (begun(rack, closed(f"mlx5_{n}", until), company=company, number=n) for n in (0, 1))
+    one, two = (begun(rack, closed(f"mlx5_{n}", until), concurrency=concurrency, number=n) for n in (0, 1))
     alternating(rack, [one, two])
     assert sorted([one.state, two.state]) == ["refused", "reverted"]
     assert "last active path" in (one.reason or two.reason)
@@ -78,10 +78,13 @@ def test_two_links_that_are_a_hosts_last_paths_are_not_closed_both() -> None:
 
 def test_a_cable_that_is_closed_again_as_soon_as_it_was_opened_is_looked_at_when_it_is_back() -> None:
     rack = Played(WIDE)
-    company = Company(rack.context, ())
+    concurrency = Concurrency(rack.context, ())
     two = [
         begun(
-            rack, replace(closed("mlx5_0", When(at_s, 2.0)), change_id=f"phase/{at_s}"), company=company, number=number
+            rack,
+            replace(closed("mlx5_0", When(at_s, 2.0)), change_id=f"phase/{at_s}"),
+            concurrency=concurrency,
+            number=number,
         )
         for number, at_s in enumerate((25.0, 27.0))
     ]
@@ -93,13 +96,13 @@ def test_a_cable_that_is_closed_again_as_soon_as_it_was_opened_is_looked_at_when
 
 @pytest.mark.parametrize(("second", "too_much"), [(When(5.0, 10.0), True), (When(10.0, 10.0), False)])
 def test_changes_that_overlap_only_partly_in_time_are_held_against_each_other(second: When, too_much: bool) -> None:
-    company = Company(Context(topology(), WIDE), ())
-    company.join(closed("mlx5_0", When(0.0, 10.0)), paths("mlx5_1"))
+    concurrency = Concurrency(Context(topology(), WIDE), ())
+    concurrency.join(closed("mlx5_0", When(0.0, 10.0)), paths("mlx5_1"))
     if not too_much:
-        company.join(closed("mlx5_1", second), paths("mlx5_0"))
+        concurrency.join(closed("mlx5_1", second), paths("mlx5_0"))
         return
     with pytest.raises(Refused, match=r"together with phase/link_down\.gpu001/mlx5_0: gpu001 would lose"):
-        company.join(closed("mlx5_1", second), paths("mlx5_0"))
+        concurrency.join(closed("mlx5_1", second), paths("mlx5_0"))
 
 
 @pytest.mark.parametrize(
@@ -107,45 +110,45 @@ def test_changes_that_overlap_only_partly_in_time_are_held_against_each_other(se
     [(BlastRadius(8, 1, 8, 1.0), "at switch leaf0"), (BlastRadius(8, 8, 8, 0.001), "links at the same time")],
 )
 def test_the_numbers_of_the_blast_radius_hold_for_all_together(radius: BlastRadius, reason: str) -> None:
-    company = Company(Context(topology(), replace(VIA, blast_radius=radius)), ())
-    company.join(closed("mlx5_0"), paths("mlx5_1"))
+    concurrency = Concurrency(Context(topology(), replace(VIA, blast_radius=radius)), ())
+    concurrency.join(closed("mlx5_0"), paths("mlx5_1"))
     with pytest.raises(Refused, match=reason):
-        company.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
+        concurrency.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
 
 
 def test_what_has_left_is_not_counted() -> None:
-    company = Company(Context(topology(), VIA), ())
+    concurrency = Concurrency(Context(topology(), VIA), ())
     first = closed("mlx5_0")
-    company.join(first, paths("mlx5_1"))
-    company.leave(first)
-    company.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
+    concurrency.join(first, paths("mlx5_1"))
+    concurrency.leave(first)
+    concurrency.join(closed("mlx5_0", host="gpu002"), paths("mlx5_1"))
 
 
 def test_a_change_waits_for_one_that_is_taken_back_late_and_is_refused_when_that_stays() -> None:
     rack = Played(VIA)
-    company = Company(rack.context, ())
+    concurrency = Concurrency(rack.context, ())
     late = closed("mlx5_0", When(0.0, 10.0), host="gpu002")
-    company.join(late, paths("mlx5_1"))
-    assert company.begin(late, paths("mlx5_1")) == ""
-    waits = begun(rack, closed("mlx5_0", When(10.0, 5.0)), company=company)
+    concurrency.join(late, paths("mlx5_1"))
+    assert concurrency.begin(late, paths("mlx5_1")) == ""
+    waits = begun(rack, closed("mlx5_0", When(10.0, 5.0)), concurrency=concurrency)
     waits.due_s = 10.0
     alternating(rack, [waits])
     assert waits.state == "refused"
     assert "not taken back yet" in waits.reason
     assert HANDOVER_S <= rack.now_s < HANDOVER_S + 20.0
-    company.leave(late)
-    again = begun(rack, closed("mlx5_0", When(10.0, 5.0)), company=company)
+    concurrency.leave(late)
+    again = begun(rack, closed("mlx5_0", When(10.0, 5.0)), concurrency=concurrency)
     again.due_s = rack.now_s
     alternating(rack, [again])
     assert again.state == "reverted", again.reason
 
 
 def test_two_changes_of_one_key_of_the_managers_file_are_refused() -> None:
-    settings = replace(MANAGED, shield_on=(("routing_engine", "x"),))
-    company = Company(Context(topology(), settings), ())
-    company.join(change("adaptive_routing", "fabric", scope="fabric", is_fault=False, on=1), None)
+    settings = replace(MANAGED, shield_on={"routing_engine": "x"})
+    concurrency = Concurrency(Context(topology(), settings), ())
+    concurrency.join(change("adaptive_routing", "fabric", scope="fabric", on=True), None)
     with pytest.raises(Refused, match="sets routing_engine of the same file"):
-        company.join(change("shield", "fabric", scope="fabric", is_fault=False, on=1), None)
+        concurrency.join(change("shield", "fabric", scope="fabric", on=True), None)
 
 
 def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:

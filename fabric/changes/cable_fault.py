@@ -1,0 +1,171 @@
+"""What all faults of cables have in common: which cables, when, and the counters that end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field, Tag
+
+from fabric.changes.kind import Context, Counters, Kind, Wrong
+from fabric.changes.ports import Cable, End, cable_of, link_counters
+from fabric.changes.procedure import Procedure
+from fabric.errors import Refused
+from fabric.model.change import Change, When
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import Folded, FoldedNames
+from fabric.model.fields.quantities import Span
+from fabric.model.fields.scalars import Choice, Whole, Word
+from fabric.model.fields.wording import one_of
+
+LINK_TIERS = ("access", "spine", "core")
+DAY_S = 86_400.0
+
+LinkName = Annotated[
+    str,
+    Word(
+        r"[A-Za-z0-9][A-Za-z0-9._#/-]{0,159}",
+        "a link such as su0-leaf3--spine02, su0-leaf3--spine02#1 (the second of parallel cables) or gpu001/mlx5_0",
+    ),
+]
+Grown = Annotated[int, Whole(0, 2**53)] | None
+
+
+class StopAbove(Entry):
+    """By how much counters of the receivers may grow while a change is in force."""
+
+    raw_errors: Grown = Field(None, description="Bit errors before forward error correction (ber, from mlxlink).")
+    effective_errors: Grown = Field(None, description="Bit errors after forward error correction (ber, from mlxlink).")
+    symbol_errors: Grown = Field(None, description="Symbol errors.")
+    link_downed: Grown = Field(None, description="How often the link went down.")
+    link_error_recovery: Grown = Field(None, description="How often the link recovered by itself.")
+    receive_errors: Grown = Field(None, description="Packets received with errors (ports of switches, from perfquery).")
+
+
+class DrawnLinks(Entry):
+    """Links drawn without repetition, on different switches and hosts as far as there are enough."""
+
+    tier: Annotated[str, Choice(LINK_TIERS)] = Field(
+        description="access (RNIC to leaf), spine (up to a spine) or core (up to a core switch)."
+    )
+    count: Annotated[int, Whole(1, 256)] = Field(1, description="How many.")
+    seed: Annotated[int, Whole(0, 2**32 - 1)] = Field(0, description="What they are drawn with.")
+    of: tuple[Annotated[Folded, FoldedNames()], ...] | None = Field(
+        None, min_length=1, max_length=64, description="Only links of these switches or hosts."
+    )
+
+
+def _sort_of_links(value: object) -> str:
+    return "one" if isinstance(value, str) else "several" if isinstance(value, list | tuple) else "drawn"
+
+
+Links = Annotated[
+    Annotated[LinkName, AfterValidator(lambda name: (name,)), Tag("one")]
+    | Annotated[tuple[LinkName, ...], Field(min_length=1, max_length=256), Tag("several")]
+    | Annotated[DrawnLinks, Tag("drawn")],
+    Discriminator(_sort_of_links),
+]
+
+
+class CableFault(Kind):
+    """A fault of some cables, each a change of its own; in a plan *links* are the names of those that are meant."""
+
+    links: Links = Field(
+        description="Which links: a name, a list of names, or how many to draw: {tier: spine, count: 4, seed: 7}."
+    )
+    at_s: Annotated[float, Span(0, DAY_S)] | None = Field(
+        None,
+        alias="at",
+        description="When it comes into force, after the phase's first probe began; before the first probe when left"
+        " out.",
+    )
+    stop_above: StopAbove | None = Field(
+        None,
+        description="Counters of its receivers: when one has grown by more meanwhile, every change of the phase is"
+        " taken back.",
+    )
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """The links by name; none while they are still to be drawn."""
+        return self.links if isinstance(self.links, tuple) else ()
+
+    @property
+    def when(self) -> When:
+        """As its keys say."""
+        limits = () if self.stop_above is None else tuple(self.stop_above)
+        return When(self.at_s, None, tuple((name, float(most)) for name, most in limits if most is not None))
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """A limit without a counter, and cables that cannot be reached."""
+        if self.stop_above is not None and not self.when.stop_above:
+            yield ("stop_above",), f"a counter is required here: {one_of(tuple(StopAbove.model_fields))}"
+        inner = next((name for name in self.link_names if "/" not in name), None)
+        if context is not None and context.settings.via is None and inner is not None:
+            text = f"to alter links between switches ({inner}) 'via' under changes: in the inventory must name a host"
+            yield ("links",), text
+
+    def targets(self, context: Context) -> Iterator[tuple[str, str, Kind]]:
+        """Each cable."""
+        for name in self.link_names:
+            yield name, "port", self.model_copy(update={"links": (name,), **self.decided(name, context)})
+
+    def cable(self, change: Change, context: Context) -> Procedure[Cable]:
+        """The cable of a change, as the fabric is seen now."""
+        return (yield from cable_of(change.component, context))
+
+    def receivers(self, cable: Cable) -> tuple[End | None, ...]:
+        """The ends that count what is done to it; None: one that cannot be looked at."""
+        return (cable.lower, cable.upper)
+
+    def counted(self, end: End, context: Context) -> Procedure[dict[str, float]]:
+        """What one end has counted."""
+        return (yield from link_counters(end, context))
+
+    def counters(self, change: Change, context: Context) -> Procedure[Counters]:
+        """What the receivers have counted; empty while the link is down."""
+        try:
+            cable = yield from self.cable(change, context)
+        except Refused:
+            return {}
+        found: dict[str, float] = {}
+        for end in self.receivers(cable):
+            found |= {} if end is None else (yield from self.counted(end, context))
+        return found
+
+    def decided(self, link: str, context: Context) -> dict[str, Any]:
+        """The fields that are decided for one cable only when it is planned."""
+        return {}
+
+    def through_via(self, component: str) -> bool:
+        """Cables between switches."""
+        return "/" not in component
+
+
+def held_too_long(for_s: float | None, key: str, context: Context | None) -> Iterator[Wrong]:
+    """What is wrong with a change that would outlast the longest lease."""
+    most_s = None if context is None else context.settings.lease.max_hold_s
+    if for_s is not None and most_s is not None and for_s > most_s:
+        text = f"expected at most {most_s:g}s, 'max_hold' of the lease in the inventory: the change is undone then"
+        yield (key,), text
+
+
+class LastingFault(CableFault):
+    """A fault of cables that may end before its phase does."""
+
+    for_s: Annotated[float, Span(0.1, DAY_S)] | None = Field(
+        None,
+        alias="for",
+        description="How long it is in force; until the last probe of the phase has ended when left out.",
+    )
+
+    @property
+    def when(self) -> When:
+        """As its keys say."""
+        return replace(super().when, for_s=self.for_s)
+
+    def problems(self, context: Context | None) -> Iterator[Wrong]:
+        """A fault that would outlast its lease besides."""
+        yield from held_too_long(self.for_s, "for", context)
+        yield from super().problems(context)
