@@ -37,7 +37,7 @@ from fabric.app.verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, v
 from fabric.errors import ConfigError, FabricError
 from fabric.report.certificate import encoded
 from fabric.report.certificate_html import certificate_html
-from fabric.store.manifest import DERIVED
+from fabric.runs.manifest import DERIVED
 
 Document = dict[str, Any]
 Place = tuple[str | int, ...]

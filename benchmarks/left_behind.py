@@ -32,9 +32,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fabric.executors.ssh import SshExecutor  # noqa: E402
+from fabric.hosts.ssh.executor import SshExecutor  # noqa: E402
 from fabric.model.command import Command  # noqa: E402
-from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until  # noqa: E402
+from tests.hosts.observing import TOKEN_NAME, processes_with, running_with, until  # noqa: E402
 from tests.lab.lab import Lab, own_environment  # noqa: E402
 from tests.lab.namespaces import inside  # noqa: E402
 
@@ -44,7 +44,7 @@ _STUBBORN = "trap '' TERM; sleep 90 & set -m; sleep 91 & wait; wait"
 _PROCESSES = 3
 _ORCHESTRATOR = """
 import sys
-from fabric.executors.ssh import SshExecutor
+from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 host, token = sys.argv[1:]

@@ -32,7 +32,7 @@ from pathlib import Path
 from fabric.changes.guard import Guard, LeaseGone
 from fabric.checks.held import held_on, holders
 from fabric.config import load_inventory
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended

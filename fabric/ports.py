@@ -1,4 +1,4 @@
-"""What the engine needs from the outside world, as protocols; the adapters are in executors/ and store/."""
+"""What the engine needs from the outside world, as protocols; the adapters are in hosts/ and runs/."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _mock(inventory: Inventory, seed: int) -> Executor:
-    from fabric.executors.mock import MockExecutor
+    from fabric.hosts.mock import MockExecutor
     from fabric.sim.life.course import Life
     from fabric.sim.routing import Routing
     from fabric.sim.world import World
@@ -38,8 +38,8 @@ def _mock(inventory: Inventory, seed: int) -> Executor:
 def _ssh(inventory: Inventory, seed: int) -> Executor:
     del seed
     from fabric.errors import ConfigError, Problem
-    from fabric.executors.ssh import SshExecutor
-    from fabric.executors.ssh_keys import key_problem
+    from fabric.hosts.ssh.executor import SshExecutor
+    from fabric.hosts.ssh.keys import key_problem
 
     problem = key_problem(inventory.ssh)
     if problem is not None:
@@ -50,7 +50,7 @@ def _ssh(inventory: Inventory, seed: int) -> Executor:
 
 def _process(inventory: Inventory, seed: int) -> Executor:
     del seed
-    from fabric.executors.process import ProcessExecutor
+    from fabric.hosts.process import ProcessExecutor
 
     return ProcessExecutor(inventory.process.prefix)
 

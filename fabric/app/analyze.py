@@ -13,8 +13,8 @@ from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
 from fabric.judge.course.over_time import over_time, with_over_time
 from fabric.judge.ports.windows import wanted_for, with_samples
-from fabric.judge.repair.readmitted import before_repair, measured_again, samples_since, with_repairs
-from fabric.judge.training.failures import with_training
+from fabric.judge.repair import before_repair, measured_again, samples_since, with_repairs
+from fabric.judge.training import with_training
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
@@ -25,22 +25,21 @@ from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.derived import write_reports
-from fabric.report.going_on import going_on
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
-from fabric.report.told_verdict import history_bytes, is_told
+from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
-from fabric.store.change_results import change_results
-from fabric.store.durable import write_durably
-from fabric.store.events import FILE as EVENTS
-from fabric.store.events import read_events, replanned
-from fabric.store.journal import FILE as JOURNAL
-from fabric.store.left_open import settled
-from fabric.store.past_run import read_past_run, refuse_own_record
-from fabric.store.run_lock import running
-from fabric.store.samples import read_samples
-from fabric.store.so_far import not_begun, read_readmissions
-from fabric.store.tables import write_measurements, write_samples
+from fabric.runs.change_results import change_results
+from fabric.runs.durable import write_durably
+from fabric.runs.events import FILE as EVENTS
+from fabric.runs.events import read_events, replanned
+from fabric.runs.journal import FILE as JOURNAL
+from fabric.runs.left_open import settled
+from fabric.runs.past_run import read_past_run, refuse_own_record
+from fabric.runs.run_lock import running
+from fabric.runs.samples import read_samples
+from fabric.runs.so_far import not_begun, read_readmissions
+from fabric.runs.tables import write_measurements, write_samples
 
 
 def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:

@@ -20,8 +20,8 @@ from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, LimitChange
-from fabric.store.past_run import PastRun, read_past_run
-from fabric.store.run_directory import write_durably
+from fabric.runs.past_run import PastRun, read_past_run
+from fabric.runs.run_directory import write_durably
 
 CANDIDATE = ".candidate.yaml"
 """How the name of a candidate file ends."""

@@ -19,11 +19,11 @@ from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
-from fabric.store import run_document, shares
-from fabric.store.plain_file import read_plain, why_not_plain
-from fabric.store.run_folders import run_folders
-from fabric.store.run_lock import running
-from fabric.store.tables import MEASUREMENTS
+from fabric.runs import run_document, shares
+from fabric.runs.plain_file import read_plain, why_not_plain
+from fabric.runs.run_folders import run_folders
+from fabric.runs.run_lock import running
+from fabric.runs.tables import MEASUREMENTS
 
 _FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, MEASUREMENTS: shares.MOST_BYTES}
 """What is read of a run, each with its largest size in bytes."""

@@ -17,9 +17,8 @@ from fabric.judge.compare.identity import repaired
 from fabric.judge.normal.keys import bandwidths
 from fabric.judge.normal.series import representative
 from fabric.judge.ports.windows import wanted
-from fabric.judge.repair.acceptance import Measured, Same, accept, same, watched_ports
+from fabric.judge.repair import Measured, Same, accept, same, watched_ports
 from fabric.model.inventory import Inventory
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.repair import Acceptance, Because, Evidence
@@ -27,6 +26,7 @@ from fabric.model.scenario import (
     Phase,
     Scenario,
 )
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, plan_scenario
 from fabric.probes.again import AgainSpec
@@ -34,13 +34,13 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from fabric.probes.shortened import shortened
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
+from fabric.probes.variants import shortened
 from fabric.report.shown_run import Row, ShownRun
-from fabric.store.identity import read_identity
-from fabric.store.past_run import PastRun, read_past_run
-from fabric.store.run_folders import run_folders
-from fabric.store.samples import read_samples
+from fabric.runs.identity import read_identity
+from fabric.runs.past_run import PastRun, read_past_run
+from fabric.runs.run_folders import run_folders
+from fabric.runs.samples import read_samples
 
 NEIGHBOURS = 3
 """Good hosts under its ToR that a repaired one is measured with: with each of two, and these with others (a choice)."""

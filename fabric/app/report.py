@@ -22,12 +22,12 @@ from fabric.report.decision import decision_bytes, same_decision
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.report.told_verdict import history_bytes
-from fabric.store.durable import write_durably
-from fabric.store.events import from_events, read_events
-from fabric.store.identity import read_identity
-from fabric.store.raw import raw_entries
-from fabric.store.run_document import go_on_command, read_run
-from fabric.store.run_lock import running
+from fabric.runs.durable import write_durably
+from fabric.runs.events import from_events, read_events
+from fabric.runs.identity import read_identity
+from fabric.runs.raw import raw_entries
+from fabric.runs.run_document import go_on_command, read_run
+from fabric.runs.run_lock import running
 
 COMPARISON = "compare.html"
 """Where several runs side by side are written, in the directory of the first."""

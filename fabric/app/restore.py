@@ -17,10 +17,10 @@ from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
-from fabric.store.journal import FILE, Journal
-from fabric.store.left_open import OpenChange, journals, open_or_may_be_live
-from fabric.store.plain_file import is_there
-from fabric.store.run_document import read_run
+from fabric.runs.journal import FILE, Journal
+from fabric.runs.left_open import OpenChange, journals, open_or_may_be_live
+from fabric.runs.plain_file import is_there
+from fabric.runs.run_document import read_run
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 """Builds the executor of a backend, by its name."""

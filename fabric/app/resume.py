@@ -27,19 +27,19 @@ from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
-from fabric.store.change_results import FINAL
-from fabric.store.durable import remove_durably
-from fabric.store.events import FILE as EVENTS
-from fabric.store.events import read_events
-from fabric.store.left_open import CLOSED, refuse_while_open
-from fabric.store.manifest import JUDGED, leftovers
-from fabric.store.plain_file import is_there
-from fabric.store.run_directory import RunDirectory
-from fabric.store.run_document import baselines_from, go_on_command, own_version, read_run
-from fabric.store.run_folders import run_path
-from fabric.store.run_lock import holding, refuse_at_work
-from fabric.store.samples import close_samples
-from fabric.store.so_far import SoFar, so_far
+from fabric.runs.change_results import FINAL
+from fabric.runs.durable import remove_durably
+from fabric.runs.events import FILE as EVENTS
+from fabric.runs.events import read_events
+from fabric.runs.left_open import CLOSED, refuse_while_open
+from fabric.runs.manifest import JUDGED, leftovers
+from fabric.runs.plain_file import is_there
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.run_document import baselines_from, go_on_command, own_version, read_run
+from fabric.runs.run_folders import run_path
+from fabric.runs.run_lock import holding, refuse_at_work
+from fabric.runs.samples import close_samples
+from fabric.runs.so_far import SoFar, so_far
 
 MakeExecutor = Callable[[str, Inventory, int], Executor]
 """Builds the executor of a backend by its name, for a seed."""

@@ -33,15 +33,15 @@ from fabric.model.probe import ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
-from fabric.store.events import FILE as EVENTS
-from fabric.store.events import from_events, read_events
-from fabric.store.journal import FILE as JOURNAL
-from fabric.store.journal import Journal
-from fabric.store.left_open import refuse_while_open, say_what_is_open
-from fabric.store.run_directory import RunDirectory
-from fabric.store.run_document import go_on_command, run_document
-from fabric.store.run_lock import holding
-from fabric.store.so_far import SoFar
+from fabric.runs.events import FILE as EVENTS
+from fabric.runs.events import from_events, read_events
+from fabric.runs.journal import FILE as JOURNAL
+from fabric.runs.journal import Journal
+from fabric.runs.left_open import refuse_while_open, say_what_is_open
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.run_document import go_on_command, run_document
+from fabric.runs.run_lock import holding
+from fabric.runs.so_far import SoFar
 
 MakeExecutor = Callable[[Inventory, int], Executor]
 """Builds the executor of the chosen backend."""

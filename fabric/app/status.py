@@ -20,17 +20,17 @@ from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
-from fabric.store.durable import write_durably
-from fabric.store.events import FILE as EVENTS
-from fabric.store.events import Event, read_events
-from fabric.store.journal import FILE as JOURNAL
-from fabric.store.journal import read_journal
-from fabric.store.left_open import CLOSED, open_changes, open_or_may_be_live
-from fabric.store.plain_file import is_there
-from fabric.store.run_document import go_on_command, read_run
-from fabric.store.run_folders import run_folders, run_path
-from fabric.store.run_lock import running
-from fabric.store.so_far import SoFar, so_far
+from fabric.runs.durable import write_durably
+from fabric.runs.events import FILE as EVENTS
+from fabric.runs.events import Event, read_events
+from fabric.runs.journal import FILE as JOURNAL
+from fabric.runs.journal import read_journal
+from fabric.runs.left_open import CLOSED, open_changes, open_or_may_be_live
+from fabric.runs.plain_file import is_there
+from fabric.runs.run_document import go_on_command, read_run
+from fabric.runs.run_folders import run_folders, run_path
+from fabric.runs.run_lock import running
+from fabric.runs.so_far import SoFar, so_far
 
 MOST_JUDGED = 5_000
 """Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""

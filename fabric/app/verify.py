@@ -26,15 +26,15 @@ from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
-from fabric.store.durable import remove_durably, write_durably
-from fabric.store.events import FILE as EVENTS
-from fabric.store.identity import read_identity
-from fabric.store.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
-from fabric.store.plain_file import read_plain
-from fabric.store.raw import FOLDER as RAW
-from fabric.store.run_document import own_version
-from fabric.store.run_folders import run_path
-from fabric.store.run_lock import running
+from fabric.runs.durable import remove_durably, write_durably
+from fabric.runs.events import FILE as EVENTS
+from fabric.runs.identity import read_identity
+from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
+from fabric.runs.plain_file import read_plain
+from fabric.runs.raw import FOLDER as RAW
+from fabric.runs.run_document import own_version
+from fabric.runs.run_folders import run_path
+from fabric.runs.run_lock import running
 
 NAME, HTML = "certificate.json", "certificate.html"
 SHA256, SIGNATURE = f"{NAME}.sha256", f"{NAME}.sig"

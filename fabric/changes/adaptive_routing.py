@@ -11,7 +11,7 @@ from fabric.changes import nvue
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.ports import look, program
 from fabric.changes.procedure import Procedure
-from fabric.changes.subnet_manager import SM_NEEDED, Routing
+from fabric.changes.subnet_manager import SM_NEEDED, Toggle
 from fabric.errors import NotInForce, Refused
 from fabric.model.change import Alteration, Argv, Change, ChangeSettings, Check
 from fabric.model.fields.folded import some
@@ -23,7 +23,7 @@ SELECT = "adaptive_routing_forced_en_field_select"
 """Reads 1 where the field may be chosen, and must be written 1 for the field to be taken."""
 
 
-class AdaptiveRouting(Routing):
+class AdaptiveRouting(Toggle):
     """
     The change adaptive_routing.
 

@@ -22,7 +22,7 @@ from fabric.changes.closing import until_active
 from fabric.changes.kind import Alters, Context, Wrong
 from fabric.changes.ports import (
     AdapterEnd,
-    Cable,
+    CableEnd,
     End,
     SwitchEnd,
     bit_error_counters,
@@ -204,7 +204,7 @@ class Ber(LastingFault):
         """The end of each direction that is asked for."""
         return {"up": (up,), "down": (down,), "both": (up, down)}[self.direction]
 
-    def _alteration(self, end: End, cable: Cable, context: Context) -> Procedure[Alteration]:
+    def _alteration(self, end: End, cable: CableEnd, context: Context) -> Procedure[Alteration]:
         host, device, indexes = _place(end, context)
         tool = program(context, host, "mlxreg")
         get = mlxreg.get(device, "PTER", indexes, tool=tool)
@@ -250,7 +250,7 @@ class Ber(LastingFault):
             now_s = yield from until_active(_end(alteration), context, until_s)
         return now_s
 
-    def receivers(self, cable: Cable) -> tuple[End | None, ...]:
+    def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
         """Where the errors arrive."""
         return self._ends(cable.upper, cable.lower)
 
@@ -304,7 +304,7 @@ def _place(end: End, context: Context) -> tuple[str, str, mlxreg.Fields]:
     return context.settings.via, f"iblid-{end.lid}", mlxreg.pter_indexes(end.port, ib_number=True)
 
 
-def _devices(cable: Cable, host: str) -> tuple[str, ...]:
+def _devices(cable: CableEnd, host: str) -> tuple[str, ...]:
     """The RNICs of the host that makes the change which lose traffic by it."""
     lower = cable.lower
     return (lower.device,) if isinstance(lower, AdapterEnd) and lower.host == host else ()

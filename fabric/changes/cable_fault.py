@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from fabric.changes.kind import Context, Counters, Kind, Wrong
-from fabric.changes.ports import Cable, End, cable_of, link_counters
+from fabric.changes.ports import CableEnd, End, cable_of, link_counters
 from fabric.changes.procedure import Procedure
 from fabric.errors import Refused
 from fabric.model.change import Change, When
@@ -111,11 +111,11 @@ class CableFault(Kind):
         for name in self.link_names:
             yield name, "port", self.model_copy(update={"links": (name,), **self.decided(name, context)})
 
-    def cable(self, change: Change, context: Context) -> Procedure[Cable]:
+    def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
         """The cable of a change, as the fabric is seen now."""
         return (yield from cable_of(change.component, context))
 
-    def receivers(self, cable: Cable) -> tuple[End | None, ...]:
+    def receivers(self, cable: CableEnd) -> tuple[End | None, ...]:
         """The ends that count what is done to it; None: one that cannot be looked at."""
         return (cable.lower, cable.upper)
 

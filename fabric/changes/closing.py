@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fabric.changes.kind import Context
 from fabric.changes.ports import (
     AdapterEnd,
-    Cable,
+    CableEnd,
     End,
     SwitchEnd,
     end_to_close,
@@ -45,7 +45,7 @@ class Seen:
         return self.text
 
 
-def closing(by: str, cable: Cable, context: Context) -> Procedure[Alteration]:
+def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]:
     """
     What closes a cable with one of PORT_TOOLS: its switch end from ``via`` with ibportstate, else its RNIC's end.
 
@@ -84,7 +84,7 @@ def seen_end(end: End, context: Context) -> Procedure[Seen]:
     return Seen(str(port), port.physical_state == "LinkUp", port.disabled, port.active)
 
 
-def _in_band(cable: Cable, context: Context) -> Procedure[Alteration]:
+def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     """``on`` opens a closed port and leaves an open one alone; ``enable`` would take an open link down once more."""
     if ethernet(cable.component, context):
         raise Refused(f"{cable.component}: ibportstate closes InfiniBand ports only (by: mlxlink, mlxreg or ip)")
@@ -106,7 +106,7 @@ def _in_band(cable: Cable, context: Context) -> Procedure[Alteration]:
     )
 
 
-def _by_mlxlink(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
+def _by_mlxlink(cable: CableEnd, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
     tool = program(context, end.host, "mlxlink")
     seen = yield from _seen_by_mlxlink(end, context)
     _need_up(cable, end, seen)
@@ -120,7 +120,7 @@ def _by_mlxlink(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Al
     )
 
 
-def _by_mlxreg(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
+def _by_mlxreg(cable: CableEnd, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
     tool, indexes = program(context, end.host, "mlxreg"), mlxreg.paos_indexes(1)
     get = mlxreg.get(end.device, "PAOS", indexes, tool=tool)
     admin, seen = yield from _seen_by_mlxreg(end, context, get)
@@ -135,7 +135,7 @@ def _by_mlxreg(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Alt
     )
 
 
-def _by_ip(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
+def _by_ip(cable: CableEnd, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
     """The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE)."""
     if not ethernet(cable.component, context):
         raise Refused(f"{cable.component}: ip link closes no InfiniBand port (by: ibportstate, mlxlink or mlxreg)")
@@ -155,7 +155,7 @@ def _by_ip(cable: Cable, end: AdapterEnd, context: Context) -> Procedure[Alterat
     )
 
 
-def _on_host(cable: Cable, end: AdapterEnd, seen: Seen, *, apply: Argv, undo: Argv, check: Check) -> Alteration:
+def _on_host(cable: CableEnd, end: AdapterEnd, seen: Seen, *, apply: Argv, undo: Argv, check: Check) -> Alteration:
     prior = _prior(end, seen.text, cable.upper)
     return Alteration(end.host, (apply,), (undo,), (check,), prior, devices=(end.device,))
 
@@ -165,7 +165,7 @@ def _prior(end: End, state: str, other: End | None) -> str:
     return f"{end}: {state}" + ("" if other is None else f"; other end {other}")
 
 
-def _need_up(cable: Cable, end: End, seen: Seen) -> None:
+def _need_up(cable: CableEnd, end: End, seen: Seen) -> None:
     if not seen.up:
         raise Refused(f"{cable.component}: {end} is down already ({seen})")
 

@@ -13,7 +13,7 @@ from fabric.changes.closing import POLL_S, Seen, closing, refuse_kept_up, seen_c
 from fabric.changes.kind import Alters, Context, Cycle, Wrong
 from fabric.changes.ports import (
     AdapterEnd,
-    Cable,
+    CableEnd,
     End,
     SwitchEnd,
     adapter_end,
@@ -101,11 +101,11 @@ class ClosedLink(CableFault):
                 now_s = yield from pause(now_s + ROUTES_S)
         return now_s
 
-    def cable(self, change: Change, context: Context) -> Procedure[Cable]:
+    def cable(self, change: Change, context: Context) -> Procedure[CableEnd]:
         """With tools of the host itself the fabric need not be seen, though it is where it can be."""
         by_host = self.by != "ibportstate" and "/" in change.component
         if by_host and (context.settings.via is None or ethernet(change.component, context)):
-            return Cable(change.component, adapter_end(change.component, context), None)
+            return CableEnd(change.component, adapter_end(change.component, context), None)
         return (yield from super().cable(change, context))
 
 

@@ -66,7 +66,7 @@ End = AdapterEnd | SwitchEnd
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class CableEnd:
     """
     A cable and its ends; *upper* None: the switch cannot be looked at (no ``via``, or Ethernet).
 
@@ -122,7 +122,7 @@ def parts(component: str) -> tuple[str, str, int]:
     return one, other, int(digits or 0)
 
 
-def cable_of(component: str, context: Context) -> Procedure[Cable]:
+def cable_of(component: str, context: Context) -> Procedure[CableEnd]:
     """
     The cable called *component*: ``gpu001/mlx5_0`` or ``su0-leaf3--spine02`` (``#1`` the second parallel one).
 
@@ -176,10 +176,10 @@ def line_of(fabric: Iterable[PortLine], guid: int, port: int) -> PortLine | None
     return found.get(guid) or found.get(guid + port)
 
 
-def _adapter_cable(component: str, context: Context) -> Procedure[Cable]:
+def _adapter_cable(component: str, context: Context) -> Procedure[CableEnd]:
     lower = adapter_end(component, context)
     if context.settings.via is None or ethernet(component, context):
-        return Cable(component, lower, None)
+        return CableEnd(component, lower, None)
     fabric = yield from fabric_ports(context)
     guid = yield from node_guid(lower)
     line = line_of(fabric, guid, lower.port)
@@ -188,10 +188,10 @@ def _adapter_cable(component: str, context: Context) -> Procedure[Cable]:
     if line.peer is None:
         raise Refused(f"{component}: its link is down already ({line.state}/{line.physical_state})")
     upper = SwitchEnd(switch_name(line.peer.description), line.peer.lid, line.peer.port)
-    return Cable(component, lower, upper, line, fabric)
+    return CableEnd(component, lower, upper, line, fabric)
 
 
-def _switch_cable(component: str, context: Context) -> Procedure[Cable]:
+def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
     try:
         one, other, number = parts(component)
     except ValueError as exc:
@@ -210,7 +210,7 @@ def _switch_cable(component: str, context: Context) -> Procedure[Cable]:
         raise Refused(f"{component}: {one} and {other} have cables #0 to #{len(between) - 1}")
     line, peer = between[number]
     near = SwitchEnd(one, line.end.lid, line.end.port)
-    return Cable(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
+    return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
 
 
 def switch_name(description: str) -> str:
@@ -277,7 +277,7 @@ def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, fl
     return {f"{end.name}.{name}": float(counters[counter]) for name, counter in names if counter in counters}
 
 
-def end_to_close(cable: Cable, context: Context) -> Procedure[SwitchEnd]:
+def end_to_close(cable: CableEnd, context: Context) -> Procedure[SwitchEnd]:
     """
     The switch end that can be closed and opened again from ``via``: of two the one nearer to it.
 
@@ -298,7 +298,7 @@ def end_to_close(cable: Cable, context: Context) -> Procedure[SwitchEnd]:
     return min(ends, key=lambda end: far[guids[end.lid]])
 
 
-def refuse_our_way(cable: Cable, context: Context) -> Procedure[None]:
+def refuse_our_way(cable: CableEnd, context: Context) -> Procedure[None]:
     """
     Raise Refused when this is the first cable on the way of in-band tools on ``via``, whatever is done to it and where.
 
@@ -314,7 +314,7 @@ def refuse_our_way(cable: Cable, context: Context) -> Procedure[None]:
         )
 
 
-def distances(fabric: Iterable[PortLine], start: int, *, without: Cable) -> dict[int, int]:
+def distances(fabric: Iterable[PortLine], start: int, *, without: CableEnd) -> dict[int, int]:
     """
     How many cables away each node is from the one with GUID *start*, when a cable is gone.
 
@@ -336,7 +336,7 @@ def distances(fabric: Iterable[PortLine], start: int, *, without: Cable) -> dict
     return found
 
 
-def _is(line: PortLine, cable: Cable) -> bool:
+def _is(line: PortLine, cable: CableEnd) -> bool:
     """Whether a line is one of the two ends of a cable."""
     if cable.line is None or cable.line.peer is None or line.peer is None:
         return False

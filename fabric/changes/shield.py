@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from fabric.changes.kind import Context, Wrong
-from fabric.changes.subnet_manager import SM_NEEDED, Routing
+from fabric.changes.subnet_manager import SM_NEEDED, Toggle
 from fabric.model.fields.scalars import Choice, OnOff
 
 
-class Shield(Routing):
+class Shield(Toggle):
     """The change shield."""
 
     kind: ClassVar[str] = "shield"

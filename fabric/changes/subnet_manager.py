@@ -38,7 +38,7 @@ Nothing that a host can read says so; a sweep takes 10 to 20 s on very large fab
 SM_NEEDED = "the subnet managers must be known: 'subnet_managers' under changes: in the inventory"
 
 
-class Routing(Kind):
+class Toggle(Kind):
     """How the fabric routes, on or off: a kind that gives keys of the managers' files other values."""
 
     is_fault: ClassVar[bool] = False

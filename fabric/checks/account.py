@@ -9,8 +9,8 @@ from fabric.checks.ask import Argv, HostAnswer, excuse, quoted
 from fabric.checks.kind import HostCheck, Looked, problem, unknown
 from fabric.checks.needs import HostNeeds
 from fabric.model.finding import Finding
+from fabric.model.text import size_text
 from fabric.model.topology import Host
-from fabric.model.units import size_text
 from fabric.tools.driver import word
 
 STATUS = ("cat", "/proc/self/status")

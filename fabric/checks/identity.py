@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from fabric.checks.ask import Answers, Argv, HostAnswer, ask_all, quoted
 from fabric.errors import ToolError
-from fabric.model.identity import HostIdentity, PartIdentity
+from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
-from fabric.store.identity import write_identity
+from fabric.runs.identity import write_identity
 from fabric.tools import lspci, mlxlink, nvidia_smi, sysfs
 
 _Read = TypeVar("_Read")

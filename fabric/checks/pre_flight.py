@@ -15,7 +15,7 @@ from fabric.checks.needs import HostNeeds, with_peers
 from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.rnics import KEEP_LINK_UP, LOOPBACK, RNICS
 from fabric.model.finding import Finding
-from fabric.model.own_name import ADDRESS, without_own
+from fabric.model.text import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
 

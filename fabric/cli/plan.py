@@ -21,7 +21,7 @@ from fabric.cli.options import (
     scenario_options,
     seconds,
 )
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text
 from fabric.report.output import counted, say
 
 if TYPE_CHECKING:

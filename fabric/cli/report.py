@@ -73,7 +73,7 @@ def report_command(
 
 def _tell_who_is_at_work(run: Path) -> None:
     """A run that goes on looks like one that was interrupted: said first, and on stderr."""
-    from fabric.store.run_lock import running
+    from fabric.runs.run_lock import running
 
     if (holder := running(run)) is not None:
         until_now = "below is what was measured until now"
@@ -82,8 +82,8 @@ def _tell_who_is_at_work(run: Path) -> None:
 
 def newest(path: Path) -> Path:
     """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
-    from fabric.store.plain_file import is_there
-    from fabric.store.run_folders import runs_of
+    from fabric.runs.plain_file import is_there
+    from fabric.runs.run_folders import runs_of
 
     if is_there(path / "run.json"):
         return path

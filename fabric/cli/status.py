@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text
 from fabric.report.output import counted
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def readmit_command(run: Path, hosts: tuple[str, ...], *, as_json: bool) -> int:
     """
 
     from fabric.app.status import readmit
-    from fabric.model.names import fold
+    from fabric.model.text import fold
 
     found = readmit(run, hosts)
     when = "from its next phase on, if one is left" if found.at_work else f"when it goes on: {found.go_on}"

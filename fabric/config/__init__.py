@@ -3,8 +3,7 @@
 from fabric.config.baseline_fit import baseline_notes
 from fabric.config.baselines import baseline_path, load_baseline, load_baselines
 from fabric.config.inventory import load_inventory
-from fabric.config.recorded import Candidate, load_candidate
-from fabric.config.recorded_text import candidate_text, with_recorded
+from fabric.config.recorded import Candidate, candidate_text, load_candidate, with_recorded
 from fabric.config.resolved import from_resolved, resolved_document, resolved_inventory
 from fabric.config.scenario import load_scenario
 from fabric.config.schema import inventory_schema, scenario_schema

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from fabric.model.inventory import Inventory
-from fabric.model.line_reach import ONE_LINE, RING, bound_by_lines, least_gbps, out_of_reach
-from fabric.model.names import fold
 from fabric.model.scenario import ExpectedRatio, LimitKey, Scenario
+from fabric.model.text import fold
 from fabric.model.topology import Platform
-from fabric.model.verdict import Baseline, Limit
+from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.loopback import link_classes
 
 HALF = 0.5

@@ -23,9 +23,8 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import AUTO, LEAST_SAMPLES
-from fabric.model.sampling import SampleSettings
+from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
-from fabric.model.zero_growth import PFC, RETRANSMITS, ZeroGrowth
 from fabric.probes.kinds import UNUSABLE
 
 

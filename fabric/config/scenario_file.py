@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from fabric.config.changes import ChangeEntry
-from fabric.config.expect_file import ExpectEntry
+from fabric.config.expect import ExpectEntry
 from fabric.config.probe_file import ProbeEntry
 from fabric.config.selection import HostsText, Selection
 from fabric.config.tool_settings import AsWritten, Env
@@ -15,9 +15,8 @@ from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
 from fabric.model.repetition import AS_WRITTEN, AUTO
-from fabric.model.sampling import SampleSettings
+from fabric.model.sampling import CRITERIA, SampleSettings
 from fabric.model.scenario import DRILLS, LocaliseSettings
-from fabric.model.zero_growth import CRITERIA
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
 from fabric.model.fields.scalars import SAFE_NAME, Scalar, refusal
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 
 _EXPECTED = "all, gpu[001-016], a list of those, {rack: r1} or {tor: leaf3}"

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from fabric.engine.probe_run import ProbeRun
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
-from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
-from fabric.probes import other_partner, pairwise, routes
+from fabric.probes import pairwise, routes, variants
 from fabric.probes.kinds import PAIRED
 
 ERRORS_IN_A_ROW = 4
@@ -292,7 +291,7 @@ class Replanning:
 
     def _others(self, probe: Probe, left: str) -> Iterator[Probe]:
         if probe.kind in PAIRED:
-            return other_partner.other_pairs(
+            return variants.other_pairs(
                 probe, left, (one for one in self._planned if one.kind in PAIRED), self._topology
             )
         return pairwise.other_pairs(

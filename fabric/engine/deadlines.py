@@ -8,8 +8,8 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan, Plan
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import SoFar
 
 TIMES = 3.0
 """So many times the longest good one (a choice: a part at a third of its rate is still measured, and FAILs by that)."""

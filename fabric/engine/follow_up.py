@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from fabric.engine.observer import Observer
-from fabric.model.follow_up import AGAIN, FollowUpLimits
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
-from fabric.store.so_far import Round
+from fabric.runs.so_far import Round
 
 __all__ = ["Announced", "FollowUp", "FollowUpLimits", "FollowUps", "Remembers"]
 

@@ -18,8 +18,8 @@ from fabric.engine.stop_conditions import StopConditions
 from fabric.errors import CommandTimeout
 from fabric.model.change import Change
 from fabric.ports import Executor, Happening, Lost
-from fabric.store.journal import Journal
-from fabric.store.run_directory import RunDirectory
+from fabric.runs.journal import Journal
+from fabric.runs.run_directory import RunDirectory
 
 BAD = frozenset({"refused", "failed", "lost", "open"})
 """States after which a phase is not what was asked for."""

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from fabric.errors import out_of_memory
-from fabric.store.run_directory import RunDirectory
+from fabric.runs.run_directory import RunDirectory
 
 STOP = "STOP"
 """What the file is called; what is in it does not matter."""

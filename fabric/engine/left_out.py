@@ -21,8 +21,8 @@ from fabric.engine.observer import Observer
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import SoFar
 
 FOLDER = "READMIT"
 """What the folder is called; what is in its files does not matter."""

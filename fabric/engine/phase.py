@@ -19,8 +19,8 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import Round, SoFar
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import Round, SoFar
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.ports import Executor
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import SoFar
 
 Gate = Callable[[PhasePlan, Sequence[ProbeResult]], Mapping[str, str]]
 """Which hosts did not pass a phase, and why; asked after a phase that a later one needs."""

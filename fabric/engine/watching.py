@@ -15,7 +15,7 @@ from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor, Happening, Lost, Sampled, Sampler, Source, Ticket
 from fabric.probes.sources import SLOWLY, meaning, sources_of
-from fabric.store.samples import FILE, SampleLog
+from fabric.runs.samples import FILE, SampleLog
 
 STEPS = {"asic_c": 2.0, "module_c": 2.0, "gpu_c": 2.0, "sm_mhz": 50.0, "rx_dbm": 0.5, "tx_dbm": 0.5}
 """By how much a reading that wavers must move to be written down again (choice); what counts is written exactly."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 
 
 @dataclass(frozen=True, slots=True)

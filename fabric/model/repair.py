@@ -5,10 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from fabric.model.identity import HostIdentity
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.verdict import Suspect
+
+
+@dataclass(frozen=True, slots=True)
+class PartIdentity:
+    """
+    One part as it names itself; None: it does not say.
+
+    *part* is its name within the host: ``mlx5_3``, ``mlx5_3:port`` (the cable or transceiver plugged into it),
+    ``gpu3``. *kind*: ``rnic``, ``module`` or ``gpu``. *unique* is the node GUID of an RNIC and the UUID of a GPU.
+    *firmware* of a GPU is its VBIOS.
+    """
+
+    part: str
+    kind: str
+    serial: str | None = None
+    part_number: str | None = None
+    firmware: str | None = None
+    unique: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostIdentity:
+    """The parts of one host; *unread* says in words what could not be read, and why."""
+
+    host: str
+    parts: tuple[PartIdentity, ...]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def by_part(self) -> dict[str, PartIdentity]:
+        """The parts by name."""
+        return {one.part: one for one in self.parts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +128,17 @@ class Acceptance:
     parts: tuple[str, ...]
     watched_s: float | None
     quick: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Readmission:
+    """
+    *host* was let in again at *at_s* (seconds of the run's clock); *reason*: why it had been out.
+
+    *still_bad* says why it was left out again by its first bad round, before it had a good one; empty: it was not.
+    """
+
+    host: str
+    at_s: float
+    reason: str = ""
+    still_bad: str = ""

@@ -71,3 +71,103 @@ class Samples:
 
     every_s: float
     courses: Mapping[CounterReading, CounterCourse]
+
+
+JUDGED = (
+    "link_downed",
+    "link_error_recovery",
+    "symbol_error",
+    "rx_crc_errors",
+    "port_rcv_errors",
+    "port_xmit_discards",
+)
+"""Those whose growth says that a link is not well."""
+
+HOT_C = 70.0
+"""A module above it is not well: NVIDIA's UFM plugin isolates from there (TMAX), degrees Celsius."""
+
+WIDTHS = {"link_downed": 8, "link_error_recovery": 8, "symbol_error": 16, "port_rcv_errors": 16}
+"""Bits of the narrow counters (InfiniBand specification, PortCounters); all others, and wide readings, have 32."""
+
+_NEAR = 0.25  # of the range: a counter wraps from its last quarter into its first; anything else is a reset (choice)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """
+    By how much a counter grew at least.
+
+    *reset*: somebody cleared it, or the host booted, so that what it counted before that is not known. *full*: it
+    stands at its highest value, where the narrow ones stay, so it may have counted more.
+    """
+
+    by: int
+    reset: bool = False
+    full: bool = False
+
+
+def growth(name: str, before: int, after: int) -> Growth:
+    """From one reading to the next: never negative, a narrow counter that wrapped around included."""
+    bits = WIDTHS.get(name, 32)
+    if max(before, after) >= 1 << bits:
+        bits = 32
+    top = (1 << bits) - 1
+    if after >= before:
+        return Growth(after - before, full=after == top)
+    if before > top * (1 - _NEAR) and after < top * _NEAR:
+        return Growth(after - before + top + 1)
+    return Growth(after, reset=True)
+
+
+SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES = "symbol_errors", "link_downed", "link_recoveries"
+PFC, RETRANSMITS = "pfc", "retransmits"
+
+CRITERIA = (SYMBOL_ERRORS, LINK_DOWNED, LINK_RECOVERIES, PFC, RETRANSMITS)
+"""What a scenario may name."""
+
+PFC_TIMES = ("rx_pfc_us", "tx_pfc_us")
+"""How long a port was told to wait, and told the other end to wait, microseconds (``ethtool -S``, all priorities)."""
+
+PFC_COUNTERS = (*PFC_TIMES, "rx_pfc_frames", "tx_pfc_frames")
+
+_BOTH = {
+    LINK_DOWNED: ("link_downed",),
+    LINK_RECOVERIES: ("link_error_recovery",),
+    RETRANSMITS: ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
+}
+_ETHERNET = {
+    SYMBOL_ERRORS: ("rx_crc_errors",),
+    PFC: PFC_TIMES,
+    RETRANSMITS: (*_BOTH[RETRANSMITS], "roce_adp_retrans"),
+}
+_INFINIBAND: dict[str, tuple[str, ...]] = {SYMBOL_ERRORS: ("symbol_error",), PFC: ()}  # its credits are no PFC
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroGrowth:
+    """
+    The *criteria* that count, and how much of those that grow on a good fabric is too much.
+
+    *pfc_paused*: the share of an hour in which a port may be paused, in either direction; *retransmits_per_hour*: how
+    much the counters of ``RETRANSMITS`` may grow together. Both come from the scenario: nobody publishes a number.
+    """
+
+    criteria: tuple[str, ...]
+    pfc_paused: float | None = None
+    retransmits_per_hour: float | None = None
+
+
+def counters_of(criterion: str, *, ethernet: bool) -> tuple[str, ...]:
+    """The counters that must be read for it; empty where the link layer has none such (PFC on InfiniBand)."""
+    own = _ETHERNET if ethernet else _INFINIBAND
+    return own.get(criterion, _BOTH.get(criterion, ()))
+
+
+def all_counters(wanted: ZeroGrowth) -> frozenset[str]:
+    """Every counter that some criterion looks at, on either link layer."""
+    return frozenset(
+        name
+        for criterion in wanted.criteria
+        for ethernet in (False, True)
+        for name in counters_of(criterion, ethernet=ethernet)
+    )

@@ -14,9 +14,8 @@ from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Whole
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
 from fabric.model.repetition import FilledTime
-from fabric.model.sampling import SampleSettings
+from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import Platform, Topology
-from fabric.model.zero_growth import ZeroGrowth
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart
 from fabric.model.recorded import Recorded
-from fabric.model.training import TrainingImpact
+from fabric.model.topology import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingImpact:
+    """
+    What a job of *gpus* GPUs has to expect; None where nothing was measured that says so, *notes* say why.
+
+    *mttf_s* is the mean time to failure, *ettr* the expected part of the time that trains. With *bound* the rate is
+    only known not to be above: then both are at least as much. *step_stretch* is how many times
+    as long a step takes with the bandwidth that was retained.
+
+    They rest on *failures* in *host_days* of looking. *flaps* counts links that went down in that time and came back
+    without any probe that died of it (None: not counted).
+    """
+
+    gpus: int
+    mttf_s: float | None
+    ettr: float | None
+    bound: bool = False
+    step_stretch: float | None = None
+    notes: tuple[str, ...] = ()
+    failures: int | None = None
+    host_days: float | None = None
+    flaps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +222,40 @@ class Verdict:
     changes: tuple[ChangeResult, ...] = ()
     effects: tuple[ChangeEffect, ...] = ()  # of the changes, in their order
     training: TrainingImpact | None = None  # None: no GPUs, or not asked
+
+
+ONE_LINE = frozenset({"loopback", "rnic_to_rnic", "pairwise", "link_burn"})
+"""Kinds of which every byte passes through one RNIC at either end. A loopback does not leave it, and is no faster: its
+engine is built for the line (measured limits for 400 Gb/s are 380 and 390, see ``inventory/baselines``)."""
+
+ALL_LINES = frozenset({"tor_all_reduce", "group_all_reduce", "concurrent_rings"})
+"""Kinds between hosts over all their RNICs."""
+
+RING = "RING"
+"""Of these only a ring's bus bandwidth is bounded by the lines: each ring leaves each host once. Trees, NVLS and
+CollNet move fewer bytes than the bus bandwidth stands for."""
+
+
+def bound_by_lines(kind: str, algorithm: object) -> bool:
+    """Whether what is measured can be no faster than lines; *algorithm* is NCCL_ALGO, None where there is none."""
+    return kind in ONE_LINE or (kind in ALL_LINES and algorithm == RING)
+
+
+def least_gbps(limit: Limit, platform: Platform) -> float:
+    """What a limit asks for on a host of the platform, Gb/s."""
+    return limit.at_least_gbps * (min(len(platform.rnics), len(platform.gpus)) if limit.per_rnic else 1)
+
+
+def out_of_reach(least: float, lines_gbps: Sequence[float]) -> str:
+    """
+    Why lines of these rates cannot carry *least* (Gb/s), in words; empty when they can.
+
+    As much as the lines is too much too, for headers take their share of them.
+    """
+    total = sum(lines_gbps)
+    if not lines_gbps or least < total:
+        return ""
+    line = f"line rate of {total:g} Gb/s"
+    if len(lines_gbps) > 1:
+        line = f"line rate of {len(lines_gbps)} RNICs together, {total:g} Gb/s"
+    return f"limit {least:g} Gb/s is {'above' if least > total else 'all of'} the {line}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.changes.concurrency import span_s
 from fabric.model.change import Change, Lease
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text
 from fabric.plan.plan import PhasePlan
 from fabric.probes.collective import START_S
 from fabric.probes.multi_host import start_s

@@ -29,7 +29,7 @@ from itertools import product
 import numpy as np
 
 from fabric.plan.routed_fabric import LEAST_LOAD, TIERS, RoutedFabric
-from fabric.sim.net.arrays import Bools, Floats, Ints
+from fabric.sim.net.clos import Bools, Floats, Ints
 
 MOST_STAGES = 128
 """No plan has more (Imbue's ib_burn.py allows as many); what is then left is named."""

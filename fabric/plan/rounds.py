@@ -15,8 +15,8 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import Phase, ProbeSpec, Scenario
+from fabric.model.text import duration_text
 from fabric.model.topology import Topology
-from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec

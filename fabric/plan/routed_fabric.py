@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fabric.sim.net.arrays import Bools, Floats, Ints
-from fabric.sim.net.clos import Clos
+from fabric.sim.net.clos import Bools, Clos, Floats, Ints
 from fabric.sim.net.route import routes
 
 KNOWN = ("ftree", "updn", "minhop", "ar")

@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint, entry_points
 from itertools import count
 
 from fabric.errors import Problem
-from fabric.model.names import fold
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes.again import AgainSpec
 from fabric.probes.all_to_all import AllToAllSpec

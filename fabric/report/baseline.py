@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 from fabric.model.verdict import Baseline, Limit, LimitChange
 
 _NOT_KEY = ("at_least_gbps", "source")

@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 
 from fabric.model.change import ChangeResult
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Acceptance, Decision
+from fabric.model.text import fold
 from fabric.report.decision import acceptance_document
 from fabric.report.shown_run import ShownRun
-from fabric.store.manifest import SourceFile, digest
+from fabric.runs.manifest import SourceFile, digest
 
 FORMAT = 1
 KIND = "fabric-certificate"

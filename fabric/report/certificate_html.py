@@ -8,8 +8,7 @@ from typing import Any
 
 from markupsafe import escape
 
-from fabric.model.names import fold
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.report.certificate import FAILED, NOT_REAL, PASSED, encoded
 from fabric.report.output import visible
 

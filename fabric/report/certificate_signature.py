@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fabric.errors import ConfigError, ExecutorError, Problem, StoreError
-from fabric.executors.once import run_once
-from fabric.executors.process import ProcessExecutor
+from fabric.hosts.once import run_once
+from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command, CommandResult
 
 NAMESPACE = "fabric-certificate"

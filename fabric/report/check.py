@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fabric.model.finding import Checked, Finding, Severity
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.report.output import say, visible
 
 CHECK_FORMAT = 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
 from fabric.model.part import Part
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 from fabric.report.output import counted
 
 LEAST_FOLDED = 3

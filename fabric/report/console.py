@@ -12,17 +12,15 @@ from rich.text import Text
 
 from fabric.model.change import ChangeResult, ChangeSettings
 from fabric.model.judged_run import JudgedRun
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.model.verdict import Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
-from fabric.report.meaning import NOTE, commands, how_sure, meaning
+from fabric.report.meaning import NOTE, commands, how_sure, impact_line, is_known, meaning
 from fabric.report.output import counted, say, visible, wrapped
 from fabric.report.plan import folded_rounds, phase_lines, warning_lines
-from fabric.report.training import impact_line, is_known
 from fabric.report.verdict_json import counts
 
 _STYLE = {

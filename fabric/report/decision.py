@@ -9,16 +9,15 @@ from typing import Any
 
 import orjson
 
-from fabric.model.names import fold
 from fabric.model.repair import Acceptance, Because, Decision, Weighed
 from fabric.model.scenario import Scenario
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.model.verdict import Suspect
 from fabric.probes.again import AgainSpec
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.verdict_json import MAY_BE_LIVE, exit_code
-from fabric.store.plain_file import MIB, read_plain
+from fabric.runs.plain_file import MIB, read_plain
 
 FORMAT = 1
 

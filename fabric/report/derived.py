@@ -8,7 +8,7 @@ from pathlib import Path
 from fabric.report.decision import decision_of
 from fabric.report.output import visible, warn
 from fabric.report.shown_run import ShownRun
-from fabric.store.plain_file import writing
+from fabric.runs.plain_file import writing
 
 
 def html(run: ShownRun) -> str:

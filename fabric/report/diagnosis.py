@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fabric.model.diagnosis import Diagnosis, LinkClass, PairMatrix, PairTest
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.model.verdict import Suspect
 from fabric.report.output import visible
 from fabric.report.verdict_json import EXIT_CODES

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fabric.model.inventory import Inventory
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
 
 GROUPS_MOST = 10

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.repair import Decision
+from fabric.model.text import fold
 from fabric.report.decision import decision_of
 from fabric.report.output import visible
 from fabric.report.shown_run import Row, ShownRun

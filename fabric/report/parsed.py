@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 from fabric.tools import nccl, perftest
 
 _SHOWN = {"op", "ranks", "test", "device", "rows", "avg_busbw_gbps", "complete", "problems"}

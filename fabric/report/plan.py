@@ -10,9 +10,8 @@ from typing import Any
 
 from fabric.changes.concurrency import at_once
 from fabric.model.change import Change, ChangeSettings
-from fabric.model.names import fold
 from fabric.model.scenario import DRILLS, Scenario
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import SCOPES, when
 

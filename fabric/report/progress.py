@@ -15,12 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from fabric.model.change import Change
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
-from fabric.model.own_name import without_own
 from fabric.model.part import Part
 from fabric.model.probe import ProbeResult
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold, without_own
 from fabric.plan.plan import PhasePlan, Told, untold
 from fabric.report.output import counted, stderr_that_may_go_away, visible, warn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.report.output import visible
 
 

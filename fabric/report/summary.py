@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabric.model.names import fold
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.report.changes import change_lines, number
 from fabric.report.decision import decision_of
-from fabric.report.meaning import commands, headline, how_sure, meaning
+from fabric.report.meaning import commands, headline, how_sure, impact_line, meaning
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
-from fabric.report.training import impact_line
 from fabric.report.verdict_json import counts
 
 MOST_SUSPECTS = 10

@@ -13,9 +13,9 @@ from fabric.model.change import ChangeResult
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ChangeEffect, Verdict
+from fabric.report.meaning import training_document
 from fabric.report.plan import change_document
 from fabric.report.told_verdict import KEY
-from fabric.report.training import training_document
 
 VERDICT_FORMAT = 1
 """Another number when a key is taken away or means something else: who reads the old one must look."""

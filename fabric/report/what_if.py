@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.sim.faults import LinkFault
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabric.sim.faults import LinkFault
-from fabric.sim.net.arrays import Floats, Ints
+from fabric.sim.net.clos import Floats, Ints
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, routes

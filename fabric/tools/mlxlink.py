@@ -32,7 +32,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class MlxlinkState:
     """One port; texts as printed."""
 
     state: str
@@ -65,7 +65,7 @@ def port_state(device: str, *, up: bool, tool: str = "mlxlink") -> tuple[str, ..
     return (program(tool), "-d", word(device, "device"), "--port_state", "UP" if up else "DN", "--yes")
 
 
-def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Link:
+def read(stdout: str, stderr: str = "", exit_status: int = 0) -> MlxlinkState:
     """
     A port, from text or JSON, whichever it is.
 
@@ -136,13 +136,13 @@ def _sections_of_json(text: str) -> dict[str, dict[str, str]]:
         raise UnreadableOutput(f"mlxlink: not the document that was expected: {text[:80]!r}") from exc
 
 
-def _link(sections: Mapping[str, Rows]) -> Link:
+def _link(sections: Mapping[str, Rows]) -> MlxlinkState:
     operational = sections.get("Operational Info", {})
     state, physical = operational.get("State", ""), operational.get("Physical state", "")
     if not state or not physical:
         raise UnreadableOutput("mlxlink: neither state nor physical state of the port was said")
     rows = sections.get(_COUNTERS)
-    return Link(state, physical, None if rows is None else _counters(rows))
+    return MlxlinkState(state, physical, None if rows is None else _counters(rows))
 
 
 def _counters(rows: Rows) -> Counters:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fabric.agent.bundle import program, receiving_argv, source
-from tests.executors.observing import TOKEN_NAME, processes_with, running_with, until
+from tests.hosts.observing import TOKEN_NAME, processes_with, running_with, until
 
 NONCE = "n0nce"
 Event = dict[str, Any]

@@ -14,9 +14,9 @@ import pytest
 from fabric.app.history import history
 from fabric.errors import ConfigError, StoreError
 from fabric.report.history import lines, spark
-from fabric.store.run_lock import holding
+from fabric.runs.run_lock import holding
 from tests.report.shown import run_of
-from tests.store.other_account import place, shut
+from tests.runs.other_account import place, shut
 
 __all__ = ["place"]
 

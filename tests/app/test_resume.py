@@ -11,14 +11,13 @@ import pytest
 from fabric.app.resume import look, resume
 from fabric.errors import ConfigError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
-from fabric.store.events import read_events
-from fabric.store.left_open import open_changes
-from fabric.store.run_lock import holding
+from fabric.runs.events import read_events
+from fabric.runs.left_open import open_changes
+from fabric.runs.run_lock import holding
 from fabric.wiring import BACKENDS
 from tests.checks.test_held import left_behind
 from tests.places import INVENTORY
-from tests.scenario.changing import Watcher
-from tests.store.small_run import (
+from tests.runs.small_run import (
     BER,
     LATER,
     NAME,
@@ -32,6 +31,7 @@ from tests.store.small_run import (
     run_of,
     scenario,
 )
+from tests.scenario.changing import Watcher
 
 
 @pytest.mark.parametrize("which", range(6))

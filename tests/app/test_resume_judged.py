@@ -12,9 +12,9 @@ from fabric.app.analyze import analyze
 from fabric.app.status import status
 from fabric.errors import ConfigError, StoreError
 from fabric.model.outcome import Outcome
-from fabric.store.manifest import JUDGED
-from fabric.store.run_lock import holding
-from tests.store.small_run import begin, cut_after, finished, go_on, run_of
+from fabric.runs.manifest import JUDGED
+from fabric.runs.run_lock import holding
+from tests.runs.small_run import begin, cut_after, finished, go_on, run_of
 
 
 class Killed(BaseException):
@@ -71,7 +71,7 @@ def test_what_was_judged_earlier_goes_before_anything_is_measured(
         left = [name for name in JUDGED if (run / name).exists()]
         seen.append((folder, left, (run / "events.jsonl").stat().st_size))
 
-    monkeypatch.setattr("fabric.store.durable.sync_folder", synced)
+    monkeypatch.setattr("fabric.runs.durable.sync_folder", synced)
     go_on(tmp_path)
     assert (run, [], size) in seen
 

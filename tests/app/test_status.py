@@ -16,9 +16,9 @@ from fabric.app.analyze import analyze
 from fabric.app.report import judged_run
 from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
-from fabric.store.run_lock import FILE, holder_bytes, holding, myself
-from tests.store.other_account import place, shut
-from tests.store.small_run import begin, cut_after, go_on, run_of
+from fabric.runs.run_lock import FILE, holder_bytes, holding, myself
+from tests.runs.other_account import place, shut
+from tests.runs.small_run import begin, cut_after, go_on, run_of
 
 __all__ = ["place"]
 

@@ -11,8 +11,8 @@ import pytest
 
 from fabric.app.status import stop
 from fabric.errors import ConfigError
-from fabric.store.run_lock import holding
-from tests.store.small_run import begin, cut_after, go_on, run_of
+from fabric.runs.run_lock import holding
+from tests.runs.small_run import begin, cut_after, go_on, run_of
 
 _PATIENCE_S = 60.0
 

@@ -15,11 +15,11 @@ from fabric.changes.kind import Context
 from fabric.changes.procedure import Ask, Procedure
 from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.errors import Refused
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.change import BlastRadius, Change, When
 from fabric.model.inventory import Fault
+from fabric.runs.journal import FILE, Journal
 from fabric.sim.world import World
-from fabric.store.journal import FILE, Journal
 from tests.changes.played import MANAGED, VIA, Played, change, topology
 from tests.changes.test_hold import begun
 from tests.scenario.changing import Watcher

@@ -25,15 +25,15 @@ from fabric.changes.kind import Context
 from fabric.changes.procedure import Ask
 from fabric.changes.restore import intent_of, take_back
 from fabric.engine.conductor import carry_out
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
+from fabric.runs import durable
+from fabric.runs.journal import Journal
+from fabric.runs.left_open import open_changes
 from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
-from fabric.store import durable
-from fabric.store.journal import Journal
-from fabric.store.left_open import open_changes
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 

@@ -26,13 +26,13 @@ from fabric.changes.restore import intent_of, take_back
 from fabric.changes.undo import Guarded
 from fabric.engine.conductor import carry_out
 from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, Lease, When
 from fabric.model.command import Command, CommandResult
 from fabric.model.topology import Switch, Uplinks
 from fabric.ports import Ended, Happening, Lost, Ticket
+from fabric.runs.left_open import CLOSED
 from fabric.sim.world import World
-from fabric.store.left_open import CLOSED
 from tests.changes.played import MANAGED, change
 from tests.conftest import rack_topology
 

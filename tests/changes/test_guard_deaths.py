@@ -13,8 +13,8 @@ import pytest
 
 from fabric.changes.guard import GuardUnclear, LeaseGone, NotUndone, UnknownChange
 from fabric.errors import CommandTimeout
-from fabric.executors.once import run_once
-from fabric.executors.process import ProcessExecutor
+from fabric.hosts.once import run_once
+from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Lease
 from fabric.model.command import Command
 from tests.changes.guard_target import HOST, PEER, RealTarget, until

@@ -15,8 +15,8 @@ from fabric.changes.guard import Guard
 from fabric.checks.held import GuardsAsked, findings, held_on, holders, refuse_held, unasked_note
 from fabric.config import load_inventory
 from fabric.errors import MayBeLive
-from fabric.executors.mock import MockExecutor
-from fabric.executors.process import ProcessExecutor
+from fabric.hosts.mock import MockExecutor
+from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Severity

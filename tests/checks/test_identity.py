@@ -7,12 +7,12 @@ from pathlib import Path
 
 from fabric.checks.identity import commands, identify, read, unread_everywhere
 from fabric.errors import StoreError
-from fabric.executors.mock import MockExecutor
-from fabric.model.identity import HostIdentity
+from fabric.hosts.mock import MockExecutor
 from fabric.model.inventory import Fault
+from fabric.model.repair import HostIdentity
 from fabric.model.topology import Topology
+from fabric.runs.identity import FILE, read_identity, write_identity
 from fabric.sim.world import World
-from fabric.store.identity import FILE, read_identity, write_identity
 
 
 def seen(rack: Topology, *faults: Fault) -> dict[str, HostIdentity]:

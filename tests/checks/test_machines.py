@@ -8,8 +8,8 @@ import pytest
 
 from fabric.checks.ask import Answers
 from fabric.checks.machines import IDS, MACHINE, NETWORK, machine
-from fabric.executors.once import run_once
-from fabric.executors.process import ProcessExecutor
+from fabric.hosts.once import run_once
+from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded
 from tests.checks.asked import answer, compared

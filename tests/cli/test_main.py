@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from fabric.cli.main import COMMANDS, main
 from tests.cli.command_line import called
-from tests.store.other_account import place, shut
+from tests.runs.other_account import place, shut
 
 __all__ = ["place"]
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from fabric.engine.left_out import FOLDER, answered, asked
-from fabric.store.events import EventLog
+from fabric.runs.events import EventLog
 from tests.cli.command_line import Said, called
-from tests.store.small_run import begin, cut_after, run_of
+from tests.runs.small_run import begin, cut_after, run_of
 
 
 def readmit(*words: str) -> Said:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from fabric.cli.main import main
-from fabric.store.run_lock import holding
+from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.report.shown import run_of
 

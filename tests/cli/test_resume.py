@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fabric.store.run_lock import holding
+from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
 from tests.engine.killed_runs import ended, only_run, spawned, words, write_scenario
 from tests.places import INVENTORY
-from tests.store.small_run import begin, cut_after, finished, run_of, scenario
-from tests.store.waiting import wait_until
+from tests.runs.small_run import begin, cut_after, finished, run_of, scenario
+from tests.runs.waiting import wait_until
 
 
 def fabric(*words: str) -> tuple[int, str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fabric.app import status as statuses
-from fabric.store.run_lock import holding
+from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
-from tests.store.other_account import place, shut
-from tests.store.small_run import begin, cut_after, run_of
+from tests.runs.other_account import place, shut
+from tests.runs.small_run import begin, cut_after, run_of
 
 __all__ = ["place"]
 

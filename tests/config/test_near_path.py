@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric.config import load_inventory
-from fabric.config.near_path import near_path
+from fabric.config.document import near_path
 from fabric.errors import ConfigError
 
 

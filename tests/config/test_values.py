@@ -14,7 +14,7 @@ from fabric.model.fields.folded import NAMES_MOST, FoldedNames
 from fabric.model.fields.quantities import Duration, Indexes, Size, Span, geometric
 from fabric.model.fields.scalars import ADDRESS, DEVICE, HOST_NAME, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole
 from fabric.model.fields.wording import SEEN_MOST, nearest, quoted
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 
 FIELDS = TemplateText(("name", "unit", "rack", "rail"))
 GOOD = [

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.config import from_resolved, load_scenario, resolved_document
 from fabric.errors import ConfigError
-from fabric.model.zero_growth import ZeroGrowth
+from fabric.model.sampling import ZeroGrowth
 from tests.places import INVENTORY
 
 TEXT = """\

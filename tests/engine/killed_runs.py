@@ -15,10 +15,10 @@ from typing import Any
 
 import orjson
 
-from fabric.store.events import from_events, read_events
-from fabric.store.raw import raw_entries
-from fabric.store.run_document import read_run
-from fabric.store.samples import read_samples
+from fabric.runs.events import from_events, read_events
+from fabric.runs.raw import raw_entries
+from fabric.runs.run_document import read_run
+from fabric.runs.samples import read_samples
 from tests.places import INVENTORY, ROOT
 
 SCENARIO = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.watching import SamplingExecutor
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Source
 from fabric.sim.world import World

@@ -8,10 +8,10 @@ import pytest
 
 from fabric.errors import FabricError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
-from fabric.store import durable, events, line_log, raw
-from fabric.store.left_open import open_changes
-from tests.store.full_disk import FullDisk
-from tests.store.small_run import begin, begun_after, finished, go_on, run_of
+from fabric.runs import durable, events, line_log, raw
+from fabric.runs.left_open import open_changes
+from tests.runs.full_disk import FullDisk
+from tests.runs.small_run import begin, begun_after, finished, go_on, run_of
 
 pytestmark = pytest.mark.slow
 

@@ -11,17 +11,16 @@ import pytest
 from fabric.engine.follow_up import Announced, FollowUp
 from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
-from fabric.model.follow_up import AGAIN, FollowUpLimits
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.store.events import from_events, read_events, replanned
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar, so_far
+from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import SoFar, so_far
 from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import Watcher, good

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.interruption import interrupt_when_told_to_end, listening
-from fabric.store.events import read_events
-from fabric.store.journal import read_journal
+from fabric.runs.events import read_events
+from fabric.runs.journal import read_journal
 from tests.places import INVENTORY, ROOT
 from tests.scenario.changing import BER, SCENARIO
 

@@ -16,9 +16,9 @@ from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.loopback import LoopbackSpec
-from fabric.store.events import read_events
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar, read_readmissions, so_far
+from fabric.runs.events import read_events
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import SoFar, read_readmissions, so_far
 from tests.engine.test_run_plan import Watcher
 
 WELL, BAD, UNKNOWN = "well", "bad", "unknown"

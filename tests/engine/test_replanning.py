@@ -13,7 +13,7 @@ from fabric.model.scenario import Phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.store.events import from_events, read_events, replanned
+from fabric.runs.events import from_events, read_events, replanned
 from tests.conftest import rack_topology
 from tests.engine.test_run_plan import good, run
 

@@ -13,9 +13,9 @@ from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.store.events import read_events
-from fabric.store.run_directory import RunDirectory
-from fabric.store.so_far import SoFar, so_far
+from fabric.runs.events import read_events
+from fabric.runs.run_directory import RunDirectory
+from fabric.runs.so_far import SoFar, so_far
 from tests.conftest import rack_topology
 
 RACK = rack_topology(1)

@@ -21,8 +21,8 @@ from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.store.events import read_events
-from fabric.store.run_directory import RunDirectory
+from fabric.runs.events import read_events
+from fabric.runs.run_directory import RunDirectory
 from tests.conftest import rack_topology
 from tests.engine.scripted import Script, ScriptedExecutor
 

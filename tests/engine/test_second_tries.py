@@ -13,7 +13,7 @@ from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.store.events import read_events
+from fabric.runs.events import read_events
 from tests.conftest import rack_topology
 from tests.engine.scripted import Script
 from tests.engine.test_run_plan import good, run

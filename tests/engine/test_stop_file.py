@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fabric.engine.interruption import LOOK_S, STOP, Interruption, StopFile
-from fabric.store.events import read_events
-from fabric.store.run_directory import RunDirectory
+from fabric.runs.events import read_events
+from fabric.runs.run_directory import RunDirectory
 
 
 class Clock:

@@ -10,15 +10,15 @@ import pytest
 
 from fabric.engine.watching import Watch, watching
 from fabric.errors import ConfigError
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.sampling import CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.ports import Ended
+from fabric.runs.samples import read_samples
 from fabric.sim.life.course import Life
 from fabric.sim.world import World
-from fabric.store.samples import read_samples
 from tests.conftest import rack_topology
 from tests.scenario.changing import Watched
 

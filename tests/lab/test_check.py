@@ -6,7 +6,7 @@ import pytest
 
 from fabric.checks.needs import HostNeeds
 from fabric.checks.pre_flight import pre_flight
-from fabric.executors.ssh import SshExecutor
+from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.finding import Severity, folded
 from fabric.model.topology import Host
 from tests.conftest import dgx_platform

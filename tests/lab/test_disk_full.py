@@ -13,7 +13,7 @@ import pytest
 from fabric.app.report import make_reports
 from fabric.errors import FabricError, StoreError
 from tests.engine.test_disk_full import goes_on
-from tests.store.small_run import begin, run_of
+from tests.runs.small_run import begin, run_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("root")]
 

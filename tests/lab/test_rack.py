@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.executors.once import run_once
-from fabric.executors.ssh import SshExecutor
+from fabric.hosts.once import run_once
+from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault
 from fabric.ports import Ended, Ready
-from tests.executors.observing import collected
+from tests.hosts.observing import collected
 from tests.lab.namespaces import inside
 from tests.lab.rack import Rack
 

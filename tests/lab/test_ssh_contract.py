@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import paramiko
 import pytest
 
-from fabric.executors.ssh import SshExecutor
+from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.inventory import SshSettings
-from tests.executors.contract import ExecutorContract
+from tests.hosts.contract import ExecutorContract
 from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import HostUnreachable
-from fabric.executors.once import run_once
-from fabric.executors.ssh import SshExecutor
+from fabric.hosts.once import run_once
+from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost
-from tests.executors.observing import TOKEN_NAME, collected, processes_with, running_with, until
+from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
 from tests.lab.lab import Lab, own_environment
 from tests.lab.sshd import children, make_key
 
@@ -106,7 +106,7 @@ def test_killed_orchestrator_leaves_nothing_on_hosts(agents: bool, orchestrator:
     token = f"killed-orchestrator-{os.getpid()}"
     program = tmp_path / "orchestrator.py"
     program.write_text(
-        "from fabric.executors.ssh import SshExecutor\n"
+        "from fabric.hosts.ssh.executor import SshExecutor\n"
         "from fabric.model.command import Command\n"
         "from fabric.model.inventory import SshSettings\n"
         f"executor = SshExecutor({orchestrator.settings()!r}, {orchestrator.addresses!r}, agents={agents})\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.model.counters import Growth, growth
+from fabric.model.sampling import Growth, growth
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.line_reach import bound_by_lines, out_of_reach
+from fabric.model.verdict import bound_by_lines, out_of_reach
 
 
 @pytest.mark.parametrize(

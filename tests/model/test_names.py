@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.names import fold, unfold
+from fabric.model.text import fold, unfold
 
 
 def test_fold_keeps_padding() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.units import change_text
+from fabric.model.text import change_text
 
 
 @pytest.mark.parametrize(

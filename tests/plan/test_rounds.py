@@ -10,7 +10,7 @@ from fabric.config import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Phase, Scenario
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text
 from fabric.plan.cost import cost
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.plan.rounds import longer_than_asked, rounds_alike, timed

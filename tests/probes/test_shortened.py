@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fabric.model.probe import Probe
 from fabric.probes.collective import START_S
-from fabric.probes.shortened import shortened
+from fabric.probes.variants import shortened
 
 
 def collective(iterations: int, expected_s: float) -> Probe:

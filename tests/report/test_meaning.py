@@ -14,9 +14,9 @@ from fabric.report.meaning import commands, meaning
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import side_by_side
 from fabric.report.summary import summary
-from fabric.store.run_lock import holding
+from fabric.runs.run_lock import holding
 from tests.cli.command_line import called
-from tests.store.small_run import begin, cut_after, cut_journal, run_of
+from tests.runs.small_run import begin, cut_after, cut_journal, run_of
 
 NEVER = ("fabric resume", "ended before", "interrupted", "fabric restore")
 """Words that are wrong while a run goes on: it is refused, or not so."""

@@ -10,13 +10,13 @@ import orjson
 import pytest
 from rich.console import Console
 
-from fabric.judge.training.training import Observed, TrainingJob, training_impact
-from fabric.model.training import TrainingImpact
+from fabric.judge.training import Observed, TrainingJob, training_impact
+from fabric.model.verdict import TrainingImpact
 from fabric.report.console import show_verdict
 from fabric.report.html.page import page
+from fabric.report.meaning import impact_line, training_document
 from fabric.report.shown_run import ShownRun
 from fabric.report.summary import summary
-from fabric.report.training import impact_line, training_document
 from fabric.report.verdict_json import verdict_document, verdict_schema
 
 HOUR = 3600.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from fabric.app.prepare import Asked
 from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory

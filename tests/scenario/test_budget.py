@@ -14,13 +14,13 @@ from fabric.engine.observer import Observer
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.plan.plan import Plan
-from fabric.store.events import read_events
-from fabric.store.past_run import read_past_run
+from fabric.runs.events import read_events
+from fabric.runs.past_run import read_past_run
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY
+from tests.runs.small_run import begun_after, finished
 from tests.scenario.test_left_out import Acts
-from tests.store.small_run import begun_after, finished
 
 SCENARIO = """\
 name: cut

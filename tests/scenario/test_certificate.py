@@ -28,9 +28,9 @@ from fabric.app.analyze import analyze
 from fabric.app.verify import FILES_ONLY, HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError
 from fabric.report.certificate import encoded
-from fabric.store.manifest import DERIVED
-from fabric.store.run_document import own_version
-from fabric.store.run_lock import holding
+from fabric.runs.manifest import DERIVED
+from fabric.runs.run_document import own_version
+from fabric.runs.run_lock import holding
 from tests.report.test_certificate_signature import new_key
 from tests.scenario.repaired_rack import BAD, checked, validated
 

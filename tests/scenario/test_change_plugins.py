@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import MayBeLive
-from fabric.store.journal import FILE, Journal
-from fabric.store.left_open import open_changes
+from fabric.runs.journal import FILE, Journal
+from fabric.runs.left_open import open_changes
 from tests.scenario.test_restore import left, restored
 
 ROOT = Path(__file__).parents[2]

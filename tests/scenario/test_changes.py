@@ -15,8 +15,8 @@ from fabric.app.restore import restore
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.store.journal import FILE, Journal, read_journal
-from fabric.store.left_open import open_changes
+from fabric.runs.journal import FILE, Journal, read_journal
+from fabric.runs.left_open import open_changes
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import BER, Watched, Watcher, injecting, prepared, run
 

@@ -10,12 +10,12 @@ import pytest
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
 from fabric.app.resume import look, resume
-from fabric.model.follow_up import AGAIN
 from fabric.model.inventory import Fault, Inventory, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.probe import AGAIN
 from fabric.ports import Executor
-from fabric.store.events import read_events, replanned
+from fabric.runs.events import read_events, replanned
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY

@@ -18,7 +18,7 @@ from fabric.model.outcome import Outcome
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
-from fabric.store.events import Event, read_events
+from fabric.runs.events import Event, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY

@@ -21,9 +21,9 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
-from fabric.store.journal import FILE, Journal
-from fabric.store.left_open import open_changes, refuse_while_open
-from fabric.store.run_lock import holding
+from fabric.runs.journal import FILE, Journal
+from fabric.runs.left_open import open_changes, refuse_while_open
+from fabric.runs.run_lock import holding
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import Watched, Watcher, prepared, run
 from tests.scenario.test_changes import mock, no_way_back, verb

@@ -17,8 +17,8 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.store.journal import FILE
-from fabric.store.left_open import open_changes
+from fabric.runs.journal import FILE
+from fabric.runs.left_open import open_changes
 from fabric.wiring import BACKENDS
 from tests.cli.command_line import called
 from tests.places import ROOT, SCENARIOS

@@ -12,8 +12,8 @@ from fabric.app.resume import look, resume
 from fabric.errors import ConfigError
 from fabric.report.progress import ConsoleProgress
 from fabric.wiring import BACKENDS
+from tests.runs.small_run import begun_after, cut_after, finished
 from tests.scenario.repaired_rack import BAD, HEALTHY, POST_REPAIR, checked, measured
-from tests.store.small_run import begun_after, cut_after, finished
 
 REPAIRED = "gpu003/mlx5_3:replaced"
 

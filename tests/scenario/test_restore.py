@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from fabric.app.restore import Restored, restore
 from fabric.cli.restore import restore_command as command
 from fabric.errors import MayBeLive
-from fabric.store.journal import FILE
-from fabric.store.left_open import open_changes
+from fabric.runs.journal import FILE
+from fabric.runs.left_open import open_changes
 from tests.scenario.changing import run
 from tests.scenario.test_changes import mock, no_way_back
 

@@ -16,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.repetition import FilledTime
 from fabric.plan.plan import plan_scenario
 from fabric.ports import Executor
-from fabric.store.events import read_events
+from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
 from tests.places import SCENARIOS
 from tests.scenario.test_left_out import Acts, prepared, run, run_of

@@ -10,8 +10,8 @@ from fabric.app.analyze import analyze
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.store.samples import FILE
-from fabric.store.tables import SAMPLES
+from fabric.runs.samples import FILE
+from fabric.runs.tables import SAMPLES
 from tests import builders
 from tests.places import INVENTORY
 

@@ -15,7 +15,7 @@ from fabric.model.command import Command
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.ports import Ticket
-from fabric.store.events import read_events
+from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import Watched, Watcher, injecting, prepared
 

@@ -224,7 +224,7 @@ class Storm:
             self.rack.passing.set(component, fault, self.now_s)
         elif kind == "route":
             adaptive = ENGINES[number % len(ENGINES)] == "ar"
-            engine = "updn" if adaptive else ENGINES[number % len(ENGINES)]
+            engine = "updn" if adaptive else ENGINES[number % len(ENGINES)] or "ftree"
             self.rack.above.program(Forwarding(engine, adaptive=adaptive), self.now_s)
 
 

@@ -10,10 +10,10 @@ from fabric.judge.changes.ratio import judge_ratio, selected, words
 from fabric.judge.changes.recovery import judge_recovery
 from fabric.judge.normal.samples import Sample, gave_up, name_of, samples
 from fabric.model.change import ChangeResult
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef
+from fabric.model.text import fold
 from fabric.model.verdict import ExpectationVerdict
 
 

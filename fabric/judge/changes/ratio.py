@@ -27,7 +27,7 @@ from fabric.judge.normal.samples import Sample, SampleKey
 from fabric.model.change import Change
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, Phase, PhaseRef, Where
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 from fabric.model.verdict import ExpectationVerdict
 
 Pass = tuple[int, str, int]

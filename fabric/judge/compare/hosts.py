@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from fabric.judge.compare.identity import changes
-from fabric.model.identity import HostIdentity
-from fabric.model.names import fold
+from fabric.model.repair import HostIdentity
+from fabric.model.text import fold
 from fabric.model.topology import Host, Platform, Topology
 
 _ELSEWHERE = ("address", "rack", "leaves")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from fabric.judge.locate.gpus import GPUS
-from fabric.model.identity import HostIdentity, PartIdentity
 from fabric.model.part import Part
+from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.verdict import Suspect
 
 MODULE = ":port"

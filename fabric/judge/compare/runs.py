@@ -18,9 +18,9 @@ from fabric.judge.compare.rows import Both, Group, Within, far_out, rows_of
 from fabric.judge.compare.shared import Way, ways_of
 from fabric.judge.normal.samples import Sample, SampleKey, name_of, samples
 from fabric.model.comparison import WHOLE, Compared, Comparison, Difference
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes import routes
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.tracks import Point, Track, Tracks
-from fabric.model.names import fold
 from fabric.model.part import Part
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 
 MOST_OF = 0.5

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shared import LEAST_HOSTS, MOST_OF
 from fabric.judge.ports.steps import Step, steps_of
-from fabric.model.counters import JUDGED
-from fabric.model.names import fold
 from fabric.model.part import Part
-from fabric.model.sampling import Samples
+from fabric.model.sampling import JUDGED, Samples
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 
 DOWN = "link_downed"

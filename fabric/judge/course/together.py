@@ -11,11 +11,11 @@ from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.shared import INSIDE, LowThrough, SharedCause, shared_parts
 from fabric.judge.course.tracks import Track, Tracks
 from fabric.judge.locate.candidates import crosses_leaves
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 

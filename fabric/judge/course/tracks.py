@@ -17,10 +17,9 @@ from fabric.judge.normal.keys import floor_of, line_rate_gbps, link_class
 from fabric.judge.normal.peers import LEAST_PEERS, LEAST_SPREAD, SCALE
 from fabric.judge.normal.samples import gave_up, name_of
 from fabric.judge.normal.series import representative
-from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 

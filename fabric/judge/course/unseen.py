@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from fabric.judge.locate.candidates import crosses_leaves
 from fabric.judge.normal.keys import SAME_LEAF, link_class
-from fabric.model.names import fold
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.probes import routes
 

@@ -20,9 +20,9 @@ from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.shapes import LEAST_POINTS, is_low
 from fabric.judge.course.tracks import Point, Track, Tracks
 from fabric.judge.normal.keys import SAME_LEAF, floor_of, link_class
-from fabric.model.names import fold
 from fabric.model.part import Part
 from fabric.model.probe import Probe
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 
 CHANCE = 1e-3

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fabric.judge.locate.gpus import GPUS
-from fabric.model.names import fold
 from fabric.model.part import Part
 from fabric.model.probe import Probe
+from fabric.model.text import fold
 from fabric.model.topology import Platform, Topology
 from fabric.model.verdict import ProbeVerdict
 

@@ -20,7 +20,7 @@ from statistics import median
 from fabric.judge.locate.candidates import Component
 from fabric.model.part import Part
 from fabric.model.probe import Probe
-from fabric.model.units import change_text
+from fabric.model.text import change_text
 from fabric.model.verdict import ProbeVerdict
 
 ENOUGH = 0.9

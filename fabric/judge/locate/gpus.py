@@ -25,9 +25,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import NamedPart, Probe
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes.all_to_all import AllToAllSpec

@@ -17,9 +17,9 @@ from fabric.judge.locate.cover import TOLERANCE, evidence_lines
 from fabric.judge.normal.keys import line_rate_gbps, link_class
 from fabric.judge.normal.peers import LEAST_NUMBERS, LEAST_PEERS, peers_of
 from fabric.judge.normal.samples import name_of
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 

@@ -14,9 +14,8 @@ from fabric.judge.locate.candidates import Component, are_about, components_of, 
 from fabric.judge.locate.cover import Explanation, candidates_for, evidence_lines, greedy, rivals_of
 from fabric.judge.locate.hosts import by_class, inside_as_a_whole, peer_shares
 from fabric.judge.locate.steps import next_step
-from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import AGAIN, Probe
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 from fabric.probes import pairwise

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 

@@ -15,8 +15,8 @@ from statistics import fmean, median, pvariance
 
 from fabric.judge.normal.keys import floor_of
 from fabric.judge.normal.peers import LEAST_SPREAD, SCALE, Z_SLOW
-from fabric.model.names import fold
 from fabric.model.recorded import Key, Recorded
+from fabric.model.text import fold
 
 LEAST_SAMPLES = 8
 """Fewer samples of a key are not recorded: their spread is not known (a choice, as for peers)."""

@@ -6,12 +6,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.judge.normal.keys import line_rate_gbps
-from fabric.model.line_reach import ONE_LINE, bound_by_lines, least_gbps, out_of_reach
 from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
+from fabric.model.text import size_text
 from fabric.model.topology import Topology
-from fabric.model.units import size_text
-from fabric.model.verdict import Baseline, Limit, LimitChange
+from fabric.model.verdict import ONE_LINE, Baseline, Limit, LimitChange, bound_by_lines, least_gbps, out_of_reach
 
 _LimitKey = tuple[str, str, object, object, object, object]
 _MOST_HOSTS = 2  # of a probe for which it is remembered: of more, finding it again would cost as much

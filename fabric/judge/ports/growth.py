@@ -18,18 +18,18 @@ from dataclasses import dataclass
 
 from fabric.judge.ports.steps import Step, Windows, steps_of
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import CounterCourse
-from fabric.model.units import duration_text
-from fabric.model.zero_growth import (
+from fabric.model.sampling import (
     LINK_DOWNED,
     LINK_RECOVERIES,
     PFC,
     PFC_COUNTERS,
     PFC_TIMES,
     RETRANSMITS,
+    CounterCourse,
     ZeroGrowth,
     counters_of,
 )
+from fabric.model.text import duration_text
 from fabric.probes.sources import SLOWLY
 
 HOUR_S = 3600.0

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from fabric.judge.ports.growth import PortGrowth, growth_of
 from fabric.judge.ports.steps import BerVerdict, Step, SymbolErrors, judge_ber, steps_of, windows_of
 from fabric.model.change import ChangeResult
-from fabric.model.counters import HOT_C, JUDGED
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import CounterCourse
+from fabric.model.sampling import HOT_C, JUDGED, CounterCourse, ZeroGrowth
 from fabric.model.verdict import ProbeVerdict, Suspect
-from fabric.model.zero_growth import ZeroGrowth
 
 MANY = {"port_rcv_errors": 100, "port_xmit_discards": 1000}
 ERRORS = ("symbol_error", "rx_crc_errors")

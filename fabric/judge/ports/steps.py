@@ -8,9 +8,8 @@ from itertools import pairwise
 from math import inf
 
 from fabric.model.change import ChangeResult
-from fabric.model.counters import growth
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import CounterCourse
+from fabric.model.sampling import CounterCourse, growth
 
 SETTLE_S = 30.0
 """So long after a change the link may still train and be swept (choice: a subnet manager's usual sweep takes 10 s)."""

@@ -15,15 +15,12 @@ from dataclasses import replace
 from fabric.judge.ports.health import PortHealth, counted_words, crossed, failed_meanwhile, port_health
 from fabric.judge.ports.steps import RETURN_TO_SERVICE, Step
 from fabric.model.change import ChangeResult
-from fabric.model.counters import JUDGED
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.sampling import CounterCourse, CounterReading, Samples
+from fabric.model.sampling import JUDGED, CounterCourse, CounterReading, Samples, ZeroGrowth, all_counters
+from fabric.model.text import duration_text, fold
 from fabric.model.topology import Topology
-from fabric.model.units import duration_text
 from fabric.model.verdict import ComponentVerdict, ProbeVerdict, Suspect, Verdict
-from fabric.model.zero_growth import ZeroGrowth, all_counters
 
 INSIDE = frozenset({"loopback", "all_to_all"})
 """Kinds of probes whose bytes do not leave the host."""

@@ -22,10 +22,10 @@ from fabric.judge.locate.localise import suspects
 from fabric.judge.locate.merged import merged, names, without_mistakes
 from fabric.judge.verdict.probes import Judge
 from fabric.model.change import ChangeResult
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Expectation, Phase
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ComponentVerdict, ExpectationVerdict, ProbeVerdict, Suspect, Verdict
 from fabric.probes import pairwise

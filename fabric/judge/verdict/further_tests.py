@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.judge.normal.samples import name_of
 from fabric.judge.verdict.probes import Judge
-from fabric.model.follow_up import FollowUpLimits
 from fabric.model.inventory import Inventory
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES
 from fabric.model.scenario import Scenario
 from fabric.plan.plan import PhasePlan

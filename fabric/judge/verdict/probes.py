@@ -2,7 +2,7 @@
 Each probe against what it must reach: the worst of three comparisons counts, and nothing to compare with is no pass.
 
 - its absolute limit, with a source: below it is FAIL, at once. Only this finds a rack that is slow as a whole. One that
-  asks for more than the line carries is for other hardware, and judges nothing (``model/line_reach.py``).
+  asks for more than the line carries is for other hardware, and judges nothing (``model/verdict.py``).
 - what good runs recorded for its key (``against_recorded.py``), where the baseline holds it.
 - its peers in this run (``peers.py``): at least eight measurements of the same key.
 
@@ -37,8 +37,8 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
 from fabric.model.repetition import AUTO
 from fabric.model.scenario import JudgeSettings
+from fabric.model.text import change_text
 from fabric.model.topology import Topology
-from fabric.model.units import change_text
 from fabric.model.verdict import Baseline, ProbeVerdict
 from fabric.probes.kinds import REPEATED_KINDS
 

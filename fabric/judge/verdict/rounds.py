@@ -8,7 +8,7 @@ from dataclasses import replace
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Phase, Where
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text
 from fabric.model.verdict import Verdict
 from fabric.probes import routes
 

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from fabric.model.fields.scalars import Scalar, refusal
 from fabric.model.fields.wording import quoted
-from fabric.model.names import fold, unfold
+from fabric.model.text import fold, unfold
 
 NAMES_MOST = 100_000
 _TEXT_MOST = 65_536

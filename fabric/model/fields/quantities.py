@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from fabric.model.fields.scalars import Scalar, plain, refusal
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 
 _SIZE = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")
 _STEPS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -8,8 +8,8 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.text import fold
 from fabric.model.verdict import ProbeVerdict
 from fabric.report.html.shares import Label
 from fabric.report.output import visible

@@ -9,7 +9,7 @@ from statistics import fmean, median, pstdev
 
 from markupsafe import Markup
 
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 from fabric.report.html.svg import Scale, dot, line, path, picture, rect, tag, text, y_axis
 from fabric.report.shown_run import ShownRun
 

@@ -11,10 +11,9 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text, fold
 from fabric.model.verdict import Suspect, Verdict
 from fabric.report.changes import after_expectation, change_lines, number
 from fabric.report.decision import ShownDecision, run_exit_code
@@ -22,11 +21,10 @@ from fabric.report.html import configurations, fabric_map, heat, link_load, pair
 from fabric.report.html.columns import table
 from fabric.report.html.shares import medians
 from fabric.report.html.timeline import levels
-from fabric.report.meaning import NOTE, headline, meaning
+from fabric.report.meaning import NOTE, headline, impact_line, is_known, meaning
 from fabric.report.output import visible
 from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide
-from fabric.report.training import impact_line, is_known
 from fabric.report.verdict_json import counts
 
 MOST_SUSPECTS = 20

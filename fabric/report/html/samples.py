@@ -9,14 +9,13 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from fabric.model.counters import HOT_C, JUDGED, growth
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
-from fabric.model.sampling import CounterCourse, CounterReading
+from fabric.model.sampling import HOT_C, JUDGED, CounterCourse, CounterReading, growth
 from fabric.probes.sources import HARDWARE, HARDWARE_ETHERNET
 from fabric.report.html.svg import Scale, line, path, rect, text
 from fabric.report.shown_run import ShownRun
-from fabric.store.samples import read_samples
+from fabric.runs.samples import read_samples
 
 MOST_POINTS = 500
 """Of one series; more are brought together, the highest of them is drawn."""

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Where
-from fabric.model.units import duration_text
+from fabric.model.text import duration_text
 from fabric.model.verdict import Verdict
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.report.html import samples

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fabric.sim.net.arrays import Floats, Ints
+Ints: TypeAlias = NDArray[np.int64]
+Links: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+Words: TypeAlias = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabric.sim.net.arrays import Bools, Floats, Ints, Links
+from fabric.sim.net.clos import Bools, Floats, Ints, Links
 
 
 @dataclass(frozen=True, slots=True, eq=False)

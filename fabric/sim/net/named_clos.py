@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.sim.net.clos import Clos, ClosSpec, build
 

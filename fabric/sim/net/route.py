@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.sim.net.arrays import Bools, Floats, Ints, Links, Words
-from fabric.sim.net.clos import Clos
+from fabric.sim.net.clos import Bools, Clos, Floats, Ints, Links, Words
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)

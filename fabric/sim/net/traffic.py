@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fabric.sim.net.arrays import Ints
-from fabric.sim.net.clos import Clos
+from fabric.sim.net.clos import Clos, Ints
 from fabric.sim.net.named_clos import NamedClos
 
 Traffic: TypeAlias = tuple[Ints, Ints, Ints]

@@ -9,8 +9,7 @@ import numpy as np
 
 from fabric.model.inventory import Fault
 from fabric.sim.faults import LinkFault, cable_ends
-from fabric.sim.net.arrays import Floats
-from fabric.sim.net.clos import Clos
+from fabric.sim.net.clos import Clos, Floats
 from fabric.sim.net.named_clos import NamedClos
 from fabric.sim.net.route import Paths, resources
 from fabric.sim.phy.cabling import Cabling, End

@@ -11,7 +11,7 @@ import numpy as np
 from fabric.model.inventory import Fault
 from fabric.model.topology import Topology
 from fabric.sim.hosts.site import Flow
-from fabric.sim.net.arrays import Bools, Floats, Ints, Links
+from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes

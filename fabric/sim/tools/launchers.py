@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.model.names import unfold
+from fabric.model.text import unfold
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack

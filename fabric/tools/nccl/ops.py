@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fabric.model.units import size_text
+from fabric.model.text import size_text
 from fabric.tools.nccl.rows import GBPS, Columns, NcclRow
 
 Value = tuple[int, float, float, float]

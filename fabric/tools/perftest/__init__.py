@@ -1,6 +1,6 @@
 """perftest: the command line of ib_write_bw, and what it printed."""
 
-from fabric.tools.perftest.command import Asked, asked, cut, otherwise, write_bw
+from fabric.tools.perftest.command import PerftestAsked, asked, cut, otherwise, write_bw
 from fabric.tools.perftest.failures import PerftestFailure, blames_fabric, complains, no_such_gpu
 from fabric.tools.perftest.log import PerftestLog, PerftestRow, PerftestTest, parse
 

@@ -56,7 +56,7 @@ def write_bw(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PerftestAsked:
     """A command line of ``write_bw`` in the words in which the tool answers; *told* must be there, *unasked* not."""
 
     told: Mapping[str, str]
@@ -76,7 +76,7 @@ _UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdm
 
 
 @lru_cache(maxsize=4096)
-def asked(argv: tuple[str, ...], link_type: str) -> Asked:
+def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
     given = dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
     told = {
@@ -89,10 +89,10 @@ def asked(argv: tuple[str, ...], link_type: str) -> Asked:
         },
     }
     unasked = _UNASKED if "GPU" in told else {**_UNASKED, "GPU": "none"}
-    return Asked(told, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
+    return PerftestAsked(told, unasked, int(given["size"]), int(given["duration"]), "--bidirectional" in argv)
 
 
-def otherwise(test: PerftestTest, wanted: Asked) -> Iterator[str]:
+def otherwise(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """Where a table answers another question than *wanted*: ``asked Device mlx5_0, saw mlx5_1``."""
     title = "RDMA_Write Bidirectional BW" if wanted.both_ways else _TITLE
     if test.test is not None and test.test != title:
@@ -111,7 +111,7 @@ def otherwise(test: PerftestTest, wanted: Asked) -> Iterator[str]:
         yield from _lasted(test.rows[0], wanted)
 
 
-def _lasted(row: PerftestRow, wanted: Asked) -> Iterator[str]:
+def _lasted(row: PerftestRow, wanted: PerftestAsked) -> Iterator[str]:
     """
     By duration no peak is measured, and what is counted is sent in the middle half (``-f``: a quarter at each end).
 
@@ -128,7 +128,7 @@ def _lasted(row: PerftestRow, wanted: Asked) -> Iterator[str]:
             yield f"{asked_for}, saw {row.iterations} iterations, which took {lasted_s:.3g} s"
 
 
-def cut(test: PerftestTest, wanted: Asked) -> Iterator[str]:
+def cut(test: PerftestTest, wanted: PerftestAsked) -> Iterator[str]:
     """What every release prints and this table lacks."""
     if test.test is None:
         yield "no title"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.judge.compare.identity import Repair, parts_of, repaired
-from fabric.model.identity import HostIdentity, PartIdentity
 from fabric.model.outcome import Outcome
+from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.verdict import Suspect
 
 PARTS = tuple(

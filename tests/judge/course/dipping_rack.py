@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fabric.judge.course.dips.follow_up import DippedAgain
-from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology

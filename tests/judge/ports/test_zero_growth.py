@@ -11,14 +11,14 @@ from fabric.judge.ports.health import PortHealth, port_health
 from fabric.judge.ports.steps import Step
 from fabric.model.change import Change, ChangeResult, Window
 from fabric.model.outcome import Outcome
-from fabric.model.sampling import CounterCourse
-from fabric.model.zero_growth import (
+from fabric.model.sampling import (
     CRITERIA,
     LINK_DOWNED,
     LINK_RECOVERIES,
     PFC,
     RETRANSMITS,
     SYMBOL_ERRORS,
+    CounterCourse,
     ZeroGrowth,
     counters_of,
 )

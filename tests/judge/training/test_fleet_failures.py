@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.config import load_inventory
-from fabric.judge.training.failures import WatchedTime, flaps, watched, with_training
+from fabric.judge.training import WatchedTime, flaps, watched, with_training
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.executors.mock import MockExecutor
+from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, TimedFault
 from fabric.ports import Ended, Lost

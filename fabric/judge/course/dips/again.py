@@ -17,9 +17,8 @@ from fabric.judge.course.dips.tests import partner_of
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.rates import DipRates
 from fabric.judge.course.tracks import LEAST_ROUNDS, Point, Track, Tracks, tracks
-from fabric.model.follow_up import AGAIN
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.probes import pairwise

@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from fabric.judge.course.dips.in_round import RoundDips, dips_in_round
 from fabric.judge.course.dips.tests import answers_of, counted, doubtful_partners, unanswered_by
 from fabric.judge.course.dips.tests import tests as tests_of
-from fabric.model.follow_up import AGAIN, FollowUpLimits
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import Phase
+from fabric.model.text import duration_text
 from fabric.model.topology import Topology
-from fabric.model.units import duration_text
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.perftest_pair import SETUP_S

@@ -10,9 +10,8 @@ from fabric.judge.course.dips.in_round import low_among
 from fabric.judge.course.tracks import measured_gbps
 from fabric.judge.normal.samples import gave_up
 from fabric.model.diagnosis import PairTest
-from fabric.model.follow_up import AGAIN
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes.pair_planes import Plane, planes_of
 from fabric.probes.pairwise import PairwiseSpec

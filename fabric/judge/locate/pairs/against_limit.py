@@ -9,8 +9,8 @@ import numpy as np
 from fabric.judge.locate.pairs.findings import CHANCE, by_dips, maybe_dips, unexplained
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.samples import Bools, Ints
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.text import fold
 from fabric.model.verdict import Suspect
 
 _SIGMAS = 3.0

@@ -16,9 +16,8 @@ from fabric.judge.locate.pairs.schedule import (
 )
 from fabric.judge.locate.pairs.targeted import verifying
 from fabric.model.diagnosis import PairTest
-from fabric.model.follow_up import FollowUpLimits
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
-from fabric.model.names import fold
+from fabric.model.text import fold
 from fabric.model.topology import Host, Topology
 from fabric.tools.pairs.rows import PairRow
 

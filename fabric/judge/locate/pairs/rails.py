@@ -14,8 +14,8 @@ from statistics import median, median_high
 import numpy as np
 
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict, Suspect
 

@@ -17,9 +17,8 @@ from fabric.judge.locate.pairs.samples import UNKNOWN, PairSamples
 from fabric.judge.locate.pairs.settle import Routes
 from fabric.judge.locate.pairs.targeted import VERIFY, accused, covering
 from fabric.model.diagnosis import PairTest
-from fabric.model.follow_up import AGAIN
 from fabric.model.part import Part
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
 from fabric.probes.pair_planes import Plane, planes_of

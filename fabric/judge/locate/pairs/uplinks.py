@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fabric.judge.locate.pairs.schedule import Measured, RunPlane, lids_of, peers_of
-from fabric.model.names import fold
 from fabric.model.outcome import Outcome
+from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import Suspect
 from fabric.probes import routes

@@ -10,9 +10,8 @@ import pytest
 from fabric.judge.course.dips.again import CLEARED, OPEN, TOO_MANY
 from fabric.judge.course.gather import CourseFinding
 from fabric.judge.course.over_time import over_time, with_over_time
-from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import AGAIN, Probe
 from fabric.model.sampling import Samples
 from fabric.model.verdict import Verdict
 from tests.conftest import rack_topology

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fabric.judge.course.dips.follow_up import ENOUGH_DIPS, FIRST_TESTS, MOST_TESTS, DippedAgain, dips_lines
-from fabric.model.follow_up import AGAIN
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.scenario import LocaliseSettings
 from fabric.plan.plan import Plan
 from fabric.probes.pairwise import PairwiseSpec

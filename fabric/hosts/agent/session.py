@@ -1,0 +1,298 @@
+"""The conversation with the agent of one host: commands and samplings under way, deadlines, and how all that ends."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
+from fabric.hosts.agent import protocol as agent
+from fabric.hosts.clock import HostClock
+from fabric.hosts.once import begins_s
+from fabric.hosts.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
+from fabric.model.command import Command, CommandResult
+from fabric.ports import Ended, Ready, Ticket
+
+HELLO_S = 20.0
+"""A host has so long to start Python; choice: many times what a busy file server takes."""
+BLOCKED_S = 0.05
+"""How soon it is tried again to send what could not be sent."""
+SILENCE_S = 30.0
+"""An agent that has something to do and hears nothing for so long ends it all."""
+# Longer than TCP's keepalive takes (11 s): a word under way would put off its finding that a host has vanished.
+PING_S = 13.0
+_IDLE_PING_S = 75.0
+# So much may be on the way to an agent that has not confirmed it: it fits into the buffers of both kernels, so that
+# writing to a host that has frozen never blocks.
+_WINDOW_BYTES = 32 << 10
+_IDLE_S = 5.0
+_COMPLAINT_BYTES = 2000
+
+
+@dataclass(slots=True)
+class _Running:
+    """An order that was sent: its answer so far, and by when the end is due."""
+
+    order: Order
+    sent_s: float
+    begins_at: int  # where its request begins in all that is sent
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    due_s: float = 0.0
+    cancelled: bool = False
+    rows: agent.SampledRows | None = None
+
+
+class AgentSession(Conversation):
+    """
+    One agent, from its first word to the end of its stream.
+
+    When it is over, commands that had not been sent at all are in ``unsent``; all others have been told Lost.
+    """
+
+    def __init__(self, host: str, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
+        super().__init__(host, stream, tell=tell, now=now)
+        self.hello: agent.Hello | None = None
+        self.unsent: list[Order] = []
+        self.clock = HostClock()
+        self._decoder = agent.LineDecoder(nonce)
+        self._running: dict[Ticket, _Running] = {}
+        self._due: list[tuple[float, Ticket]] = []
+        self._outgoing = bytearray()
+        self._asked = self._sent = self._got = 0
+        self._spoke_s = self._begun_s = now()
+        self._untimed: list[Order] = []  # to begin at a time, as soon as the host's clock is known
+        self._bye = ""
+        self._complaint = b""
+
+    @property
+    def busy(self) -> bool:
+        """True while anything is under way."""
+        return bool(self._running or self._untimed)
+
+    @property
+    def blocked(self) -> bool:
+        """True when something waits to be sent."""
+        return bool(self._outgoing)
+
+    def begin(self, order: Order) -> None:
+        """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
+        command = order.command
+        if command is not None and command.start_at_s is not None and not self.clock.settled(self._now()):
+            self._untimed.append(order)
+            if len(self._untimed) == 1:
+                self._ask_clock()
+            return
+        running = _Running(order, self._now(), self._asked)
+        self._running[order.ticket] = running
+        if command is None:
+            running.rows = agent.SampledRows(order.ticket, self.clock.here)
+            self._ask(agent.sample_request(order.ticket, order.sources, order.period_s))
+            return
+        at_s = None if command.start_at_s is None else self.clock.there(command.start_at_s)
+        self._ask(agent.start_request(order.ticket, command, at_s=at_s))
+        self._expect(running, begins_s(command, running.sent_s) + command.timeout_s + GRACE_S)
+
+    def cancel(self, ticket: Ticket) -> bool:
+        """End a command or a sampling; True for a sampling, of which nothing but rows will be told any more."""
+        running = self._running.get(ticket)
+        if running is None:
+            self._cancel_untimed(ticket)
+            return False
+        if running.cancelled:
+            return False
+        running.cancelled = True
+        self._ask(agent.key_request("stop" if running.order.command is None else "cancel", ticket))
+        self._expect(running, self._now() + GRACE_S)
+        self.flush()
+        return running.order.command is None
+
+    def arrived(self) -> bool:
+        """Take in what the host has said."""
+        for _ in range(PIECES):
+            if self.failure:
+                break
+            data = self.stream.read()
+            if data is None:
+                self.give_up(f"the agent ended: {self._bye}" if self._bye else self._epitaph())
+                break
+            if not any(data):
+                self.flush()
+                return False
+            self._complaint = (self._complaint + data[1])[:_COMPLAINT_BYTES]
+            try:
+                for message in self._decoder.feed(data[0]):
+                    self._take(message)
+            except agent.Garbled as exc:
+                self.abandon(f"the agent broke the protocol: {exc}")
+        self.flush()
+        return not self.failure
+
+    def flush(self) -> None:
+        """Send what may be sent now."""
+        while self._outgoing and not self.failure:
+            room = _WINDOW_BYTES - (self._sent - self._got)
+            if room <= 0:
+                return
+            try:
+                count = self.stream.write(bytes(self._outgoing[:room]))
+            except (OSError, EOFError):
+                self.give_up(self._epitaph())
+                return
+            if not count:
+                return
+            del self._outgoing[:count]
+            self._sent += count
+            self._spoke_s = self._now()
+
+    def tick(self, now_s: float) -> float:
+        """Keep the deadlines, that of the first word too, and the heartbeat."""
+        if self.hello is None and now_s >= self._begun_s + HELLO_S:
+            self.give_up("its python3 said nothing in time")
+        while self._due and self._due[0][0] <= now_s and not self.failure:
+            due_s, ticket = heapq.heappop(self._due)
+            running = self._running.get(ticket)
+            if running is not None and running.due_s == due_s:
+                self.abandon(unanswered(running.order, cancelled=running.cancelled))
+        silent_s = now_s - self._spoke_s
+        if self.hello is not None and silent_s >= (PING_S if self.busy else _IDLE_PING_S):
+            if self.busy:
+                self._ask_clock()
+            else:
+                self._ask(agent.PING)
+        if self._outgoing:
+            self.flush()
+        if self._outgoing:
+            return BLOCKED_S
+        return TICK_S if self.busy or self.hello is None else _IDLE_S
+
+    def give_up(self, why: str) -> None:
+        """End the conversation: what was sent is lost, the rest is in ``unsent``."""
+        if self.failure:
+            return
+        self.failure = why
+        self.unsent += self._untimed
+        self._untimed = []
+        running, self._running = self._running, {}
+        for one in running.values():
+            if one.begins_at >= self._sent and not one.cancelled:
+                self.unsent.append(one.order)
+            elif one.order.command is not None or not one.cancelled:
+                self._lose(one.order.ticket, SessionLost(self.host, f"waiting for {one.order.tool}", why))
+
+    @property
+    def preamble(self) -> str:
+        """What was said before the agent's first word."""
+        return self._decoder.preamble
+
+    def _ask(self, request: bytes) -> None:
+        self._outgoing += request
+        self._asked += len(request)
+
+    def _expect(self, running: _Running, due_s: float) -> None:
+        """An answer is due; an earlier time stays."""
+        if not running.due_s or due_s < running.due_s:
+            running.due_s = due_s
+            heapq.heappush(self._due, (due_s, running.order.ticket))
+
+    def _epitaph(self) -> str:
+        said = self._complaint.decode("utf-8", "replace").strip().replace("\n", " | ")
+        return self.stream.epitaph("the agent") + (f"; it complained: {said}" if said else "")
+
+    def _take(self, message: agent.Message) -> None:
+        match message:
+            case agent.Finished():
+                self._note_got(message.got)
+                running = self._running.get(message.id)
+                if running is not None:  # else it had been given up
+                    self._finished(running, message)
+            case agent.Got():
+                self._note_got(message.n)
+            case agent.Hello():
+                self.hello = message
+                self.clock.heard(message.t, self._now())
+            case agent.Clock():
+                self._told_clock(message.id, message.t)
+            case agent.Bye():
+                self._bye = message.cause[:500]
+            case _:
+                running = self._running.get(message.id)
+                if running is not None:
+                    self._answered(running, message)
+
+    def _note_got(self, count: int) -> None:
+        self._got = max(self._got, min(count, self._sent))
+
+    def _ask_clock(self) -> None:
+        self._ask(agent.key_request("clock", self.clock.ask(self._now())))
+
+    def _told_clock(self, key: int, clock_s: float) -> None:
+        self.clock.told(key, clock_s, self._now())
+        if self._untimed and not self.clock.settled(self._now()):
+            self._ask_clock()
+            return
+        untimed, self._untimed = self._untimed, []
+        for order in untimed:
+            self.begin(order)
+
+    def _cancel_untimed(self, ticket: Ticket) -> None:
+        for order in [one for one in self._untimed if one.ticket == ticket]:
+            self._untimed.remove(order)
+            self._lose(ticket, HostUnreachable(self.host, f"starting {order.tool}", "cancelled before it began"))
+
+    def _answered(
+        self,
+        running: _Running,
+        message: agent.Listens
+        | agent.Printed
+        | agent.CannotDo
+        | agent.SampledNames
+        | agent.Rows
+        | agent.SamplingStopped,
+    ) -> None:
+        ticket, command = running.order.ticket, running.order.command
+        match message:
+            case agent.Printed() if command is not None:
+                self._printed(running, command, message.data, stderr=message.e == "err")
+            case agent.Listens() if command is not None:
+                self._tell(Ready(ticket, self._now()))
+            case agent.CannotDo():
+                del self._running[ticket]
+                self._lose(ticket, HostUnreachable(self.host, f"starting {running.order.tool}", message.cause[:500]))
+            case agent.SampledNames() | agent.Rows() if running.rows is not None:
+                sampled = running.rows.take(message)
+                if sampled is not None:
+                    self._tell(sampled)
+            case agent.SamplingStopped() if running.rows is not None and running.cancelled:
+                del self._running[ticket]
+            case _:
+                raise agent.Garbled(f"{type(message).__name__} about {running.order.tool}")
+
+    def _printed(self, running: _Running, command: Command, data: bytes, *, stderr: bool) -> None:
+        kept = running.stderr if stderr else running.stdout
+        if len(kept) + len(data) > command.output_cap_bytes:
+            raise agent.Garbled(f"more output of {running.order.tool} than was asked for")
+        kept += data
+
+    def _finished(self, running: _Running, end: agent.Finished) -> None:
+        command, ticket, now_s = running.order.command, running.order.ticket, self._now()
+        if command is None or (end.status is None) != (end.why == "stuck"):
+            raise agent.Garbled(f"Finished about {running.order.tool}")
+        self._printed(running, command, end.out, stderr=False)
+        self._printed(running, command, end.err, stderr=True)
+        del self._running[ticket]
+        self.clock.heard(end.t1, now_s)
+        stdout = running.stdout.decode("utf-8", "replace")
+        stderr = running.stderr.decode("utf-8", "replace")
+        if end.status is None:
+            cause = "its processes survive SIGKILL; they hang in the kernel"
+            self._lose(ticket, HostUnreachable(self.host, f"ending {running.order.tool}", cause))
+        elif end.why in ("deadline", "inactive"):
+            limit_s = command.inactivity_s if end.why == "inactive" else None
+            self._lose(ticket, CommandTimeout(self.host, command.timeout_s, stdout, stderr, inactivity_s=limit_s))
+        else:
+            # The host's own times, as far as they can be: it cannot have begun before it was asked, nor end later.
+            ended_s = min(max(self.clock.here(end.t1), running.sent_s), now_s)
+            started_s = min(max(ended_s - (end.t1 - end.t0), running.sent_s), ended_s)
+            self._tell(Ended(ticket, CommandResult(command, end.status, stdout, stderr, started_s, ended_s, end.cut)))

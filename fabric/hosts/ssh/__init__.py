@@ -1,0 +1,1 @@
+"""Hosts over SSH (paramiko): connections, keys, certificates."""

@@ -1,0 +1,228 @@
+"""
+A command without an agent: the two constant sh texts that carry it on a host, and what they say, taken in.
+
+What a plain exec cannot promise, they do: the command runs in a session of its own; its deadline is kept on the
+host; the whole session is ended (TERM, 2 s, KILL) at the deadline, when the command ends and leaves children behind,
+and when stdin closes (cancelled, connection lost, orchestrator killed); a server is reported once its port is
+listened on. They speak through lines led by a nonce that the tool cannot know, and need of the host only POSIX sh,
+/proc and the usual cat, env, grep, sed, setsid, sleep, timeout. No value is ever spliced into them: argv and all
+else arrive as positional parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable, SessionLost
+from fabric.hosts.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
+from fabric.model.command import Command, CommandResult
+from fabric.ports import Ended, Ready
+
+# $1 nonce, $2 deadline in seconds, $3 TCP port in hex or nothing, $4 the runner's text, then the command.
+#
+# One process waits for both the deadline and the end of stdin: "timeout T cat". Its exit status says which came:
+# 0 stdin closed, 124 deadline (143 with busybox), 137 the runner killed it because the command ended. (Any other
+# signal is lost if it comes before the forked child has dropped its parent's traps; many were.)
+# Signals are trapped with ":" and not ignored, because children inherit ignored ones; and only once both are forked.
+# Members of the session are found in /proc by session number: tools such as mpirun give children their own groups.
+WRAPPER = r"""
+nonce=$1 timeout_s=$2 port=$3 runner=$4; shift 4
+exec 3>&2 2>/dev/null 4<&0 </dev/null
+say() { printf '%s %s\n' "$nonce" "$1" >&3; }
+listening() { cat /proc/net/tcp /proc/net/tcp6 3>&- | grep -q ": [0-9A-F]*:$port 0*:0000 0A "; }
+members() { cat /proc/[0-9]*/stat 3>&- | sed -n "s/^\([0-9]*\) (.*) [^ZX] [0-9]* [0-9]* $run .*/\1/p" 3>&-; }
+ended_by() {
+  n=0
+  while left=$(members); [ -n "$left" ]; do
+    [ $n -lt 20 ] || return 1
+    case $1$n in TERM0|KILL*) kill -s "$1" $left ;; esac
+    n=$((n + 1)); sleep 0.1 3>&-
+  done
+}
+[ -z "$port" ] || ! listening || port=
+timeout "$timeout_s" cat <&4 >/dev/null 3>&- & watch=$!
+setsid sh -c "$runner" fabric "$watch" "$@" 2>&3 3>&- 4<&- & run=$!
+exec 4<&-
+trap : HUP INT PIPE TERM
+while [ -n "$port" ] && kill -0 "$watch"; do
+  if listening; then say ready; port=; else sleep 0.1 3>&-; fi
+done
+wait "$watch"; why=$?
+case $why in 137) ;; 0) say closed ;; 124|143) say deadline ;; *) say "broken $why" ;; esac
+if ended_by TERM || ended_by KILL; then wait "$run"; last="end $?"; else last=stuck; fi
+printf '%s %s\n' "$nonce" "$last"
+say "$last"
+"""
+
+# $1 what to kill (a process, and the group it may lead) when the command has ended, then the command.
+# It leads the session.
+# A shell says "Killed" of its children: it says it to /dev/null, the command alone has the real stderr.
+RUNNER = r"""
+trap : HUP INT TERM
+exec 3>&2 2>/dev/null
+watch=$1; shift
+(exec "$@" </dev/null 2>&3 3>&-)
+status=$?; kill -s KILL -- "-$watch"; kill -s KILL "$watch"; exit $status
+"""
+
+
+def environed(command: Command) -> tuple[str, ...]:
+    """
+    The command as one argv, its environment set by ``env``.
+
+    Raises ValueError for a NUL, which no argv can hold and which would cut it short unseen.
+    """
+    argv = ("env", "--", *(f"{name}={value}" for name, value in command.env), *command.argv)
+    if any("\0" in word for word in argv):
+        raise ValueError(f"a NUL in the command for {command.host}: {command.argv[0]!r}")
+    return argv
+
+
+def shell_argv(command: Command, nonce: str) -> tuple[str, ...]:
+    """The argv that runs *command* under the wrapper, which signs what it says with *nonce*."""
+    port = "" if command.ready_port is None else f"{command.ready_port:04X}"
+    timeout = f"{command.timeout_s:.3f}"
+    return ("sh", "-c", WRAPPER, "fabric", nonce, timeout, port, RUNNER, *environed(command))
+
+
+class WrappedCommand(Conversation):
+    """One command under the wrapper; exactly one Ended or Lost is told of it."""
+
+    def __init__(self, order: Order, stream: HostStream, nonce: str, *, tell: Tell, now: Callable[[], float]) -> None:
+        assert order.command is not None
+        super().__init__(order.host, stream, tell=tell, now=now)
+        self.order, self._command = order, order.command
+        cap_bytes = self._command.output_cap_bytes
+        self._out, self._err = MarkedOutput(nonce, cap_bytes), MarkedOutput(nonce, cap_bytes)
+        self._started_s = self._heard_s = now()
+        self._due_s = self._started_s + self._command.timeout_s + GRACE_S
+        self._cancelled = self._inactive = False
+
+    def cancel(self) -> None:
+        """Have the wrapper end the command; its Ended or Lost still arrives."""
+        if not self._cancelled:
+            self._cancelled = True
+            self._end_command()
+
+    def arrived(self) -> bool:
+        """Take in output and the wrapper's words, until its last one or until nothing will come any more."""
+        for _ in range(PIECES):
+            data = self.stream.read()
+            if data is None:
+                self.give_up(self.stream.epitaph("the command's shell"))
+            elif any(data):
+                self._heard_s = self._now()
+                self._take(*data)
+            if self.failure or data is None or not any(data):
+                return False
+        return True
+
+    def tick(self, now_s: float) -> float:
+        """Give up a host that is silent beyond all deadlines; end a command that prints nothing for its limit."""
+        limit_s = self._command.inactivity_s
+        if now_s >= self._due_s:
+            self.abandon(unanswered(self.order, cancelled=self._cancelled or self._inactive))
+        elif limit_s is not None and now_s - self._heard_s >= limit_s and not self._inactive:
+            self._inactive = True
+            self._end_command()
+        return TICK_S
+
+    def give_up(self, why: str) -> None:
+        """Tell how it ended; without the wrapper's last word it is lost, because of *why*."""
+        if self.failure:
+            return
+        self.failure = why
+        problem = self._problem(why)
+        if problem is not None:
+            self._lose(self.order.ticket, problem)
+            return
+        status, truncated = int(self._err.words[-1].removeprefix("end ")), self._out.truncated or self._err.truncated
+        times = self._started_s, self._now()
+        result = CommandResult(self._command, status, self._out.text(), self._err.text(), *times, truncated)
+        self._tell(Ended(self.order.ticket, result))
+
+    def _take(self, stdout: bytes, stderr: bytes) -> None:
+        known = len(self._err.words)
+        self._out.add(stdout)
+        self._err.add(stderr)
+        if "ready" in self._err.words[known:]:
+            self._tell(Ready(self.order.ticket, self._heard_s))
+        if self._out.finished and self._err.finished:
+            self.give_up("it has ended")
+
+    def _end_command(self) -> None:
+        self._due_s = min(self._due_s, self._now() + GRACE_S)
+        self.stream.end()
+
+    def _problem(self, why: str) -> ExecutorError | None:
+        """What the wrapper's words mean, unless they mean that the command ended by itself or was cancelled."""
+        command, host, tool, words = self._command, self.host, self.order.tool, self._err.words
+        stdout, stderr = self._out.text(), self._err.text()
+        if not (self._out.finished and self._err.finished):
+            said = "" if words else (stderr or stdout).strip().partition("\n")[0][:200]
+            lost = SessionLost if words else HostUnreachable  # without a word of the wrapper, nothing ever ran
+            return lost(host, f"waiting for {tool}", why + (f"; it said: {said}" if said else ""))
+        if "deadline" in words:
+            return CommandTimeout(host, command.timeout_s, stdout, stderr)
+        if words[-1] == "stuck":
+            return HostUnreachable(host, f"ending {tool}", "its processes survive SIGKILL; they hang in the kernel")
+        broken = next((word for word in words if word.startswith("broken ")), None)
+        if broken is not None:
+            status = broken.removeprefix("broken ")
+            return HostUnreachable(host, f"running {tool}", f"'timeout' or 'cat' on the host failed ({status})")
+        if "closed" not in words:
+            return None
+        if self._inactive:
+            return CommandTimeout(host, command.timeout_s, stdout, stderr, inactivity_s=command.inactivity_s)
+        if not self._cancelled:
+            cause = "stdin was closed on the way; what carries the command must keep it open (kubectl exec: -i)"
+            return HostUnreachable(host, f"running {tool}", cause)
+        return None
+
+
+class MarkedOutput:
+    """
+    One stream of a wrapped command: kept up to a cap, searched to its end in bounded memory.
+
+    The wrapper's *words* stand on lines led by the nonce and are kept apart.
+    """
+
+    def __init__(self, nonce: str, cap_bytes: int) -> None:
+        self._nonce, self._cap_bytes = nonce.encode("ascii"), cap_bytes
+        self._kept = bytearray()
+        self._rest = b""  # may be the beginning of a marked line
+        self.truncated = False
+        self.words: list[str] = []
+
+    def add(self, data: bytes) -> None:
+        """Split *data* into output, kept, and words."""
+        data = self._rest + data
+        while (start := data.find(self._nonce)) >= 0 and (end := data.find(b"\n", start)) >= 0:
+            self._keep(data[:start])
+            self.words.append(data[start + len(self._nonce) + 1 : end].decode("ascii", "replace"))
+            data = data[end + 1 :]
+        if start < 0:
+            start = len(data) - self._begun_bytes(data)
+        self._keep(data[:start])
+        self._rest = data[start:]
+
+    @property
+    def finished(self) -> bool:
+        """True when the wrapper's last word has come: no output can follow."""
+        return bool(self.words) and self.words[-1].startswith(("end ", "stuck"))
+
+    def _begun_bytes(self, data: bytes) -> int:
+        """How many of the last bytes of *data* may be the beginning of the nonce."""
+        longest = min(len(data), len(self._nonce) - 1)
+        return next((n for n in range(longest, 0, -1) if data.endswith(self._nonce[:n])), 0)
+
+    def _keep(self, data: bytes) -> None:
+        room = self._cap_bytes - len(self._kept)
+        self._kept += data[:room]
+        self.truncated = self.truncated or len(data) > room
+
+    def text(self) -> str:
+        """What was kept, U+FFFD for bytes that are not UTF-8; a marked line that never ended is output after all."""
+        if len(self._kept) >= self._cap_bytes:
+            return self._kept.decode("utf-8", "replace")
+        return (self._kept + self._rest).decode("utf-8", "replace")

@@ -1,1 +1,0 @@
-"""Repaired hosts: may they go back into service?"""

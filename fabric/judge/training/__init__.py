@@ -1,1 +1,0 @@
-"""What failures mean for a training job."""

@@ -1,0 +1,76 @@
+"""Host names folded and unfolded as the field writes them: ``gpu[001-016,020]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+
+
+def unfold(text: str) -> tuple[str, ...]:
+    """
+    ``gpu[001-003]`` to its names, in order.
+
+    Raises ValueError with the reason when the text is not a host set.
+    """
+    try:
+        return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
+    except NodeSetParseError as exc:
+        raise ValueError(str(exc)) from exc
+
+
+def fold(names: Iterable[str]) -> str:
+    """Names to ``gpu[001-003]``; "none" when there are none."""
+    listed = list(names)
+    if not listed:
+        return "none"
+    return str(NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP))
+
+
+HOST, ADDRESS = "HOST", "ADDRESS"
+"""What stands for the host's own name and address."""
+
+
+def without_own(text: str, host: str, address: str = "") -> str:
+    """*text* with a host's own name as HOST and its address as ADDRESS, and without its name before it all."""
+    said = text.removeprefix(f"{host}: ")
+    if address and address != host:
+        said = _alone(address).sub(ADDRESS, said)
+    return _alone(host).sub(HOST, said)
+
+
+def _alone(name: str) -> re.Pattern[str]:
+    """The name where it is no part of another one: gpu1 is not in gpu12, 10.0.0.1 not in 10.0.0.12."""
+    return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+
+
+_STEPS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
+
+
+def size_text(size_bytes: int) -> str:
+    """Write a size as the tools and people do: ``8M``, ``64K``, ``1G``, ``1000``."""
+    for letter, factor in _STEPS:
+        if size_bytes >= factor and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{letter}"
+    return str(size_bytes)
+
+
+def duration_text(seconds: float) -> str:
+    """Write a duration for people: ``45 s``, ``6 min 20 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def change_text(ratio: float) -> str:
+    """How far a ratio is from 1, as ``-38%``: with as many digits as it takes not to say that it is nothing."""
+    change = ratio - 1.0
+    for digits in (0, 1, 2):
+        text = f"{change:+.{digits}%}"
+        if any(digit in "123456789" for digit in text):
+            return text
+    return "+0%" if change == 0.0 else f"{'-' if change < 0.0 else '+'}0.01% or less"

@@ -1,0 +1,161 @@
+"""
+The history of a run: events.jsonl, append-only, one line one event, as ``line_log`` writes and reads it.
+
+Probe results become events and are read back from them: from there a run is judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fabric.model.outcome import Outcome
+from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
+from fabric.runs.line_log import Limits, Line, LineLog, read_lines
+from fabric.runs.plain_file import GIB, MIB
+
+FILE = "events.jsonl"
+"""Its name in a run's directory."""
+
+LIMITS = Limits(16 * GIB, 64 * MIB)
+"""Of a history (choices: two days of 2,048 hosts make 1.1 GiB; the largest line names the probes of a phase: 300,000
+are 15 MB)."""
+
+Event = Line
+"""One line of a run's history: ``seq``, ``at_s``, ``event``, and what belongs to that event."""
+
+
+class EventLog(LineLog):
+    """Appends events, behind those that are there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, LIMITS)
+
+    def append(self, event: str, at_s: float, fields: Mapping[str, Any]) -> None:
+        """Take an event; it is durable after the next ``flush``."""
+        self.add({"at_s": round(at_s, 6), "event": event, **fields})
+
+
+def read_events(path: Path, *kinds: str) -> Iterator[Event]:
+    """
+    Every event, in order, each decoded when it is asked for; with *kinds* only those, and no other is decoded.
+
+    Raises StoreError as ``read_lines``.
+    """
+    found = read_lines(path, LIMITS, [b'"event":"%s"' % kind.encode() for kind in kinds])
+    return (event for event in found if event["event"] in kinds) if kinds else found
+
+
+def to_fields(result: ProbeResult) -> Mapping[str, Any]:
+    """The fields of a ``finished`` event; what is not there is left out."""
+    fields: dict[str, Any] = {
+        "probe": result.probe_id,
+        "attempt": result.attempt,
+        "outcome": "measured" if result.outcome is None else result.outcome.value,
+        "started_s": round(result.started_s, 6),
+        "ended_s": round(result.ended_s, 6),
+    }
+    if result.reason:
+        fields["reason"] = result.reason
+    if result.error_host is not None:
+        fields["error_host"] = result.error_host
+    if result.named is not None:
+        fields["named"] = [result.named.component, result.named.condition]
+    if result.measurements:
+        fields["measurements"] = [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements]
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """
+    A history of which only what is not a result is kept as it was written.
+
+    *results* are the last of each probe, by probe id, in order of finishing; *others* all other events, in order;
+    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds).
+    """
+
+    results: Mapping[str, ProbeResult]
+    others: tuple[Event, ...]
+    first: Event | None
+    at_s: float
+
+
+def history_of(events: Iterable[Event]) -> History:
+    """Read *events* once, from the beginning; a result is not held as an event any longer than it takes."""
+    others: list[Event] = []
+    first: Event | None = None
+    at_s = 0.0
+
+    def finished() -> Iterator[Event]:
+        nonlocal first, at_s
+        for event in events:
+            first, at_s = first or event, event["at_s"]
+            if event["event"] == "finished":
+                yield event
+            else:
+                others.append(event)
+
+    results = from_events(finished())
+    return History(results, tuple(others), first, at_s)
+
+
+def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
+    """The last result of each probe, by probe id, in order of finishing."""
+    results: dict[str, ProbeResult] = {}
+    for event in events:
+        if event["event"] == "finished":
+            result = _from_event(event)
+            if result.probe_id in results:
+                del results[result.probe_id]
+            results[result.probe_id] = result
+    return results
+
+
+def planned_fields(probe: Probe) -> Mapping[str, Any]:
+    """The fields of a ``replanned`` event: all of a probe that no plan made beforehand tells."""
+    return {
+        "probe": probe.probe_id,
+        "kind": probe.kind,
+        "phase": probe.phase,
+        "hosts": probe.hosts,
+        "claims": probe.claims,
+        "duration_s": probe.duration_s,
+        "params": probe.params,
+    }
+
+
+def replanned(events: Iterable[Event]) -> list[Probe]:
+    """The probes that were planned while the run went on, in that order."""
+    return [
+        Probe(
+            probe_id=event["probe"],
+            kind=event["kind"],
+            phase=event["phase"],
+            hosts=tuple(event["hosts"]),
+            claims=tuple(event["claims"]),
+            duration_s=event["duration_s"],
+            params={
+                name: tuple(value) if isinstance(value, list) else value for name, value in event["params"].items()
+            },
+        )
+        for event in events
+        if event["event"] == "replanned"
+    ]
+
+
+def _from_event(event: Event) -> ProbeResult:
+    probe_id = event["probe"]
+    return ProbeResult(
+        probe_id=probe_id,
+        attempt=event["attempt"],
+        measurements=tuple([Measurement(probe_id, *row) for row in event.get("measurements", ())]),
+        outcome=None if event["outcome"] == "measured" else Outcome(event["outcome"]),
+        reason=event.get("reason", ""),
+        started_s=event["started_s"],
+        ended_s=event["ended_s"],
+        error_host=event.get("error_host"),
+        named=NamedPart(*event["named"]) if "named" in event else None,
+    )

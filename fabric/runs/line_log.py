@@ -1,0 +1,171 @@
+"""
+Append-only files of JSON lines, each with ``seq`` and ``crc32``: events.jsonl, changes.jsonl, samples.jsonl.
+
+A line is on disk (fsync) before the step that follows from it. What is torn at the end was never acted upon: it is
+ignored when reading, and cut off when the file is opened to go on. Torn is a last line without its end and, where many
+lines are written at once, all behind a page that never reached the disk (it reads as zeros, and what follows was of the
+same write). Any other bad line before the end means that somebody else wrote here, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.errors import StoreError
+from fabric.runs.durable import append, append_durably, sync_names
+from fabric.runs.plain_file import MIB, open_plain, plain_stream, whole_lines
+
+_CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the brace behind it
+
+Line = Mapping[str, Any]
+"""One line: ``seq``, and what belongs to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a file and one of its lines may be (bytes); *many_at_once*: several lines share one fsync."""
+
+    most_bytes: int
+    most_line: int
+    many_at_once: bool = True
+
+
+class LineLog:
+    """
+    Appends lines, behind those that are there; ``flush`` makes everything added so far durable, with one fsync.
+
+    *cut_bytes*: so much of a torn end was cut off when it was opened. What could not be written is kept, and written
+    with the next ``flush``, so that there never is a gap.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._path = path
+        self._pending: list[bytes] = []
+        self._fd, self._seq, self._size, self.cut_bytes = -1, 0, 0, 0
+        try:
+            self._open(limits)
+        except BlockingIOError as exc:
+            self.abandon()
+            raise StoreError(f"{path}: another process is writing here") from exc
+        except OSError as exc:
+            self.abandon()
+            raise StoreError(f"{path}: cannot open: {exc.strerror}") from exc
+        except StoreError:
+            self.abandon()
+            raise
+
+    def _open(self, limits: Limits) -> None:
+        self._fd = open_plain(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go by the kernel, whatever ends us
+        with BufferedReader(FileIO(self._fd, closefd=False)) as file:
+            for line, end in _whole(self._path, file, limits):
+                self._seq, self._size = line["seq"], end
+        had = os.fstat(self._fd).st_size
+        self.cut_bytes = had - self._size
+        if self.cut_bytes:
+            os.ftruncate(self._fd, self._size)
+        if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
+            append(self._fd, b"\n", end=self._size)
+            self._size += 1
+        if not had:
+            sync_names(self._path)
+
+    def add(self, fields: Line) -> None:
+        """Take a line; it is durable after the next ``flush``."""
+        self._seq += 1
+        body = orjson.dumps({"seq": self._seq, **fields})
+        self._pending.append(b'%s,"crc32":%d}\n' % (body[:-1], zlib.crc32(body)))
+
+    def flush(self) -> None:
+        """Write and fsync what was added; raises StoreError when the disk says no, and can be called again then."""
+        if not self._pending:
+            return
+        data = b"".join(self._pending)
+        try:
+            append_durably(self._fd, data, end=self._size)
+        except OSError as exc:
+            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
+        self._pending.clear()
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Flush and close; safe to call twice."""
+        if self._fd >= 0:
+            try:
+                self.flush()
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Close, and write nothing more; safe to call twice."""
+        self._pending.clear()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def read_lines(path: Path, limits: Limits, having: Sequence[bytes] = ()) -> Iterator[Line]:
+    """
+    Every line, in order, each decoded when it is asked for: a long file need not be held whole.
+
+    What is torn at the end is left out; raises StoreError for any other bad line, and when the numbers do not count
+    from 1 (lines were lost, or come from elsewhere). *having*: only lines with one of these texts; the others are not
+    looked at.
+    """
+    try:
+        with plain_stream(path, limits.most_bytes) as file:
+            for line, _ in _whole(path, file, limits, having):
+                yield line
+    except OSError as exc:
+        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+
+
+def _whole(
+    path: Path, file: BufferedReader[FileIO], limits: Limits, having: Sequence[bytes] = ()
+) -> Iterator[tuple[Line, int]]:
+    """The lines, each with how many bytes of the file are taken up to its end."""
+    at = 0
+    for number, data in enumerate(whole_lines(file, path, limits.most_line), start=1):
+        if having and not any(text in data for text in having):
+            continue
+        line = _decode(data.removesuffix(b"\n"))
+        if line is None:
+            lost_page = limits.many_at_once and b"\0" in data
+            if not lost_page and any(part.strip(b"\n") for part in iter(lambda: file.read(MIB), b"")):
+                raise StoreError(f"{path}:{number}: not a line of this tool")
+            return
+        if line.get("seq") != number:
+            raise StoreError(f"{path}:{number}: line {line.get('seq')} where {number} should be")
+        at += len(data)
+        yield line, at
+
+
+def _decode(data: bytes) -> Line | None:
+    body, mark, checksum = data.rpartition(b',"crc32":')
+    if not mark or not checksum.endswith(b"}") or not checksum[:-1].isdigit() or len(checksum) > _CHECKSUM_MOST:
+        return None
+    body += b"}"
+    if zlib.crc32(body) != int(checksum[:-1]):
+        return None
+    try:
+        line = orjson.loads(body)
+    except orjson.JSONDecodeError:  # also where there is no memory for it: the standard library says which
+        line = _slowly(body)
+    return line if isinstance(line, dict) else None
+
+
+def _slowly(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None

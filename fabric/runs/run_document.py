@@ -1,0 +1,109 @@
+"""run.json: everything that a run was asked to do, enough to judge it again, to resume it, or to take changes back."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.config import resolved_document
+from fabric.config.document import near_path
+from fabric.errors import ConfigError, Problem
+from fabric.model.inventory import Inventory
+from fabric.model.recorded import Key, Recorded
+from fabric.model.scenario import Scenario
+from fabric.model.verdict import Baseline, Limit
+from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.run_directory import RUN_FORMAT
+
+MOST_BYTES = 64 * MIB
+"""Of run.json (a choice: of 2,048 hosts it takes 2 MB)."""
+
+
+def run_document(
+    scenario: Scenario,
+    inventory: Inventory,
+    baselines: Mapping[str, Baseline],
+    *,
+    backend: str,
+    seed: int,
+    given: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    What is written when a run begins; RunDirectory adds its format and id.
+
+    *given*: the files and words that it was asked with, and in which folder, to read them again; ``yes`` where nobody
+    was asked whether to alter the fabric, because the command line said so.
+    """
+    return {
+        "argv": [word.encode("utf-8", "backslashreplace").decode() for word in sys.argv],
+        "backend": backend,
+        "seed": seed,
+        "versions": {"fabric-testbench": own_version(), "python": platform.python_version()},
+        "baselines": {name: asdict(baseline) for name, baseline in baselines.items()},
+        "given": dict(given or {}),
+        "asked": resolved_document(scenario, inventory),
+    }
+
+
+def go_on_command(run: Path | str, document: Mapping[str, Any]) -> str:
+    """What to type to go on with a run: with ``--yes`` where it could not be begun without, so neither resumed."""
+    yes = (document.get("given") or {}).get("yes") is True
+    return f"fabric resume {run}{' --yes' if yes else ''}"
+
+
+def own_version() -> str:
+    """The version of this tool."""
+    try:
+        return version("fabric-testbench")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """The document of a run directory; ConfigError when it is none, or of another format."""
+    file = path / "run.json"
+    try:
+        document = orjson.loads(read_plain(file, MOST_BYTES))
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise ConfigError(
+            [Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}")]
+        ) from exc
+    except OSError as exc:
+        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
+    except orjson.JSONDecodeError as exc:
+        raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
+    if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
+        told = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
+        text = f"a run of format {told}, where this version reads {RUN_FORMAT}: read it with the version that wrote it"
+        raise ConfigError([Problem(str(file), 0, text)])
+    missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
+    if missing:
+        raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])
+    return document
+
+
+def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
+    """The limits that a run was judged by."""
+    try:
+        return {
+            name: Baseline(
+                name,
+                body["source"],
+                tuple(Limit(**limit) for limit in body["limits"]),
+                tuple(_recorded(entry) for entry in body.get("recorded", ())),
+            )
+            for name, body in document["baselines"].items()
+        }
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc
+
+
+def _recorded(entry: Mapping[str, Any]) -> Recorded:
+    return Recorded(**{**entry, "key": Key(**entry["key"]), "runs": tuple(entry["runs"])})

@@ -1,0 +1,115 @@
+"""
+The run directories below a results folder, and which of them a person means.
+
+What of it cannot be read is told: another account's runs are not no runs.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fabric.errors import ConfigError, Problem
+from fabric.runs.plain_file import is_there
+
+FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A folder or file that cannot be read, and why."""
+
+    path: Path
+    why: str
+
+    @property
+    def text(self) -> str:
+        """``results/burn-in: Permission denied``."""
+        return f"{self.path}: {self.why}"
+
+
+@dataclass(slots=True)
+class RunFolders:
+    """*runs* have a run.json; *closed* is what cannot be looked into, where more may be."""
+
+    runs: list[Path] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
+
+
+def run_folders(results: Path) -> RunFolders:
+    """
+    Those of every scenario, sorted by path; ``latest`` is a link and not another run.
+
+    Raises ConfigError where the folder itself is none, or cannot be read.
+    """
+    try:
+        scenarios = _folders_in(results)
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        text = "no folder of runs (expected <scenario>/<run>/run.json below it): give a run, or --results"
+        raise ConfigError([Problem(str(results), 0, text)]) from exc
+    except OSError as exc:
+        raise ConfigError([Problem(str(results), 0, f"cannot read: {exc.strerror}")]) from exc
+    found = RunFolders()
+    for scenario in scenarios:
+        _add_runs(scenario, found)
+    return found
+
+
+def runs_of(scenario: Path) -> RunFolders:
+    """Those of one scenario's folder; nothing where there is no such folder."""
+    found = RunFolders()
+    _add_runs(scenario, found)
+    return found
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory has a run.json; ConfigError where that cannot be seen."""
+    try:
+        return is_there(path / FILE)
+    except OSError as exc:
+        raise ConfigError([Problem(str(path), 0, f"cannot read: {exc.strerror}")]) from exc
+
+
+def _add_runs(scenario: Path, found: RunFolders) -> None:
+    at = scenario
+    try:
+        for at in _folders_in(scenario):
+            if not at.is_symlink() and _has_document(at, found):
+                found.runs.append(at)
+    except (FileNotFoundError, NotADirectoryError):  # it went away meanwhile
+        return
+    except OSError as exc:
+        found.closed.append(Closed(at, str(exc.strerror)))
+
+
+def _has_document(path: Path, found: RunFolders) -> bool:
+    try:
+        return is_there(path / FILE)
+    except OSError as exc:
+        found.closed.append(Closed(path, str(exc.strerror)))
+        return False
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir())
+
+
+def run_path(path: Path) -> Path:
+    """
+    The directory of the run itself: *path* is that, a link to it (``latest``), or a scenario's folder (its newest).
+
+    A path that holds no run is returned as it is. ConfigError for one that cannot be read.
+    """
+    if not is_run(path):
+        latest = path / "latest"
+        path = latest if is_run(latest) else _newest(path)
+    return path.parent / path.readlink() if path.is_symlink() else path
+
+
+def _newest(path: Path) -> Path:
+    found = runs_of(path)
+    if not found.runs and found.closed:
+        raise ConfigError([Problem(str(one.path), 0, f"cannot read: {one.why}") for one in found.closed])
+    return found.runs[-1] if found.runs else path

@@ -1,0 +1,181 @@
+"""
+samples.jsonl: what was sampled on the hosts, append-only, as ``line_log`` writes and reads it; only what changed.
+
+- ``{"every_s": 10.0}``: the time between two samples, once a session.
+- ``{"host": "gpu004", "at_s": 60.1, "values": {"mlx5_0": {"link_downed": 2}, "gpu3": {"gpu_c": 41}}}``: at 60.1 s these
+  readings became that; null: not readable now. Without readings: the host was asked, and nothing had changed.
+- ``{"host": "gpu004", "at_s": 60.1, "values": null}``: it was not asked from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fabric.errors import StoreError
+from fabric.model.sampling import CounterCourse, CounterReading, Samples, Value
+from fabric.runs.line_log import Limits, Line, LineLog, read_lines
+from fabric.runs.plain_file import GIB, MIB, is_there
+
+FILE = "samples.jsonl"
+LIMITS = Limits(16 * GIB, 16 * MIB)
+"""Of samples.jsonl (a choice: ten times what two days of 2,048 hosts make)."""
+
+MOST_WAITING = 2000
+"""Lines wait for those of other hosts, until there are so many (a choice: some 200 KB)."""
+
+WAIT_S = 30.0
+"""Or for so long, so that a run that dies loses little."""
+
+ALIVE_S = 600.0
+"""A host of which nothing changed is noted after so long: that it was asked."""
+
+Keep = Callable[[CounterReading], bool]
+Change = tuple[CounterReading, float, Value]
+"""At this time (seconds) a reading became this."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """Of one host: the last value of each reading, when it was last written about, and when it was last asked."""
+
+    at_s: float
+    values: dict[tuple[str, str], Value] = field(default_factory=dict)
+    asked_s: float = 0.0
+
+
+class SampleLog:
+    """Appends samples; ``close`` writes down until when each host was asked, and makes all of it durable."""
+
+    def __init__(self, path: Path, every_s: float) -> None:
+        self._hosts: dict[str, _Written] = {}
+        self._waiting, self._since_s = 0, 0.0
+        self._log = LineLog(path, LIMITS)
+        self._log.add({"every_s": every_s})
+
+    def add(self, host: str, at_s: float, keys: Sequence[tuple[str, str]], values: Sequence[Value]) -> None:
+        """Take one row: parts and names, and their values in the same order. Raises StoreError when the disk is bad."""
+        known = self._hosts.setdefault(host, _Written(at_s))
+        last, changed = known.values, dict[str, dict[str, Value]]()
+        for key, value in zip(keys, values, strict=True):
+            if key not in last or last[key] != value:
+                last[key] = value
+                changed.setdefault(key[0], {})[key[1]] = value
+        known.asked_s = at_s
+        if changed or at_s - known.at_s >= ALIVE_S:
+            self._append(host, at_s, changed)
+
+    def gone(self, host: str, at_s: float) -> None:
+        """The host cannot be asked any more, or not for a while: nothing is known from here on."""
+        self._hosts[host] = _Written(at_s)
+        self._append(host, at_s, None)
+
+    def close(self) -> None:
+        """Say until when each host was asked, and write it down; safe to call twice."""
+        try:
+            for host, known in self._hosts.items():
+                if known.asked_s > known.at_s:
+                    self._append(host, known.asked_s, {})
+        finally:
+            self._hosts.clear()
+            self._log.close()
+
+    def _append(self, host: str, at_s: float, values: dict[str, dict[str, Value]] | None) -> None:
+        self._hosts[host].at_s = at_s
+        self._log.add(_line(host, at_s, values))
+        self._since_s = self._since_s if self._waiting else at_s
+        self._waiting += 1
+        if self._waiting >= MOST_WAITING or at_s - self._since_s >= WAIT_S:
+            self._log.flush()
+            self._waiting = 0
+
+
+def _line(host: str, at_s: float, values: dict[str, dict[str, Value]] | None) -> dict[str, Any]:
+    return {"host": host, "at_s": round(at_s, 1), "values": values}
+
+
+def close_samples(run: Path) -> float:
+    """
+    Make the file of a run that died ready for another session; returns until when it tells (seconds).
+
+    What is torn at its end is cut off, and every reading becomes unknown when its host was last asked. Raises
+    StoreError for a file that cannot be read or written; where nothing was sampled nothing is done, and that is 0.
+    """
+    if not is_there(run / FILE):
+        return 0.0
+    last = {line["host"]: line for line in _lines(run) if "host" in line}
+    log = LineLog(run / FILE, LIMITS)
+    for host, line in last.items():
+        if line["values"] is not None:
+            log.add(_line(host, line["at_s"], None))
+    log.close()
+    return max((line["at_s"] for line in last.values()), default=0.0)
+
+
+def read_samples(run: Path, keep: Keep = lambda _: True) -> Samples:
+    """
+    The courses of the readings that *keep* wants, of the run in a directory; none where nothing was sampled.
+
+    Raises StoreError for a file that is not as this version writes it; a torn end is left out.
+    """
+    courses: dict[CounterReading, CounterCourse] = {}
+    asked_s: dict[str, float] = {}
+    for host, at_s, changed, answered in _rows(run, keep):
+        if answered:
+            asked_s[host] = at_s
+        for reading, value in changed:
+            course = courses.setdefault(reading, CounterCourse())
+            course.at_s.append(at_s)
+            course.values.append(value)
+    for reading, course in courses.items():
+        course.until_s = asked_s.get(reading.host, course.at_s[-1])
+    return Samples(_every_s(run), courses)
+
+
+def sample_changes(run: Path) -> Iterator[Change]:
+    """Every change of every reading, in order of time for each host; raises as ``read_samples``."""
+    for _, at_s, changed, _ in _rows(run, lambda _: True):
+        for reading, value in changed:
+            yield reading, at_s, value
+
+
+def _every_s(run: Path) -> float:
+    """The first line has it; 0 where there is none."""
+    first = next(_lines(run), {})
+    return float(first["every_s"]) if isinstance(first.get("every_s"), int | float) else 0.0
+
+
+def _lines(run: Path) -> Iterator[Line]:
+    return read_lines(run / FILE, LIMITS) if is_there(run / FILE) else iter(())
+
+
+def _rows(run: Path, keep: Keep) -> Iterator[tuple[str, float, list[tuple[CounterReading, Value]], bool]]:
+    """Of each line: the host, when (seconds), what became of its readings, and whether it was asked then."""
+    known: dict[str, dict[tuple[str, str], CounterReading | None]] = {}  # by host; None: nobody wants it
+    for line in _lines(run):
+        match line:
+            case {"every_s": int() | float()}:
+                continue
+            case {"host": str(host), "at_s": int() | float() as at_s, "values": None}:
+                readings = known.get(host, {}).values()
+                yield host, at_s, [(reading, None) for reading in readings if reading is not None], False
+            case {"host": str(host), "at_s": int() | float() as at_s, "values": dict(parts)}:
+                yield host, at_s, list(_changed(known.setdefault(host, {}), host, parts, keep)), True
+            case _:
+                raise StoreError(f"{run / FILE}:{line['seq']}: no samples as this version writes them")
+
+
+def _changed(
+    known: dict[tuple[str, str], CounterReading | None], host: str, parts: Mapping[str, Mapping[str, Value]], keep: Keep
+) -> Iterator[tuple[CounterReading, Value]]:
+    for part, values in parts.items():
+        for name, value in values.items():
+            key = part, name
+            if key not in known:
+                reading = CounterReading(host, part, name)
+                known[key] = reading if keep(reading) else None
+            found = known[key]
+            if found is not None:
+                yield found, value

@@ -1,0 +1,268 @@
+"""The orchestrator's side of an agent: whatever a host says, we neither crash nor hang, and lose no command."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.hosts.agent.protocol import LINE_BYTES, Garbled, LineDecoder
+from fabric.hosts.agent.session import PING_S
+from fabric.hosts.stream import GRACE_S, Order
+from fabric.model.command import Command
+from fabric.ports import Ended, Lost, Sampled, Source
+from tests.hosts.agent_talk import HELLO, NONCE, Conversation, end, said
+
+
+def test_a_command_from_asking_to_end():
+    """Output arrives in pieces and is put together; times are the host's, in our clock."""
+    talk = Conversation()
+    command = talk.begin(1)
+    talk.now_s = 1003.0
+    talk.hear({"e": "out", "id": 1, "data": "gr\u00c3"}, end(1, out="\u00bcn\n", err="oh", status=3, cut=True))
+    (ended,) = talk.told
+    assert isinstance(ended, Ended)
+    result = ended.result
+    assert (result.command, result.exit_status, result.stdout, result.stderr) == (command, 3, "grün\n", "oh")
+    assert (result.started_s, result.ended_s, result.truncated) == (1001.0, 1002.0, True)
+
+
+def test_what_a_shell_prints_first_is_passed_over():
+    """Banners and messages of the day are no messages of the agent."""
+    talk = Conversation(greeted=False)
+    talk.bytes(b'Welcome!\n{"e":"bye"}\nfabric-agent-xyz {}\n$ ')
+    assert (talk.session.hello, talk.session.failure) == (None, "")
+    talk.hear(HELLO, lead=f"fabric-agent-{NONCE} ")
+    assert talk.session.hello is not None
+    assert talk.session.preamble == ""
+
+
+def test_another_version_is_named():
+    """An agent of another version is not talked to."""
+    talk = Conversation(greeted=False)
+    talk.hear({**HELLO, "protocol": 2}, lead=f"fabric-agent-{NONCE} ")
+    assert "speaks version 2 of the protocol, we speak 1" in talk.session.failure
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json\n",
+        b"[]\n",
+        b'{"e":"new"}\n',
+        b'{"e":"ended","id":1}\n',
+        b'{"e":"ended","id":1,"status":"0","why":"ended","t0":1,"t1":2}\n',
+        b'{"e":"ended","id":1,"status":0,"why":"bored","t0":1,"t1":2}\n',
+        b'{"e":"out","id":1,"data":"\xe2\x82\xac"}\n',
+        b'{"e":"rows","id":1,"part":0,"at":[],"rows":[],"lost":0}\n',
+    ],
+)
+def test_what_breaks_the_protocol_loses_the_host_and_is_quoted(line: bytes):
+    """Every command is told what was seen, and the way to the host is cut."""
+    talk = Conversation()
+    talk.begin(1)
+    talk.begin(2)
+    talk.bytes(line)
+    assert [type(one) for one in talk.told] == [Lost, Lost]
+    assert all(isinstance(one, Lost) and isinstance(one.error, HostUnreachable) for one in talk.told)
+    assert "h: waiting for true: the agent broke the protocol: " in said(talk.told[0].error)  # type: ignore[union-attr]
+    assert talk.stream.abandoned
+
+
+def test_more_output_than_asked_for_is_not_kept():
+    """A host cannot fill our memory."""
+    talk = Conversation()
+    talk.begin(1, output_cap_bytes=10)
+    talk.hear({"e": "out", "id": 1, "data": "x" * 11})
+    assert "more output of true than was asked for" in talk.session.failure
+    decoder = LineDecoder(NONCE)
+    with pytest.raises(Garbled, match="a line of more than"):
+        decoder.feed(f"fabric-agent-{NONCE} ".encode() + b"x" * (LINE_BYTES + 1))
+
+
+def test_the_end_of_the_stream_loses_what_was_asked_and_returns_what_was_not():
+    """What cannot have begun may be begun elsewhere; all else is Lost."""
+    talk = Conversation()
+    talk.begin(1)
+    talk.session.begin(Order(2, "h", Command("h", ("date",), 5.0)))
+    talk.bytes(None)
+    assert [one.ticket for one in talk.told] == [1]
+    assert [order.ticket for order in talk.session.unsent] == [2]
+    assert talk.session.failure == "connection lost"
+
+
+def test_the_agents_last_words_are_told():
+    """Why it ended is more than that it did."""
+    talk = Conversation()
+    talk.begin(1)
+    talk.hear({"e": "bye", "cause": "nothing was heard"})
+    talk.bytes(None)
+    assert "the agent ended: nothing was heard" in said(talk.told[0].error)  # type: ignore[union-attr]
+
+
+def test_silence_beyond_deadline_and_grace_loses_the_host():
+    """A host that hangs costs a command its deadline and the grace."""
+    talk = Conversation()
+    talk.begin(1)
+    talk.session.tick(talk.now_s + 5 + GRACE_S - 0.01)
+    assert talk.told == []
+    talk.session.tick(talk.now_s + 5 + GRACE_S)
+    assert "the host said nothing within 11 s" in said(talk.told[0].error)  # type: ignore[union-attr]
+    assert talk.stream.abandoned
+
+
+def test_deadline_and_inactivity_are_timeouts_that_say_which():
+    """Both carry what was printed."""
+    talk = Conversation()
+    talk.begin(1)
+    talk.begin(2, inactivity_s=2.0)
+    talk.hear(end(1, why="deadline", out="a"), end(2, why="inactive", out="b"))
+    errors = [one.error for one in talk.told if isinstance(one, Lost)]
+    assert [(said(one), one.stdout) for one in errors if isinstance(one, CommandTimeout)] == [
+        ("h: no answer within 5 s", "a"),
+        ("h: no output for 2 s", "b"),
+    ]
+
+
+def test_a_busy_agent_hears_of_us_often_and_an_idle_one_seldom():
+    """The heartbeat costs nothing while nothing runs."""
+    talk = Conversation()
+    talk.session.tick(talk.now_s + 3 * PING_S)
+    assert talk.stream.written == b""
+    talk.session.begin(Order(1, "h", None, (Source("/sys/a"),), 1.0))
+    talk.session.flush()
+    before = len(talk.stream.written)
+    talk.session.tick(talk.now_s + PING_S / 2)
+    assert len(talk.stream.written) == before
+    talk.now_s += PING_S
+    talk.session.tick(talk.now_s)
+    assert b'"clock"' in talk.stream.written[before:]
+
+
+def test_a_frozen_host_is_not_written_to_for_ever():
+    """What it has not confirmed stays below what kernels buffer, so no write can block."""
+    talk = Conversation()
+    for ticket in range(1, 400):
+        talk.begin(ticket, env=(("PADDING", "x" * 1000),))
+    assert len(talk.stream.written) <= 32 << 10
+    while talk.session.blocked:
+        before = len(talk.stream.written)
+        talk.hear({"e": "got", "n": before})
+        assert len(talk.stream.written) > before
+    assert len(talk.stream.written.splitlines()) == 399
+
+
+def test_samples_are_made_whole():
+    """Differences, unchanged rows, and values that are none."""
+    talk = Conversation()
+    talk.session.begin(Order(1, "h", None, (Source("/sys/a"), Source("/sys/b")), 0.1))
+    talk.hear(
+        {"e": "names", "id": 1, "part": 0, "names": ["/sys/a", "/sys/b"]},
+        {
+            "e": "rows",
+            "id": 1,
+            "part": 0,
+            "at": [100.0, 100.1, 100.2],
+            "rows": [[[5], [None]], 0, [-2, [1.5]]],
+            "lost": 0,
+        },
+    )
+    (sampled,) = talk.told
+    assert isinstance(sampled, Sampled)
+    assert sampled.rows == ((5, None), (5, None), (3, 1.5))
+    assert sampled.at_s == pytest.approx((1000.0, 1000.1, 1000.2))
+
+
+def asked(talk: Conversation) -> list[dict[str, Any]]:
+    """All requests so far."""
+    return [json.loads(line) for line in talk.stream.written.splitlines()]
+
+
+def answer_clocks(talk: Conversation, *, ahead_s: float, way_s: float) -> None:
+    """Answer every question about the clock, also those that the answers bring about."""
+    answered = 0
+    while len(keys := [one["id"] for one in asked(talk) if one["v"] == "clock"]) > answered:
+        talk.now_s += 2 * way_s
+        talk.hear({"e": "clock", "id": keys[answered], "t": talk.now_s - way_s - ahead_s})
+        answered += 1
+
+
+def test_a_start_time_is_told_by_the_hosts_clock_once_that_is_known():
+    """A few questions come first; half of what the quickest took is the error."""
+    talk = Conversation(greeted=False)
+    talk.now_s = 1005.0  # its hello is long on its way, and says the clock only roughly
+    talk.hear(HELLO, lead=f"fabric-agent-{NONCE} ")
+    talk.begin(1, start_at_s=1100.0)
+    assert [one["v"] for one in asked(talk)] == ["clock"]
+    answer_clocks(talk, ahead_s=900.0, way_s=0.001)
+    assert [one["v"] for one in asked(talk)] == ["clock"] * 4 + ["start"]
+    assert asked(talk)[-1]["at"] == pytest.approx(200.0, abs=0.001)
+    talk.session.tick(1100.0 + 5 + GRACE_S - 0.01)
+    assert talk.told == []
+    talk.begin(2, start_at_s=1100.0)
+    assert asked(talk)[-1]["v"] == "start", "the clock is still known"
+
+
+def test_what_waits_for_the_clock_can_be_cancelled_and_comes_back_when_the_stream_ends():
+    """It has not begun, so it may be begun elsewhere."""
+    talk = Conversation()
+    talk.begin(1, start_at_s=1100.0)
+    talk.begin(2, start_at_s=1100.0)
+    assert talk.session.busy
+    talk.session.cancel(1)
+    assert "cancelled before it began" in said(talk.told[0].error)  # type: ignore[union-attr]
+    talk.bytes(None)
+    assert [order.ticket for order in talk.session.unsent] == [2]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+KINDS = st.sampled_from(
+    ["hello", "ready", "out", "err", "ended", "error", "clock", "names", "rows", "got", "bye", "stopped", "x"]
+)
+FIELDS = (
+    "id",
+    "status",
+    "why",
+    "t",
+    "t0",
+    "t1",
+    "out",
+    "err",
+    "data",
+    "n",
+    "part",
+    "names",
+    "at",
+    "rows",
+    "lost",
+    "got",
+)
+LIKELY = st.sampled_from([0, 1, 2, 3, "ended", "deadline", [0], [[1]], [], "x", 1e400, -1, None])
+MESSAGES = st.builds(
+    lambda kind, fields: json.dumps({**fields, "e": kind}).encode("utf-8", "replace") + b"\n",
+    KINDS,
+    st.dictionaries(st.sampled_from(FIELDS), LIKELY | JSON),
+)
+
+
+@given(st.lists(MESSAGES | st.binary(max_size=60), max_size=12), st.booleans())
+def test_any_bytes_end_every_order_exactly_once(pieces: list[bytes], greeted: bool):
+    """Whatever the host says, then hangs up: each order has one end or comes back unsent."""
+    talk = Conversation(greeted=greeted)
+    for ticket in (1, 2):
+        talk.begin(ticket)
+    talk.session.begin(Order(3, "h", None, (Source("/sys/a"),), 0.1))
+    talk.begin(4, start_at_s=1001.0)
+    talk.bytes(*filter(None, pieces), None)
+    ends = [one.ticket for one in talk.told if isinstance(one, Ended | Lost)]
+    ends += [order.ticket for order in talk.session.unsent]
+    assert sorted(ends) == [1, 2, 3, 4]
+    assert talk.session.failure

@@ -1,0 +1,132 @@
+"""Commands carried by local processes, with an agent and without, here and behind a prefix."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.hosts.once import run_once
+from fabric.hosts.process import ProcessExecutor
+from fabric.model.command import Command
+from fabric.ports import Lost
+from tests.hosts.contract import ExecutorContract
+from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
+from tests.hosts.programs import Programs
+
+# What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.
+_CARRIER = ("sh", "-c", '[ "$0" = dead ] && { echo "no route to $0" >&2; exit 255; }; exec "$@"', "{host}")
+
+
+Make = Callable[..., ProcessExecutor]
+
+
+@pytest.fixture(params=[True, False], ids=["agent", "plain"])
+def kind(request: pytest.FixtureRequest) -> Make:
+    """With an agent for all commands of a host, and with a process for each command."""
+    return partial(ProcessExecutor, agents=request.param)
+
+
+class TestHere(ExecutorContract):
+    """Commands on this machine."""
+
+    @pytest.fixture
+    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
+        """A fresh one; its threads must all end."""
+        executor = kind()
+        yield executor
+        executor.close()
+        assert until(lambda: not [one for one in threading.enumerate() if one.name.startswith("fabric ")])
+
+
+@pytest.mark.slow  # the same once more: not in every default run
+class TestAllBehindPrefix(TestHere):
+    """The whole contract, behind an argv prefix."""
+
+    dead_host = "dead"
+
+    @pytest.fixture
+    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
+        """A fresh one with a prefix."""
+        executor = kind(_CARRIER)
+        yield executor
+        executor.close()
+
+
+class TestBehindPrefix(Programs):
+    """What a prefix has to do with: how it fails, what it carries there, and that nothing is left behind it."""
+
+    dead_host = "dead"
+    test_argv_arrives_unsplit = ExecutorContract.test_argv_arrives_unsplit
+    test_environment_reaches_the_tool = ExecutorContract.test_environment_reaches_the_tool
+    test_missing_tool_is_127 = ExecutorContract.test_missing_tool_is_127
+    test_cancel_ends_a_command = ExecutorContract.test_cancel_ends_a_command
+    test_close_ends_everything = ExecutorContract.test_close_ends_everything
+    test_unreachable_host_is_lost_while_others_go_on = ExecutorContract.test_unreachable_host_is_lost_while_others_go_on
+
+    @pytest.fixture
+    def executor(self, kind: Make) -> Iterator[ProcessExecutor]:
+        """A fresh one with a prefix."""
+        executor = kind(_CARRIER)
+        yield executor
+        executor.close()
+
+    def test_prefix_that_fails_is_unreachable_in_its_own_words(self, executor: ProcessExecutor) -> None:
+        """What the carrier said about its failure reaches the operator."""
+        with pytest.raises(
+            HostUnreachable, match=r"dead: waiting for true: .* ended with 255; it said: no route to dead"
+        ):
+            run_once(executor, Command("dead", ("true",), 5))
+
+
+def test_prefix_that_is_missing_is_unreachable(kind: Make) -> None:
+    """A carrier that is not installed is transport trouble, not a missing tool."""
+    executor = kind(("fabric-no-such-carrier", "{host}"))
+    with pytest.raises(HostUnreachable, match="fabric-no-such-carrier"):
+        run_once(executor, Command("h", ("true",), 5))
+    executor.close()
+
+
+def test_prefix_that_closes_stdin_is_said_so(kind: Make) -> None:
+    """Without stdin nothing could end the command later, so it is ended at once and the operator told why."""
+    executor = kind(("sh", "-c", 'exec "$@" </dev/null', "{host}"))
+    with pytest.raises(HostUnreachable, match="stdin was closed on the way"):
+        run_once(executor, Command("h", ("sleep", "60"), 70))
+    executor.close()
+
+
+@pytest.mark.parametrize("agents", [True, False])
+def test_killed_orchestrator_leaves_nothing_behind(agents: bool) -> None:
+    """SIGKILL of the process that holds the executor ends what it started."""
+    token = f"orchestrator-{os.getpid()}"
+    program = (
+        "from fabric.hosts.process import ProcessExecutor; from fabric.model.command import Command\n"
+        f"e = ProcessExecutor(agents={agents})\n"
+        f"e.start(Command('h', ('sleep', '60'), 70, (('{TOKEN_NAME}', '{token}'),)))\n"
+        "e.wait(e.now() + 60)"
+    )
+    with subprocess.Popen((sys.executable, "-c", program)) as orchestrator:
+        assert until(lambda: bool(running_with(token)))
+        orchestrator.send_signal(signal.SIGKILL)
+    assert until(lambda: not processes_with(token)), processes_with(token)
+
+
+def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
+    """Its deadline is kept, and other hosts' commands run meanwhile, though it never stops printing."""
+    executor = kind()
+    try:
+        flood = executor.start(Command("loud", ("yes",), 3.0))
+        assert run_once(executor, Command("quiet", ("echo", "hello"), 20)).stdout == "hello\n"
+        ((last,),) = collected(executor, [flood]).values()
+        assert isinstance(last, Lost)
+        assert isinstance(last.error, CommandTimeout)
+        assert last.error.stdout.startswith("y\ny\n")
+    finally:
+        executor.close()

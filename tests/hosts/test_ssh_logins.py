@@ -1,0 +1,48 @@
+"""A switch is reached with its own account and port, a host with those of all hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabric.errors import HostUnreachable
+from fabric.hosts.once import run_once
+from fabric.hosts.ssh import connector
+from fabric.hosts.ssh.connector import SshConnector
+from fabric.hosts.ssh.executor import SshExecutor
+from fabric.model.command import Command
+from fabric.model.inventory import JumpHost, SshSettings
+from fabric.model.topology import Login
+
+SETTINGS = SshSettings(user="root", port=22)
+
+
+@pytest.fixture
+def reached(monkeypatch: pytest.MonkeyPatch) -> list[JumpHost]:
+    """Where connections would have gone to."""
+    found: list[JumpHost] = []
+
+    def through(self: SshConnector, host: str, target: JumpHost, *, hops: int) -> None:
+        found.append(target)
+        raise HostUnreachable(host, "connecting", f"not tried over {hops}")
+
+    monkeypatch.setattr(connector.SshConnector, "_through", through)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("gpu001", JumpHost("10.0.0.1", "root", 22)),
+        ("leaf0", JumpHost("leaf0.mgmt", "cumulus", 2222)),
+        ("leaf1", JumpHost("leaf1.mgmt", "root", 22)),
+    ],
+)
+def test_each_goes_to_its_own_address_as_its_own_account(reached: list[JumpHost], name: str, target: JumpHost) -> None:
+    logins = {"leaf0": Login("leaf0.mgmt", "nvue", "cumulus", 2222), "leaf1": Login("leaf1.mgmt", "nvue")}
+    executor = SshExecutor(SETTINGS, {"gpu001": "10.0.0.1"}, logins)
+    try:
+        with pytest.raises(HostUnreachable, match="not tried"):
+            run_once(executor, Command(name, ("true",), 5))
+    finally:
+        executor.close()
+    assert reached == [target]

@@ -1,0 +1,108 @@
+"""A whole run of a few probes on the mock backend, in this process, and going on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fabric.app.prepare import prepare
+from fabric.app.resume import look, resume
+from fabric.app.run import run as run_asked
+from fabric.model.judged_run import JudgedRun
+from fabric.runs.events import read_events
+from fabric.wiring import BACKENDS
+from tests.places import INVENTORY
+from tests.scenario.changing import Watcher
+
+NAME = "small"
+
+SCENARIO = """\
+name: small
+inventory: {inventory}
+hosts: gpu[001-002]
+sample: {{every: 5s}}
+phases:
+  - name: before
+    probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]
+  - name: during
+    needs: [before]
+    changes: [{change}]
+    probes: [{{tor_all_reduce: {{sizes: [1G], algorithm: RING, repeat: 3}}}}]
+expect: [{{compare: during/before, at_least: 0.1}}]
+"""
+BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
+LATER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up, at: 5s, for: 10s}}"
+
+
+def scenario(folder: Path, *, change: str = BER) -> Path:
+    """Its file; the demonstration rack without faults."""
+    file = folder / "small.yaml"
+    if not file.exists():
+        file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml", change=change))
+    return file
+
+
+def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = None) -> JudgedRun:
+    """Run it, or the scenario in *file*, on *inventory* instead of its own."""
+    return run_asked(
+        prepare(file or scenario(folder), inventory_path=inventory, hosts=None, faults=()),
+        backend="mock",
+        make_executor=BACKENDS["mock"],
+        results=folder / "results",
+        seed=1,
+        observer=Watcher(),
+        reports=False,
+    )
+
+
+def go_on(folder: Path, *, force: bool = False, said: list[str] | None = None) -> JudgedRun:
+    """Resume its newest run."""
+    return resume(
+        look(folder / "results" / NAME, force=force),
+        make_executor=lambda backend, inventory, seed: BACKENDS[backend](inventory, seed),
+        observer=Watcher(),
+        say=(said if said is not None else []).append,
+        reports=False,
+    )
+
+
+def run_of(folder: Path) -> Path:
+    """The directory of the one run."""
+    (file,) = (folder / "results" / NAME).glob("2*/run.json")
+    return file.parent
+
+
+def finished(run: Path) -> dict[str, Mapping[str, Any]]:
+    """The last ``finished`` event of each probe; nothing without a history."""
+    if not (run / "events.jsonl").exists():
+        return {}
+    return {event["probe"]: event for event in read_events(run / "events.jsonl") if event["event"] == "finished"}
+
+
+def begun_after(run: Path, seen: int) -> set[str]:
+    """The probes that were begun behind so many events."""
+    events = list(read_events(run / "events.jsonl"))[seen:]
+    return {probe for event in events if event["event"] == "started" for probe in event["probes"]}
+
+
+def cut_after(run: Path, event: str, which: int = 0) -> int:
+    """As if it had been killed right behind this event (the *which*-th of its kind); how many events are left."""
+    file = run / "events.jsonl"
+    places = [n for n, one in enumerate(read_events(file)) if one["event"] == event]
+    keep = places[which] + 1
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:keep]))
+    for name in ("verdict.json", "measurements.parquet"):
+        (run / name).unlink(missing_ok=True)
+    return keep
+
+
+def cut_journal(run: Path, state: str) -> None:
+    """As if it had died in this state of its change."""
+    lines = (run / "changes.jsonl").read_bytes().splitlines(keepends=True)
+    last = max(
+        n for n, line in enumerate(lines) if orjson.loads(line.rpartition(b',"crc32"')[0] + b"}")["state"] == state
+    )
+    (run / "changes.jsonl").write_bytes(b"".join(lines[: last + 1]))

@@ -1,0 +1,57 @@
+"""The runs below a folder; what cannot be looked into is told, and is not taken for no runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric.errors import ConfigError
+from fabric.runs.run_folders import run_folders, run_path
+from tests.runs.other_account import place, shut
+
+__all__ = ["place"]
+
+
+def runs(results: Path, *names: str) -> list[Path]:
+    """Folders of runs with nothing in them but the file that makes them one."""
+    made = []
+    for name in names:
+        (results / name).mkdir(parents=True)
+        (results / name / "run.json").write_text("{}")
+        made.append(results / name)
+    return made
+
+
+def test_every_run_is_found_once_and_in_order(tmp_path: Path) -> None:
+    wanted = runs(tmp_path, "a/1", "a/2", "b/1")
+    (tmp_path / "a" / "latest").symlink_to("2")
+    (tmp_path / "a" / "3").mkdir()
+    (tmp_path / "notes.txt").touch()
+    found = run_folders(tmp_path)
+    assert (found.runs, found.closed) == (wanted, [])
+
+
+def test_a_shut_scenario_and_a_shut_run_are_told_beside_the_others(place: Path) -> None:
+    first, second, third = runs(place, "a/1", "a/2", "b/1")
+    with shut(second, third.parent):
+        found = run_folders(place)
+    assert found.runs == [first]
+    assert [one.text for one in found.closed] == [f"{second}: Permission denied", f"{third.parent}: Permission denied"]
+
+
+def test_a_results_folder_that_is_shut_or_not_there_is_the_users_mistake(place: Path) -> None:
+    runs(place, "a/1")
+    with shut(place), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+        run_folders(place)
+    for wrong in (place / "nowhere", place / "a" / "1" / "run.json"):
+        with pytest.raises(ConfigError, match="no folder of runs"):
+            run_folders(wrong)
+
+
+def test_a_run_that_is_meant_and_shut_is_not_said_to_be_none(place: Path) -> None:
+    (run,) = runs(place, "a/1")
+    for named, closed in ((run, run), (run.parent, run.parent), (run.parent, run)):
+        with shut(closed), pytest.raises(ConfigError, match="cannot read: Permission denied"):
+            run_path(named)
+    assert run_path(run.parent) == run
