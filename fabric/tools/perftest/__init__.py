@@ -5,7 +5,7 @@ from fabric.tools.perftest.failures import PerftestFailure, blames_fabric, compl
 from fabric.tools.perftest.log import PerftestLog, PerftestRow, PerftestTest, parse
 
 __all__ = [
-    "Asked",
+    "PerftestAsked",
     "PerftestFailure",
     "PerftestLog",
     "PerftestRow",
