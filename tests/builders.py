@@ -10,7 +10,9 @@ from fabric.app.prepare import Asked, prepare
 from fabric.app.run import run as run_asked
 from fabric.model.inventory import TimedFault
 from fabric.model.judged_run import JudgedRun
+from fabric.model.probe import FailureKind
 from fabric.report.progress import ConsoleProgress
+from fabric.tools import nccl, perftest
 from fabric.wiring import BACKENDS
 
 
@@ -46,3 +48,11 @@ def on_mock(
         observer=observer or ConsoleProgress(quiet=True),
         reports=reports,
     )
+
+
+def failure_in(text: str) -> FailureKind | None:
+    """The kind that the readers of nccl-tests or perftest give these words."""
+    log = nccl.parse(text).failures
+    found = [nccl.failure_kind(one.kind, one.text) for one in log]
+    found += [perftest.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
+    return next((kind for kind in found if kind is not None), None)

@@ -235,6 +235,7 @@ class ProbeRun:
             ended_s=self.executor.now(),
             error_host=self._error_host() if reading.outcome is Outcome.ERROR else None,
             named=reading.named or self._silent(),
+            failure=reading.failure,
         )
 
     def _reading(self) -> Reading:

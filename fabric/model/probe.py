@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
@@ -27,6 +28,17 @@ class Probe:
     claims: tuple[str, ...]  # "gpu001/mlx5_0", "gpu001/gpu3": held alone while it runs
     duration_s: float  # expected, for the plan
     params: Mapping[str, ParamValue]
+
+
+class FailureKind(StrEnum):
+    """Why a probe has no number, where a decision follows from it; the words are in its reason."""
+
+    RETRIES_EXCEEDED = "retries_exceeded"  # packets vanished for longer than an RNIC waits for its acks
+    PORT_DOWN = "port_down"
+    REMOTE_ERROR = "remote_error"  # NCCL: a network error, or a peer's process ended
+    NO_SUCH_GPU = "no_such_gpu"  # there is no GPU of that number
+    TOO_FEW_GPUS = "too_few_gpus"  # some GPUs are there, and fewer than were asked for
+    GPU_FAILED = "gpu_failed"  # words that mean a bad GPU where all others of its host work
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,7 @@ class Reading:
     reason: str = ""
     named: NamedPart | None = None
     ask_names: bool = False
+    failure: FailureKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +121,7 @@ class ProbeResult:
     ended_s: float
     error_host: str | None = None  # the host that an ERROR belongs to, where that is known
     named: NamedPart | None = None
+    failure: FailureKind | None = None
 
 
 AGAIN = "again"

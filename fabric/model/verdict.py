@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import NamedPart
+from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import Recorded
 from fabric.model.topology import Platform
 
@@ -101,6 +101,7 @@ class ProbeVerdict:
     ran: bool = True
     expected_gbps: float | None = None
     against: str = ""
+    failure: FailureKind | None = None
 
     @property
     def required_gbps(self) -> float | None:

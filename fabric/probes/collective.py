@@ -104,7 +104,8 @@ def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
     for failure in log.failures:
         outcome = Outcome.FAIL if nccl.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         who = failure.host or host
-        return Reading((), outcome, failure.text if failure.text.startswith(who) else f"{who}: {failure.text}")
+        text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
+        return Reading((), outcome, text, failure=nccl.failure_kind(failure.kind, failure.text))
     if client.exit_status != 0:
         last = (client.stderr.strip() or client.stdout.strip() or "no output").splitlines()[-1]
         return Reading((), Outcome.ERROR, f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last[:200]}")

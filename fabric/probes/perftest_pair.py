@@ -170,7 +170,9 @@ def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
         outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         condition = _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
-        yield failure.kind, Reading((), outcome, f"{host}: {tool} on {side.device}: {failure.text}", named)
+        text = f"{host}: {tool} on {side.device}: {failure.text}"
+        known = perftest.failure_kind(failure.kind, failure.text)
+        yield failure.kind, Reading((), outcome, text, named, failure=known)
     if result.exit_status != 0:
         last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
         reason = f"{host}: {tool} exit {result.exit_status}: {last[:200]}"

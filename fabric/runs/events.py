@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
+from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB
 
@@ -63,6 +63,8 @@ def to_fields(result: ProbeResult) -> Mapping[str, Any]:
         fields["error_host"] = result.error_host
     if result.named is not None:
         fields["named"] = [result.named.component, result.named.condition]
+    if result.failure is not None:
+        fields["failure"] = result.failure.value
     if result.measurements:
         fields["measurements"] = [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements]
     return fields
@@ -158,4 +160,5 @@ def _from_event(event: Event) -> ProbeResult:
         ended_s=event["ended_s"],
         error_host=event.get("error_host"),
         named=NamedPart(*event["named"]) if "named" in event else None,
+        failure=FailureKind(event["failure"]) if "failure" in event else None,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.model.probe import FailureKind
 from fabric.tools import nccl
-from fabric.tools.nccl.failures import FABRIC, KINDS, of_one_gpu, status, too_few_gpus
+from fabric.tools.nccl.failures import FABRIC, KINDS, failure_kind, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
@@ -121,9 +122,22 @@ def test_what_blames_the_fabric_is_known() -> None:
     assert [kind for kind, texts in KINDS.items() if not texts] == ["wrong_result", "port_down"]
 
 
-def test_how_many_gpus_there_are_is_read() -> None:
-    assert too_few_gpus("gpu1: Invalid number of GPUs: 8 requested but only 7 were found.") == (8, 7)
-    assert too_few_gpus("Invalid number of things: 8") is None
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("NET/IB : Got completion from peer 10.0.0.2<53908> with status=12 opcode=129", FailureKind.RETRIES_EXCEEDED),
+        ("NET/IB : Got completion from peer with status=IBV_WC_RETRY_EXC_ERR(12)", FailureKind.RETRIES_EXCEEDED),
+        ("NET/IB : Got completion from peer with error 12, opcode 1", FailureKind.RETRIES_EXCEEDED),
+        ("NET/IB : Got completion from peer 10.0.0.2<53908> with status=5 opcode=129", None),
+        ("NET/IB : mlx5_0:1 Got async event : port error", FailureKind.PORT_DOWN),
+        ("a: Test NCCL failure 'remote process exited or there was a network error / '", FailureKind.REMOTE_ERROR),
+        ("a: Invalid number of GPUs: 8 requested but only 7 were found.", FailureKind.TOO_FEW_GPUS),
+        ("a: Invalid number of GPUs: 8 requested but only 0 were found.", None),
+        ("a: Test CUDA failure common.cu:1 'uncorrectable ECC error encountered'", None),
+    ],
+)
+def test_decisions_know_a_failure_by_its_kind(text: str, kind: FailureKind | None) -> None:
+    assert {failure_kind(one.kind, one.text) for one in nccl.parse(text).failures} == {kind}
 
 
 @pytest.mark.parametrize(
@@ -137,4 +151,5 @@ def test_how_many_gpus_there_are_is_read() -> None:
     ],
 )
 def test_memory_a_gpu_in_use_and_a_driver_that_is_not_ready_are_not_taken_for_a_gpu(text: str, *, one: bool) -> None:
-    assert of_one_gpu(text) is one
+    found = {failure_kind(failure.kind, failure.text) for failure in nccl.parse(text).failures}
+    assert found == {FailureKind.GPU_FAILED if one else None}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.model.probe import FailureKind
 from fabric.tools import perftest
-from fabric.tools.perftest.failures import FABRIC, GATES, KINDS, no_such_gpu, status
+from fabric.tools.perftest.failures import FABRIC, GATES, KINDS, failure_kind, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -104,9 +105,14 @@ def test_an_unknown_kind_is_ours() -> None:
     assert not perftest.blames_fabric("gremlins", "status 12")
 
 
-def test_the_number_of_a_gpu_that_is_not_there_is_read() -> None:
-    assert no_such_gpu("ib_write_bw on mlx5_0: No such device ID (7) exists in system") == 7
-    assert no_such_gpu("No such device") is None
+def test_decisions_know_a_failure_by_its_kind() -> None:
+    """A GPU that is not there, packets that vanished, a port that is down; nothing follows from the rest."""
+    assert failure_kind("cuda_error", "No such device ID (7) exists in system") is FailureKind.NO_SUCH_GPU
+    assert failure_kind("cuda_error", "No such device") is None
+    assert failure_kind("completion_error", "Failed status 12: wr_id 0") is FailureKind.RETRIES_EXCEEDED
+    assert failure_kind("completion_error", "Failed status 4: wr_id 0") is None
+    assert failure_kind("port_down", "Port number 1 state is Down") is FailureKind.PORT_DOWN
+    assert failure_kind("cannot_connect", "Couldn't connect to a:1") is None
 
 
 def test_a_complaint_of_no_known_kind_is_one_all_the_same() -> None:

@@ -13,7 +13,7 @@ A GPU that vanished in some phase of a run says nothing of the phases before it:
 all GPUs with it, and what was slow before that accuses what it always does.
 
 All else stays an ERROR: no GPU works (the driver), all hosts lack the same (the inventory), words that speak of memory
-or of a GPU in use (``nccl_failures.of_one_gpu``). Which GPU is missing is not told: CUDA numbers those that are left
+or of a GPU in use (``FailureKind.GPU_FAILED``). Which GPU is missing is not told: CUDA numbers those that are left
 anew, so the last number is missing, whichever GPU is. For the same reason slow transfers on such a host accuse the
 missing GPU and no path: another GPU was measured than was meant, perhaps one farther away, and beside a transfer that
 uses it as well. An RNIC that is slow in most of its transfers stays a suspect.
@@ -26,15 +26,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import NamedPart, Probe
+from fabric.model.probe import FailureKind, NamedPart, Probe
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
-from fabric.tools.nccl.failures import of_one_gpu, too_few_gpus
-from fabric.tools.perftest.failures import no_such_gpu
 
 GPUS = "gpus"
 """Behind a host's name: its GPUs, of which one is missing."""
@@ -75,7 +73,7 @@ def _missing(
     lacking: dict[str, list[Probe]] = {}
     for probe in errors:
         verdict = verdicts[probe.probe_id]
-        if verdict.ran and _says_missing(verdict.reason):
+        if verdict.ran and verdict.failure in (FailureKind.NO_SUCH_GPU, FailureKind.TOO_FEW_GPUS):
             lacking.setdefault(probe.hosts[0], []).append(probe)
     if not lacking:
         return
@@ -85,7 +83,7 @@ def _missing(
         (probe.phase, host)
         for host, members in lacking.items()
         for probe in members
-        if _counts_others(verdicts[probe.probe_id].reason)
+        if verdicts[probe.probe_id].failure is FailureKind.TOO_FEW_GPUS
     }
     for host, lost in lacking.items():
         members = [probe for probe in lost if (probe.phase, host) in here]
@@ -118,7 +116,7 @@ def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts)
     bad: dict[tuple[str, str], list[Probe]] = {}
     for probe in errors:
         verdict = verdicts[probe.probe_id]
-        if probe.kind == AllToAllSpec.kind and verdict.ran and of_one_gpu(verdict.reason):
+        if probe.kind == AllToAllSpec.kind and verdict.ran and verdict.failure is FailureKind.GPU_FAILED:
             bad.setdefault((probe.phase, probe.hosts[0]), []).append(probe)
     every: dict[tuple[str, str], list[Probe]] = {}
     for probe in own if bad else ():
@@ -135,16 +133,6 @@ def _failing(errors: Sequence[Probe], own: Sequence[Probe], verdicts: _Verdicts)
         text = f"so with each of {len(groups)} groups of GPUs that gpu{min(guilty)} is in, {len(well)} without it work"
         for probe in members:
             yield _failed(verdicts[probe.probe_id], text, None)
-
-
-def _says_missing(reason: str) -> bool:
-    few = too_few_gpus(reason)
-    return no_such_gpu(reason) is not None or (few is not None and 0 < few[1] < few[0])
-
-
-def _counts_others(reason: str) -> bool:
-    few = too_few_gpus(reason)
-    return few is not None and few[1] > 0
 
 
 def _measured(probe: Probe, verdicts: _Verdicts) -> bool:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe, ProbeResult
+from fabric.model.probe import FailureKind, Probe, ProbeResult
 
-_FAIL = re.compile(
-    r"\bstatus[= ](?:[A-Z_]{1,40}\()?12(?!\d)"  # work completion 12, transport retries exceeded: perftest, NCCL
-    r"|\berror 12(?!\d)"  # NCCL before 2.12
-    r"|RETRY_EXC|retry(?: counter)? exceeded"
-    r"|port error|PORT_ERR"  # NCCL saw its port go down
-    r"|Port number \d{1,5} state is ",  # perftest found it down
-    re.IGNORECASE,
-)
-_REMOTE = re.compile(r"remote process exited or there was a network error|ncclRemoteError")
+_GONE = (FailureKind.RETRIES_EXCEEDED, FailureKind.PORT_DOWN)
 
 
 def gave_up(result: ProbeResult) -> bool:
@@ -28,9 +19,7 @@ def gave_up(result: ProbeResult) -> bool:
     The last is an ERROR elsewhere, because NCCL says the same when a peer's process ended; while a link is bad on
     purpose it is what a collective says when its queue pairs failed.
     """
-    if result.outcome is Outcome.FAIL and _FAIL.search(result.reason):
-        return True
-    return result.outcome in (Outcome.FAIL, Outcome.ERROR) and _REMOTE.search(result.reason) is not None
+    return result.failure is FailureKind.REMOTE_ERROR or (result.outcome is Outcome.FAIL and result.failure in _GONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,7 +320,14 @@ class Judge:
 
 def _unmeasured(probe: Probe, result: ProbeResult) -> ProbeVerdict:
     if result.outcome is not None:
-        return ProbeVerdict(probe.probe_id, result.outcome, result.reason, named=result.named, ran=result.attempt > 0)
+        return ProbeVerdict(
+            probe.probe_id,
+            result.outcome,
+            result.reason,
+            named=result.named,
+            ran=result.attempt > 0,
+            failure=result.failure,
+        )
     return ProbeVerdict(probe.probe_id, Outcome.INCONCLUSIVE, "nothing was measured")
 
 

@@ -1,7 +1,7 @@
 """nccl-tests: the command line of a collective, and what it printed."""
 
 from fabric.tools.nccl.collective import WARMUP_ITERATIONS, Collective
-from fabric.tools.nccl.failures import NcclFailure, blames_fabric, of_one_gpu, too_few_gpus
+from fabric.tools.nccl.failures import NcclFailure, blames_fabric, failure_kind
 from fabric.tools.nccl.log import NcclLog, NcclRank, NcclTest, parse
 from fabric.tools.nccl.rows import NcclPlace, NcclRow
 
@@ -15,7 +15,6 @@ __all__ = [
     "NcclRow",
     "NcclTest",
     "blames_fabric",
-    "of_one_gpu",
+    "failure_kind",
     "parse",
-    "too_few_gpus",
 ]

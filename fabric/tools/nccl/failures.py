@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fabric.model.probe import FailureKind
+
 FABRIC = frozenset({"wrong_result", "port_down", "ib_completion_error"})
 """Kinds that point to the fabric and not to us (an ``ib_completion_error`` with status 12 only, see blames_fabric)."""
 
@@ -132,15 +134,18 @@ def blames_fabric(kind: str, text: str) -> bool:
     return kind in FABRIC
 
 
-def too_few_gpus(text: str) -> tuple[int, int] | None:
-    """How many GPUs were asked for and how many there are, in the words of nccl-tests; None where it says no such."""
-    found = _TOO_FEW.search(text)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def of_one_gpu(text: str) -> bool:
-    """Whether these words mean a bad GPU where every other GPU of the host works; alone they may mean anything."""
-    return any(words in text for words in _OF_ONE_GPU)
+def failure_kind(kind: str, text: str) -> FailureKind | None:
+    """What decisions know a failure by; None for what none follows from."""
+    if kind == "ib_completion_error":
+        return FailureKind.RETRIES_EXCEEDED if status(text) == 12 else None
+    if kind == "too_few_gpus":
+        found = _TOO_FEW.search(text)
+        return FailureKind.TOO_FEW_GPUS if found and 0 < int(found[2]) < int(found[1]) else None
+    if kind == "port_down":
+        return FailureKind.PORT_DOWN
+    if kind == "nccl_remote_error":
+        return FailureKind.REMOTE_ERROR
+    return FailureKind.GPU_FAILED if any(words in text for words in _OF_ONE_GPU) else None
 
 
 def status(text: str) -> int | None:

@@ -1,7 +1,7 @@
 """perftest: the command line of ib_write_bw, and what it printed."""
 
 from fabric.tools.perftest.command import PerftestAsked, asked, cut, otherwise, write_bw
-from fabric.tools.perftest.failures import PerftestFailure, blames_fabric, complains, no_such_gpu
+from fabric.tools.perftest.failures import PerftestFailure, blames_fabric, complains, failure_kind
 from fabric.tools.perftest.log import PerftestLog, PerftestRow, PerftestTest, parse
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "blames_fabric",
     "complains",
     "cut",
-    "no_such_gpu",
+    "failure_kind",
     "otherwise",
     "parse",
     "write_bw",

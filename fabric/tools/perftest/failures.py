@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fabric.model.probe import FailureKind
+
 FABRIC = frozenset({"port_down", "no_device", "completion_error", "wrong_result"})
 """Kinds that point to the fabric and not to us (a ``completion_error`` with status 12 only, see blames_fabric)."""
 
@@ -67,7 +69,7 @@ _LOOKED_AT = 1 << 20  # characters in which a failure is looked for to tell the 
 
 # CUresult 214 CUDA_ERROR_ECC_UNCORRECTABLE and 220 CUDA_ERROR_NVLINK_UNCORRECTABLE (cuda.h): broken parts.
 _BROKEN_GPU = re.compile(r"\berror[=: ]{1,3}(?:214|220)(?!\d)")
-_NO_SUCH_GPU = re.compile(r"No such device ID \((\d{1,5})\)")
+_NO_SUCH_GPU = re.compile(r"No such device ID \(\d{1,5}\)")
 _PORT_STATE = re.compile(r"Port number \d{1,5} state is ")
 _NOT_FOUND = re.compile(r"IB device \S{1,80} not found")
 _STATUS = re.compile(r"status(?:[ =]|-[^()\n]{0,60} \(|[ -]{1,8})(\d{1,3})(?!\d)")
@@ -125,10 +127,13 @@ def blames_fabric(kind: str, text: str) -> bool:
     return kind in FABRIC
 
 
-def no_such_gpu(text: str) -> int | None:
-    """The CUDA device that a text says is not there, None when it says no such thing."""
-    found = _NO_SUCH_GPU.search(text)
-    return int(found[1]) if found else None
+def failure_kind(kind: str, text: str) -> FailureKind | None:
+    """What decisions know a failure by; None for what none follows from."""
+    if kind == "completion_error":
+        return FailureKind.RETRIES_EXCEEDED if status(text) == 12 else None
+    if kind == "cuda_error":
+        return FailureKind.NO_SUCH_GPU if _NO_SUCH_GPU.search(text) else None
+    return FailureKind.PORT_DOWN if kind == "port_down" else None
 
 
 def status(text: str) -> int | None:

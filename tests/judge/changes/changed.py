@@ -9,6 +9,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase, Where
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from tests.builders import failure_in
 from tests.changes.asked import ber, link_down, port_flap, routing, shield
 
 RETRIES = "gpu001: NCCL WARN NET/IB : Got completion from peer 10.0.0.2 with status=12 opcode=129"
@@ -77,7 +78,7 @@ class Script:
 def _result(probe_id: str, value: float | str, began_s: float, ended_s: float) -> ProbeResult:
     if isinstance(value, str):
         outcome = Outcome.ERROR if value.startswith("error") or "remote process" in value else Outcome.FAIL
-        return ProbeResult(probe_id, 1, (), outcome, value, began_s, ended_s)
+        return ProbeResult(probe_id, 1, (), outcome, value, began_s, ended_s, failure=failure_in(value))
     rows = (
         Measurement(probe_id, "busbw_out_of_place", value * 1.01, "Gb/s", SIZE),
         Measurement(probe_id, "busbw_in_place", value, "Gb/s", SIZE),

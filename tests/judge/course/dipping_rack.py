@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.model.outcome import Outcome
-from fabric.model.probe import AGAIN, Probe, ProbeResult
+from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
 from fabric.model.repetition import FilledTime
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
@@ -40,7 +40,8 @@ def well(probe: Probe) -> float:
 def measured(probe: Probe, share: float | None, at_s: float = 0.0) -> ProbeResult:
     """Its result."""
     if share is None:
-        return ProbeResult(probe.probe_id, 1, (), Outcome.FAIL, "transport retry counter exceeded", at_s, at_s + 10.0)
+        gone = FailureKind.RETRIES_EXCEEDED
+        return ProbeResult(probe.probe_id, 1, (), Outcome.FAIL, "retries exceeded", at_s, at_s + 10.0, failure=gone)
     return one_number(probe.probe_id, NORMAL_GBPS * share, at_s=at_s, s=10.0)
 
 

@@ -16,6 +16,7 @@ from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Verdict
 from fabric.probes.pairwise import PairwiseSpec
+from tests.builders import failure_in
 from tests.conftest import rack_topology
 from tests.judge.noisy_rack import one_number
 
@@ -54,7 +55,7 @@ def _result(name: str, number: int, left: list[float | None], noise: float) -> P
     began_s = number * HALF_HOUR_S
     if None in left:
         reason = "Completion with error: status 12: transport retry counter exceeded"
-        return ProbeResult(name, 1, (), Outcome.FAIL, reason, began_s, began_s + 10.0)
+        return ProbeResult(name, 1, (), Outcome.FAIL, reason, began_s, began_s + 10.0, failure=failure_in(reason))
     value = 390.0 * min(one for one in left if one is not None) * noise
     return one_number(name, value, at_s=began_s, s=10.0)
 

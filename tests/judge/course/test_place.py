@@ -14,6 +14,7 @@ from fabric.model.sampling import Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Suspect, Verdict
 from fabric.probes.all_to_all import AllToAllSpec
+from tests.builders import failure_in
 from tests.conftest import rack_topology
 
 HOSTS = 16
@@ -61,7 +62,7 @@ def _result(name: str, number: int, left: list[float | None], noise: float, outc
         return ProbeResult(name, 1, (), outcome, "no answer within 60 s", began_s, began_s + 10.0)
     if None in left:
         reason = "Completion with error: status 12: transport retry counter exceeded"
-        return ProbeResult(name, 1, (), Outcome.FAIL, reason, began_s, began_s + 10.0)
+        return ProbeResult(name, 1, (), Outcome.FAIL, reason, began_s, began_s + 10.0, failure=failure_in(reason))
     value = 390.0 * min(one for one in left if one is not None) * noise
     return ProbeResult(name, 1, (Measurement(name, "x", value, "Gb/s", 65536),), None, "", began_s, began_s + 10.0)
 

@@ -9,6 +9,7 @@ from fabric.model.probe import Measurement, Probe, ProbeResult
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Baseline, Limit, Suspect
 from fabric.probes.all_to_all import AllToAllSpec
+from tests.builders import failure_in
 from tests.conftest import rack_topology
 
 RACK = rack_topology(4)
@@ -41,7 +42,7 @@ def named(bad: list[Answer]) -> list[Suspect]:
 def _result(name: str, began_s: float, answer: Answer) -> ProbeResult:
     outcome, reason, gbps = answer
     measured = () if outcome else (Measurement(name, "busbw_in_place", gbps, "Gb/s", 1 << 34),)
-    return ProbeResult(name, 1, measured, outcome, reason, began_s, began_s + 10.0)
+    return ProbeResult(name, 1, measured, outcome, reason, began_s, began_s + 10.0, failure=failure_in(reason))
 
 
 def test_a_host_that_a_tool_calls_bad_later_is_a_suspect_though_it_was_good() -> None:

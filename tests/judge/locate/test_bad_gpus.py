@@ -10,7 +10,7 @@ import pytest
 from fabric.judge.locate.gpus import with_bad_gpus
 from fabric.judge.locate.localise import suspects
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Probe
+from fabric.model.probe import FailureKind, Probe
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 from fabric.model.verdict import ProbeVerdict
@@ -18,6 +18,7 @@ from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
+from tests.builders import failure_in
 from tests.conftest import rack_topology
 
 INTRA = Phase("intra-host", (LoopbackSpec(), RnicToRnicSpec(), AllToAllSpec()))
@@ -37,7 +38,7 @@ def judged(
         said = says(probe)
         name = probe.probe_id
         if isinstance(said, str):
-            verdicts[name] = ProbeVerdict(name, Outcome.ERROR, said)
+            verdicts[name] = ProbeVerdict(name, Outcome.ERROR, said, failure=failure_in(said))
         elif said is not None:
             verdicts[name] = ProbeVerdict(name, Outcome.FAIL, "slow", said, 380.0)
         else:
@@ -160,7 +161,9 @@ def test_a_probe_that_was_not_run_stays_an_error() -> None:
     probes = expand_phase(INTRA, rack, tuple(rack.hosts))
     verdicts = {probe.probe_id: ProbeVerdict(probe.probe_id, Outcome.PASS, "", 390.0, 380.0) for probe in probes}
     one = next(probe.probe_id for probe in probes if probe.params.get("endpoint") == "gpu7")
-    verdicts[one] = ProbeVerdict(one, Outcome.ERROR, "not run: No such device ID (7) exists", ran=False)
+    verdicts[one] = ProbeVerdict(
+        one, Outcome.ERROR, "not run: No such device ID (7) exists", ran=False, failure=FailureKind.NO_SUCH_GPU
+    )
     assert with_bad_gpus(probes, verdicts, rack) == verdicts
 
 

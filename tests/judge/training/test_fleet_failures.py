@@ -7,7 +7,7 @@ import pytest
 from fabric.config import load_inventory
 from fabric.judge.training import WatchedTime, flaps, watched, with_training
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Measurement, NamedPart, Probe, ProbeResult
+from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.model.sampling import CounterCourse, CounterReading, Samples
 from fabric.model.scenario import Phase
 from fabric.model.verdict import Verdict
@@ -22,6 +22,7 @@ GAVE_UP = "status=12 vendor err 129"
 def result(name: str, round_: int, outcome: Outcome | None = None, reason: str = "", **more: object) -> ProbeResult:
     """A probe of ten minutes at the beginning of the hour."""
     measured = (Measurement(name, "bandwidth", 390.0, "Gb/s"),) if outcome is None else ()
+    more.setdefault("failure", FailureKind.RETRIES_EXCEEDED if reason == GAVE_UP else None)
     return ProbeResult(name, 1, measured, outcome, reason, round_ * HOUR, round_ * HOUR + 600.0, **more)  # type: ignore[arg-type]
 
 
