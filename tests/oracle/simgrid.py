@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from fabric.sim.net.mix import mixed
 
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import completion
-from fabric.sim.net.route import routes
+from fabric.sim.net.route import mixed, routes
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "simgrid"
