@@ -6,7 +6,7 @@ What cannot be read is said and left open, never guessed: a serial number needs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -105,15 +105,6 @@ def _said(
     except ToolError as exc:
         unread.append(f"{what}: {quoted(str(exc))}")
         return None
-
-
-def unread_everywhere(found: Mapping[str, HostIdentity]) -> dict[str, list[str]]:
-    """What could not be read, with the hosts where it could not."""
-    said: dict[str, list[str]] = {}
-    for host in found.values():
-        for text in host.unread:
-            said.setdefault(text, []).append(host.host)
-    return said
 
 
 def _files(host: Host) -> Argv:

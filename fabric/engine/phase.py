@@ -47,10 +47,6 @@ class PhasePast:
         return not self.waiting(plan)
 
 
-NEW = PhasePast()
-"""Of a phase that was not begun."""
-
-
 def planned(plan: PhasePlan) -> tuple[Probe, ...]:
     """The probes of a phase's plan."""
     return tuple(slot.probe for slots in plan.schedule.components for slot in slots)

@@ -239,9 +239,6 @@ BASELINE_NAME = NameNotFile(SAFE_NAME.pattern, SAFE_NAME.expected)
 
 HOST_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 ADDRESS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
-HOST_NAME = Word(
-    HOST_PATTERN.pattern, "a name of 1 to 63 letters, digits, '.', '_' or '-', starting with a letter or digit"
-)
 ADDRESS = Word(ADDRESS_PATTERN.pattern, "a host name or address (letters, digits, '.', ':', '_', '-')")
 USER = Word(r"[A-Za-z_][A-Za-z0-9._-]{0,31}", "a user name (letters, digits, '.', '_', '-')")
 DEVICE = Word(
