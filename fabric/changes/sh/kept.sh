@@ -1,18 +1,15 @@
-"""
-The part of a guard's sh text that keeps, on disk, what a restart of the target does not undo.
+# The part of a guard's sh text that keeps, on disk, what a restart of the target does not undo.
+#
+# A change of another device, or of a file, outlives the target's /run and with it the guard. Its folder is therefore
+# kept once more: below /var/lib for a directory below /run, else beside it. Where systemd is, a unit begins its guard
+# anew when the machine starts; elsewhere `list` tells it and `revert` undoes it. `FABRIC_UNITS` and
+# `FABRIC_SYSTEMD` are where tests keep a systemd of their own.
+#
+# In a kept folder the file `is-applied` says that something was altered, `is-reverted` that it is undone; one without
+# the first, or with the second, is thrown away: by who wrote that, at the next start, or by the next arm.
+#
+# Needs *kept* beside *dir*; arm, apply, revert and the guard itself call it where a change is kept.
 
-A change of another device, or of a file, outlives the target's /run and with it the guard. Its folder is therefore
-kept once more: below /var/lib for a directory below /run, else beside it. Where systemd is, a unit begins its guard
-anew when the machine starts; elsewhere ``list`` tells it and ``revert`` undoes it. ``FABRIC_UNITS`` and
-``FABRIC_SYSTEMD`` are where tests keep a systemd of their own.
-
-In a kept folder the file ``is-applied`` says that something was altered, ``is-reverted`` that it is undone; one without
-the first, or with the second, is thrown away: by who wrote that, at the next start, or by the next arm.
-"""
-
-from __future__ import annotations
-
-KEPT = r"""
 units=${FABRIC_UNITS:-/etc/systemd/system} systemd=${FABRIC_SYSTEMD:-/run/systemd/system}
 unit_of() { echo "$units/fabric-undo-$1.service"; }
 wanted_of() { echo "$units/multi-user.target.wants/fabric-undo-$1.service"; }
@@ -110,5 +107,3 @@ boot() {
   chosen_shell
   exec $shell "$f/guard" "$dir" guard "$id" "$shell"
 }
-"""
-"""Needs *kept* beside *dir*; arm, apply, revert and the guard itself call it where a change is kept."""

@@ -1,15 +1,12 @@
-"""
-The part of a guard's sh text that keeps changes off the interface which carries the session.
+# The part of a guard's sh text that keeps changes off the interface which carries the session.
+#
+# Compared are the interface of the route to the caller and all that it is stacked on, and the devices of the change: by
+# name, and by slot. A slot is bus and device of a PCI address without the function: the ports of one card share it. A
+# virtual function counts as its physical one too. What cannot be told is forbidden. `FABRIC_SYSFS` is where tests keep
+# a /sys of their own.
+#
+# Defines `allowed PEER DEVICES`, which answers 77 and ends the call where one of the devices must not be touched.
 
-Compared are the interface of the route to the caller and all that it is stacked on, and the devices of the change: by
-name, and by slot. A slot is bus and device of a PCI address without the function: the ports of one card share it. A
-virtual function counts as its physical one too. What cannot be told is forbidden. ``FABRIC_SYSFS`` is where tests keep
-a /sys of their own.
-"""
-
-from __future__ import annotations
-
-FORBIDDEN = r"""
 sys=${FABRIC_SYSFS:-/sys}
 slot_of() {
   for link in "$1" "$1/physfn"; do
@@ -69,5 +66,3 @@ allowed() {
     done
   done
 }
-"""
-"""Defines ``allowed PEER DEVICES``, which answers 77 and ends the call where one of the devices must not be touched."""

@@ -1,30 +1,20 @@
-"""
-The constant sh text of a guard: a detached process on the target that undoes one change when its lease runs out.
-
-A call is ``sh -c GUARD fabric-guard DIRECTORY VERB ARGS...``; no value is ever spliced into the text. It needs of the
-host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, find, ls, id, ip, readlink
-(util-linux or busybox).
-
-Whoever can write below the directory could have anything run as the guard's user. So no verb does anything unless the
-directory, all that is in it and all directories that it is in can be written by root and that user alone.
-
-One folder holds one change. A folder is made under a hidden name and renamed, so it is there whole or not at all. The
-state is the name of an empty file and changes by rename, which needs no space on a full disk. A lease that is missing
-or no number has run out. A guard ends when its change is reverted, or when ``pid`` holds the number of another one, and
-never because something cannot be read; when its folder is gone, or on SIGTERM, it undoes at once. Locks: ``lock`` is
-held by whoever acts on the change, ``alive`` by the guard for its life, ``applying`` by the steps of an apply
-themselves, so that one that outlives its caller is seen.
-"""
-
-from __future__ import annotations
-
-from shlex import quote
-
-from fabric.changes.guard_kept import KEPT
-from fabric.changes.guard_session import FORBIDDEN
+# The constant sh text of a guard: a detached process on the target that undoes one change when its lease runs out.
+#
+# A call is `sh -c GUARD fabric-guard DIRECTORY VERB ARGS...`; no value is ever spliced into the text. It needs of the
+# host only POSIX sh, /proc and flock, setsid, timeout, grep, sed, sleep, cat, mkfifo, find, ls, id, ip, readlink
+# (util-linux or busybox).
+#
+# Whoever can write below the directory could have anything run as the guard's user. So no verb does anything unless the
+# directory, all that is in it and all directories that it is in can be written by root and that user alone.
+#
+# One folder holds one change. A folder is made under a hidden name and renamed, so it is there whole or not at all. The
+# state is the name of an empty file and changes by rename, which needs no space on a full disk. A lease that is missing
+# or no number has run out. A guard ends when its change is reverted, or when `pid` holds the number of another one, and
+# never because something cannot be read; when its folder is gone, or on SIGTERM, it undoes at once. Locks: `lock` is
+# held by whoever acts on the change, `alive` by the guard for its life, `applying` by the steps of an apply
+# themselves, so that one that outlives its caller is seen.
 
 # Times are hundredths of a second of /proc/uptime. 40 s: a tool is killed after 35 s.
-_FILES = r"""
 umask 077; LC_ALL=C; export LC_ALL; cd /
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH
 newline='
@@ -81,9 +71,7 @@ entered() {
   locked 10 || { [ -d "$f" ] || answer 72 unknown "$id"; return 1; }
 }
 entered_or_busy() { entered "$1" || answer 73 busy "$id" owner "$(word_in "$f/owner")"; }
-"""
 
-_STEPS = r"""
 tool() { timeout -k 5 30 "$@" </dev/null 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-; }
 each() {
   each=$1 verdict=0; set -f; IFS=$newline
@@ -141,17 +129,15 @@ apply_step() {
   tool "$@" && return 0
   failed=$?; echo; answer 71 failed "$failed" "$(shown)"
 }
-"""
 
 # The guard goes on without the lock after 2 s (a caller that hangs must not keep the change alive), but it says
 # "reverted" only after an undo under the lock, with no step of an apply left running.
 #
 # While it waits it forks nothing: it reads from a pipe in which nothing ever comes (fd 3), with a limit, and so runs in
 # a shell whose read has one. What cannot be read now is as it was. An error that ends a script (no process, no file
-# descriptor is left) ends one look, because ``command eval`` catches it; bash, which ends all the same when its forks
+# descriptor is left) ends one look, because `command eval` catches it; bash, which ends all the same when its forks
 # fail for 15 s, begins anew in its place, with its locks and all that it knows, because an exec needs no fork. fd 6 is
-# ``applying`` and fd 8 ``alive``, also when the folder is gone. dash, which could lose them, closes them in a child.
-_GUARD = r"""
+# `applying` and fd 8 `alive`, also when the folder is gone. dash, which could lose them, closes them in a child.
 log_lines() {
   while IFS= read -r line || [ -n "$line" ]; do
     [ "$(cat "$f/log" | wc -c)" -gt 262144 ] || printf '%s %s\n' "$(seconds "$(now)")" "$line" >>"$f/log"
@@ -238,9 +224,9 @@ guard() {
   trap begin_anew EXIT
   while :; do command eval keep; pause; done
 } 2>/dev/null
-"""
 
-_VERBS = r"""
+# What arm leaves when it is killed before its guard runs is swept by the next arm: nothing was ever applied under it.
+# From the rename on arm ignores all but SIGKILL, because whoever loses its session is sent SIGTERM first.
 sweep() {
   for f in "$dir"/.new.* "$dir"/.old.*; do [ ! -d "$f" ] || rm -rf "$f"; done
   all_raised
@@ -412,13 +398,3 @@ case $verb in
   arm|apply|renew|lift|revert|list|log|guard|boot) "$verb" "$@" ;;
   *) answer 64 usage "no verb $verb" ;;
 esac
-"""
-
-_TEXT = _FILES + _STEPS + FORBIDDEN + KEPT + _GUARD + _VERBS
-
-# What arm leaves when it is killed before its guard runs is swept by the next arm: nothing was ever applied under it.
-# From the rename on arm ignores all but SIGKILL, because whoever loses its session is sent SIGTERM first.
-
-# The text carries itself once more, quoted, because arm writes it into the folder for the guard to run.
-GUARD = f'text={quote(_TEXT)}\neval "$text"\n'
-"""What ``sh -c`` is given; the guard itself runs the same text from a file in its folder."""
