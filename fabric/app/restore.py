@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.changes.guard import Guard
-from fabric.changes.kinds import kinds, unusable
+from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.changes.procedure import Procedure
 from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
 from fabric.config import load_inventory, resolved_inventory
@@ -172,8 +172,8 @@ def _restore_change(
             yield from take_off_list(list_was, report)
         elif list_was is not None:
             report(list_was.via, "the inventory has no such host, so UFM was not asked", False)
-        if intent.kind not in kinds():
-            why = unusable().get(intent.kind, "no package that is installed here has it")
+        if intent.kind not in KINDS:
+            why = UNUSABLE.get(intent.kind, "no package that is installed here has it")
             text = (
                 f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}; install it and"
             )

@@ -116,8 +116,8 @@ def seconds(text: str | None, hint: str) -> float | None:
     """The time of an option, None where it was not given; refuses what is no duration, or above 30 days."""
     from pydantic_core import PydanticCustomError
 
-    from fabric.config.scenario_file import LONGEST_S
     from fabric.model.fields.quantities import Duration
+    from fabric.model.scenario import LONGEST_S
 
     try:
         return None if text is None else float(Duration(1, LONGEST_S).parse(text))

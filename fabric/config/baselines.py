@@ -10,7 +10,6 @@ from pydantic import Field
 
 from fabric.config.document import read_document
 from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import PROBE_KINDS
 from fabric.config.problems import Problems
 from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
@@ -20,12 +19,13 @@ from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, 
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.verdict import Baseline, Limit
 from fabric.probes.keys import ALGORITHMS
+from fabric.probes.kinds import ASKED
 
 
 class LimitEntry(Entry):
     """The least that is acceptable for a key; a part that is left out matches anything."""
 
-    kind: Annotated[str, Choice(PROBE_KINDS)] = Field(description="The probe kind.")
+    kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
     link_class: Annotated[str, Choice(LINK_CLASSES)] | None = Field(
         None, description="The PCIe distance, for loopback."
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.templates import Template, TemplateOrList, TemplateText
-from fabric.config.tool_settings import Env, OptionWords, ToolsEntry
+from fabric.config.tool_settings import OptionWords, ToolsEntry
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.folded import Folded, FoldedNames
@@ -22,6 +22,7 @@ from fabric.model.fields.scalars import (
     Whole,
 )
 from fabric.model.inventory import MockSettings, ProcessSettings, SshSettings
+from fabric.model.scenario import Env
 
 BACKENDS = ("mock", "ssh", "process")
 LINK_LAYERS = ("infiniband", "ethernet")

@@ -11,25 +11,19 @@ from math import prod
 from fabric.config.document import Tree
 from fabric.config.entries import valid
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import MatrixValues, Name
-from fabric.model.fields.entry import Entry
+from fabric.config.scenario_file import MatrixValues
 from fabric.model.fields.scalars import SAFE_NAME
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.scenario import Where
+from fabric.model.scenario import Name, Where
 
 COMBINATIONS_MOST = 64
+_OneName = dict[Name, MatrixValues]
 
 REFERENCE = re.compile(rf"\$({SAFE_NAME.pattern})")
 """A whole value that stands for one of the matrix."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 FIXED_KEYS = ("name", "needs")
 """Keys of a phase that are the same in every combination."""
-
-
-class _MatrixEntry(Entry):
-    """The matrix alone, so that mistakes elsewhere do not hide it."""
-
-    matrix: dict[Name, MatrixValues]
 
 
 @dataclass(slots=True)
@@ -81,8 +75,8 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
     raw = tree.get("matrix", {})
     if not isinstance(raw, dict):
         return Matrix({})
-    whole = {name: valid(_MatrixEntry, {"matrix": {name: values}}) for name, values in raw.items()}
-    values = {name: entry.matrix[name] for name, entry in whole.items() if entry is not None}
+    whole = {name: valid(_OneName, {name: values}) for name, values in raw.items()}
+    values = {name: entry[name] for name, entry in whole.items() if entry is not None}
     for name, texts in values.items():
         _values_differ(texts, ("matrix", name), problems)
     matrix = Matrix(values, frozenset(name for name, entry in whole.items() if entry is None))

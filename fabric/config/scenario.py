@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
-from fabric.config.changes import Fabric
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import valid
+from fabric.config.entries import report, valid
+from fabric.config.expect import Expected
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
+from fabric.config.matrix import Matrix, check_all_used, read_matrix, rounds
+from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, read_phases, written_names
 from fabric.config.problems import Problems
-from fabric.config.scenario_body import Body, read_body
-from fabric.config.scenario_file import AllowedGrowthEntry, JudgeEntry
+from fabric.config.scenario_file import AllowedGrowthEntry, JudgeEntry, ScenarioFile
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
 from fabric.model.repetition import AUTO, LEAST_SAMPLES
 from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
-from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.model.scenario import Expectation, JudgeSettings, Phase, ProbeSpec, Scenario, Where
 from fabric.probes.kinds import UNUSABLE
+
+READ_MOST = 500_000  # values of the file times combinations: some ten seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The file's own keys (None: something is wrong with them), its phases as they run, and what is expected."""
+
+    file: ScenarioFile | None
+    phases: tuple[Phase, ...] = ()
+    expect: tuple[Expectation, ...] = ()
 
 
 def load_scenario(
@@ -53,7 +65,7 @@ def load_scenario(
         )
         names = selected(wanted, inventory.topology, say, source=inventory.source)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
-    body = read_body(tree, fabric, problems) if tree or not problems else Body(None)
+    body = _read_body(tree, fabric, problems) if tree or not problems else _Body(None)
     judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
@@ -77,7 +89,7 @@ def load_scenario(
         allow=file.allow,
         sample=_sample(file.sample, growth),
         identity=file.identity,
-        lasts_s=None if file.for_ is None else float(file.for_),
+        lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
     )
     return scenario, inventory
@@ -194,3 +206,59 @@ def _hosts_key(tree: dict[str, Tree]) -> Selection | None:
         return HostsText().parse(tree.get("hosts", "all"))
     except PydanticCustomError:
         return None
+
+
+def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:
+    """All of a scenario file that is not about the inventory itself; what is wrong is noted, each thing once."""
+    matrix = read_matrix(tree, problems)
+    raw = tree.get("phases")
+    found: dict[Where, tuple[Phase, ...]] = {}
+    file: ScenarioFile | None = None
+    for where in _bounded(matrix.combinations, problems):
+        filled = None if raw is None else matrix.filled(raw, where, ("phases",), problems)
+        whole = tree if filled is None else {**tree, "phases": filled}
+        report(ScenarioFile, whole, problems)
+        if not found:
+            file = valid(ScenarioFile, whole)
+            check_names(filled, problems)
+        found[where] = read_phases(filled, where, fabric, problems)
+    if raw is not None:
+        check_all_used(matrix, problems)
+    phases = [phase for each in found.values() for phase in each]
+    expect = Expected(written_names(raw), phases, matrix, problems).all(tree.get("expect"))
+    if file is None:
+        return _Body(None)
+    _check_rounds(file, matrix, problems)
+    return _Body(file, _in_order(file, found, problems), expect)
+
+
+def _bounded(combinations: tuple[Where, ...], problems: Problems) -> tuple[Where, ...]:
+    """The combinations, or the first alone of a file that would take minutes to read so often."""
+    count = len(problems.lines)
+    if count * len(combinations) <= READ_MOST:
+        return combinations
+    problems.add(("matrix",), f"{len(combinations)} combinations of a file of {count} values are too many to read")
+    return combinations[:1]
+
+
+def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> None:
+    """What each key alone cannot say."""
+    if file.order == "abba" and (file.rounds == 1 or len(matrix.combinations) == 1):
+        text = "order abba turns every second round around: it needs a matrix and 'rounds' of two or more"
+        problems.add(("order",), text)
+    for position, rail in enumerate(file.allow):
+        if rail in file.allow[:position]:
+            problems.add(("allow", position), f"{quoted(rail)} is there twice")
+
+
+def _in_order(file: ScenarioFile, found: Mapping[Where, tuple[Phase, ...]], problems: Problems) -> tuple[Phase, ...]:
+    """The phases as they run; without matrix and rounds just as they are written."""
+    if len(file.phases) * len(found) * file.rounds > PHASES_MOST:
+        count = f"{len(file.phases)} x {len(found)} x {file.rounds}"
+        text = f"expected at most {PHASES_MOST} phases in all, got {count} (phases x combinations x rounds)"
+        problems.add(("rounds",) if file.rounds > 1 else ("matrix",), text)
+        return ()
+    if file.rounds == 1 and tuple(found) == ((),):
+        return found[()]
+    runs = rounds(tuple(found), file.rounds, file.order)
+    return expanded(((number, found[where]) for number, where in runs), problems)

@@ -1,78 +1,66 @@
-"""The scenario file as it is written: every key, its type, its range and what it means."""
+"""The scenario file as it is written: every key, its type and range, and what it means; which kinds there are."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from inspect import getdoc
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
+from pydantic_core import PydanticCustomError
 
-from fabric.config.changes import ChangeEntry
+from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.expect import ExpectEntry
-from fabric.config.probe_file import ProbeEntry
 from fabric.config.selection import HostsText, Selection
-from fabric.config.tool_settings import AsWritten, Env
+from fabric.model.change import CHANGES
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
+from fabric.model.fields.scalars import BASELINE_NAME, AsWritten, Choice, Decimal, Flag, Line, Whole, refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.repetition import AS_WRITTEN, AUTO
 from fabric.model.sampling import CRITERIA, SampleSettings
-from fabric.model.scenario import DRILLS, LocaliseSettings
+from fabric.model.scenario import DRILLS, PROBES, Name, Phase, ProbeSpec, RunTime
+from fabric.probes.kinds import ASKED
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""
 ROUND_ORDERS = ("as_written", "abba")
 
-Name = Annotated[str, SAFE_NAME]
 MatrixValue = Annotated[str, AsWritten("a value", most=256)]
 MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length=20)]
 
 
-LONGEST_S = 30 * 86_400
-"""Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
+def _one_kind(value: object) -> object:
+    """The mapping of one kind to its settings, or the kind alone; anything else is refused."""
+    whole = {value: {}} if isinstance(value, str) else value
+    if not isinstance(whole, dict) or len(whole) != 1:
+        raise refusal(f"one probe kind ({one_of(ASKED)}) and its settings", value)
+    kind = str(next(iter(whole)))
+    if kind not in ASKED:
+        raise PydanticCustomError("kind", f"unknown probe kind {quoted(kind)}{nearest(kind, ASKED)}")
+    return whole
 
 
-def _auto(value: object) -> object:
-    """``auto`` or a mapping; anything else is refused."""
-    if value == "auto":
-        return {}
-    if not isinstance(value, dict):
-        raise refusal("auto, or a mapping with rounds and budget", value)
+def _about(kind: type[ProbeSpec]) -> str:
+    return f"{(getdoc(kind) or '').partition(chr(10))[0]} It needs {kind.needs}."
+
+
+PROBES.fill(ASKED, about=_about, one_of_them=_one_kind)
+
+
+def _one_change(value: object) -> object:
+    """A mapping with one kind of change among its keys; anything else is refused."""
+    if not isinstance(value, dict) or not value:
+        raise refusal(f"one change ({one_of(KINDS)}) and its settings", value)
+    found = [key for key in value if key in KINDS]
+    if not found:
+        key = next((key for key in value if key != "scope"), "scope")
+        why = f": {UNUSABLE[key]}" if key in UNUSABLE else f"{nearest(key, KINDS)}; expected {one_of(KINDS)}"
+        raise PydanticCustomError("change", "{text}", {"text": f"unknown change {quoted(key)}{why}"})
+    if len(found) > 1:
+        raise PydanticCustomError("change", f"{' and '.join(found)} are changes of their own: an entry for each")
     return value
 
 
-Localise = Annotated[
-    LocaliseSettings, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseSettings)
-]
-
-
-class PhaseEntry(Entry):
-    """A part of the scenario; phases run in the order written."""
-
-    name: Name = Field(description="Its name in ids and reports.")
-    needs: tuple[Name, ...] = Field((), max_length=64, description="Phases that a host must have passed to take part.")
-    changes: tuple[ChangeEntry, ...] = Field(
-        (), max_length=64, description="What is altered while it runs; everything is undone at its end."
-    )
-    env: Env = Field({}, max_length=64, description="Variables for its collectives; they win over the platform's env.")
-    localise: Localise | None = Field(
-        None, description="auto: further rounds of its pairwise probes find the bad part."
-    )
-    for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
-        None,
-        validation_alias="for",
-        description="It is run again and again for so long: 4h; no round is begun after it.",
-    )
-    share: Annotated[float, Decimal(0.001, 1)] | None = Field(
-        None, description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."
-    )
-    stop_host_on: Annotated[str, Choice(("fail",))] | None = Field(
-        None,
-        description="fail: a host whose own probes FAIL in two rounds one after the other is left out of later ones.",
-    )
-    drill: Annotated[bool, Flag()] = Field(
-        False, description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
-    )
-    probes: tuple[ProbeEntry, ...] = Field(min_length=1, max_length=64, description="What is measured, in this order.")
+CHANGES.fill(KINDS, about=lambda kind: str(kind.about), one_of_them=_one_change)
 
 
 Criterion = Annotated[str, Choice(CRITERIA)]
@@ -136,11 +124,11 @@ class ScenarioFile(Entry):
     order: Annotated[str, Choice(ROUND_ORDERS)] = Field(
         "as_written", description="abba: every second round runs the combinations backwards, so that drift cancels out."
     )
-    phases: tuple[PhaseEntry, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
+    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
     judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
     expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
     sample: SampleSettings | None = Field(None, description="What is read on the hosts while the run works.")
-    for_: Annotated[int, Duration(1, LONGEST_S)] | None = Field(
+    for_s: RunTime | None = Field(
         None,
         validation_alias="for",
         description="How long the whole run lasts, for phases with a share of it; or --for.",

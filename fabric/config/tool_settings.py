@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.json_schema import JsonSchemaValue
 
 from fabric.config.problems import KeyPath, Problems
 from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import OPTION_WORD, Line, Word
+from fabric.model.fields.scalars import OPTION_WORD, Word
 from fabric.model.fields.wording import quoted
 
 PROGRAM_PATH = Word(
     r"(/[A-Za-z0-9._+@-]{1,255}){1,32}",
     "an absolute path such as /opt/perftest/bin/ib_write_bw (letters, digits, '.', '_', '+', '@', '-')",
 )
-ENV_NAME = Word(r"[A-Z][A-Z0-9_]{0,63}", "a variable's name of 1 to 64 capital letters, digits and '_'")
-
-
-@dataclass(frozen=True)
-class AsWritten(Line):
-    """One line that is handed on as it is written, also when YAML would call it a number."""
-
-    option: bool = True
-
-    def json_schema(self) -> JsonSchemaValue:
-        """Text, or what an editor takes for a number or a boolean."""
-        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
-
-
-Env = dict[Annotated[str, ENV_NAME], Annotated[str, AsWritten("a value", most=4096)]]
 OptionWords = tuple[Annotated[str, OPTION_WORD], ...]
 ProgramPath = Annotated[str, PROGRAM_PATH]
 

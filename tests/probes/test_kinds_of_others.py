@@ -55,7 +55,7 @@ def test_its_keys_are_checked_and_described_as_our_own(tmp_path: Path) -> None:
         ("called = no_such_module:Spec", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("other = own_kind:HostnameSpec", "ValueError: its class calls itself 'called'"),
         ("pairwise = own_kind:HostnameSpec", "ValueError"),
-        ("called = own_kind:Probe", "TypeError: it is no class made from fabric.model.scenario.ProbeSpec"),
+        ("called = own_kind:Probe", "TypeError: own_kind:Probe is no subclass of fabric.model.scenario.ProbeSpec"),
     ],
 )
 def test_a_broken_package_is_named(tmp_path: Path, point: str, said: str) -> None:

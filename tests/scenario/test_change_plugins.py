@@ -104,7 +104,8 @@ def test_a_broken_package_is_told_where_its_kind_is_asked_for_and_harms_nothing_
 ) -> None:
     status, _, wrong = fabric(tmp_path, "{smoke: {links: gpu001/mlx5_0}}", broken, "plan")
     assert status == 2
-    assert "unknown change 'smoke': fabric-broken (fabric_broken:Smoke) cannot be used: OSError: no such smoke" in wrong
+    why = "of fabric-broken 1.0 (fabric.changes: fabric_broken:Smoke) cannot be used: OSError: no such smoke"
+    assert f"unknown change 'smoke': kind 'smoke' {why}" in wrong
     assert fabric(tmp_path, "{ber: {links: gpu001/mlx5_0, raw: 1e-6, direction: up}}", broken, "plan")[0] == 0
 
 

@@ -220,6 +220,17 @@ class Line(Scalar):
 
 
 @dataclass(frozen=True)
+class AsWritten(Line):
+    """One line that is handed on as it is written, also when YAML would call it a number."""
+
+    option: bool = True
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text, or what an editor takes for a number or a boolean."""
+        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True)
 class NameNotFile(Word):
     """A name of the shape that a person may write as the file it stands for."""
 
