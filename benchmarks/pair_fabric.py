@@ -12,7 +12,7 @@ from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
-from fabric.probes.pair_rounds import across_leaves, under_leaves
+from fabric.probes.pairs import across_leaves, under_leaves
 from fabric.tools.pairs.rows import PairRow
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4

@@ -29,13 +29,12 @@ from fabric.model.scenario import (
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, plan_scenario
-from fabric.probes.again import AgainSpec
+from fabric.probes.again import AgainSpec, shortened
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.probes.variants import shortened
 from fabric.report.shown_run import Row, ShownRun
 from fabric.runs.identity import read_identity
 from fabric.runs.past_run import PastRun, read_past_run

@@ -13,7 +13,7 @@ from fabric.errors import Refused, ToolError
 from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
 from fabric.tools import iblinkinfo, mlxlink, perfquery, sysfs
-from fabric.tools.iblinkinfo import PortLine
+from fabric.tools.iblinkinfo import PortLine, switch_name
 
 Text = tuple[str, str, int]
 """What a tool's reader takes: stdout, stderr, exit status."""
@@ -24,8 +24,6 @@ FABRIC_S = 60.0
 
 _SWITCH_TEXT = re.compile(r"(?P<name>.+):(?P<port>\d+) \(lid (?P<lid>\d+)\)")
 _ADAPTER_TEXT = re.compile(r"(?P<host>[^\s/]+)/(?P<device>[^\s:]+):(?P<port>\d+)")
-# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
-_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +209,6 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
     line, peer = between[number]
     near = SwitchEnd(one, line.end.lid, line.end.port)
     return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
-
-
-def switch_name(description: str) -> str:
-    """What a switch is called in the inventory, from its own description."""
-    managed = _MANAGED.fullmatch(description)
-    return managed["name"] if managed else description
 
 
 def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:

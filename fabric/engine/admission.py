@@ -14,7 +14,7 @@ from fabric.errors import ExecutorError, HostUnreachable, SessionLost
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
-from fabric.probes import pairwise, routes, variants
+from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.probes.kinds import PAIRED
 
 ERRORS_IN_A_ROW = 4
@@ -291,7 +291,7 @@ class Replanning:
 
     def _others(self, probe: Probe, left: str) -> Iterator[Probe]:
         if probe.kind in PAIRED:
-            return variants.other_pairs(
+            return tor_all_reduce.other_pairs(
                 probe, left, (one for one in self._planned if one.kind in PAIRED), self._topology
             )
         return pairwise.other_pairs(

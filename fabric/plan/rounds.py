@@ -20,8 +20,7 @@ from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.probes.pair_planes import planes_of
-from fabric.probes.pair_rounds import matches_all
+from fabric.probes.pairs import matches_all, planes_of
 from fabric.probes.pairwise import PairSpec
 
 MOST_PHASES = 2000

@@ -7,7 +7,6 @@ What is read are numbers, kept as measurements: LIDs of RNICs and leaves, switch
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -17,7 +16,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
-from fabric.probes.pair_planes import Plane
+from fabric.probes.pairs import Plane
 from fabric.probes.perftest_pair import int_param
 from fabric.tools import iblinkinfo, ibroute
 
@@ -28,8 +27,6 @@ LID, PEER, ROUTE = "lid", "peer", "route"
 
 _LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take some ten seconds
 _CAP_BYTES = 64 * MIB
-# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
-_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
 
 
 def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sudo: bool) -> Probe:
@@ -120,16 +117,11 @@ def _links(probe: Probe, lines: Sequence[iblinkinfo.PortLine]) -> list[tuple[str
     leaves = frozenset(str(probe.params["leaves"]).split("\n"))
     found: dict[str, int] = {}
     for line in lines:
-        name = _plain(line.end.description)
+        name = iblinkinfo.switch_name(line.end.description)
         if name in wanted:
             found[f"{LID} {name.replace(' ', '/')}"] = line.end.lid
         if name in leaves and line.peer is not None and line.active:
-            peer = _plain(line.peer.description)
+            peer = iblinkinfo.switch_name(line.peer.description)
             if peer not in wanted and " " not in peer:
                 found[f"{PEER} {name}:{line.end.port} {peer}"] = line.end.port
     return list(found.items())
-
-
-def _plain(description: str) -> str:
-    managed = _MANAGED.fullmatch(description)
-    return managed["name"] if managed else description

@@ -46,6 +46,16 @@ class PortLine:
         return self.state == "Active" and self.physical_state == "LinkUp"
 
 
+# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
+_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
+
+
+def switch_name(description: str) -> str:
+    """What a switch is called in the inventory, from its own description."""
+    managed = _MANAGED.fullmatch(description)
+    return managed["name"] if managed else description
+
+
 def argv(*, tool: str = "iblinkinfo") -> tuple[str, ...]:
     """Ask for all ports, one line each."""
     return (program(tool), "-l")
