@@ -74,7 +74,7 @@ def run_command(
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
-    from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import backend_named
@@ -118,7 +118,7 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
     What it may have left on the fabric is taken back first; finished probes are kept, half-done ones begin again.
     """
     from fabric.app.resume import look, resume
-    from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import make_executor

@@ -10,9 +10,8 @@ from hashlib import sha256
 from itertools import islice
 
 from fabric.changes.cable_fault import DrawnLinks
-from fabric.config.inventory_file import TIERS
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.topology import unfolded
+from fabric.config.topology import TIERS, unfolded
 from fabric.model.fields.folded import some
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.topology import Topology

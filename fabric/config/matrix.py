@@ -7,14 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
+from typing import Annotated
+
+from pydantic import Field
 
 from fabric.config.document import Tree
 from fabric.config.entries import valid
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import MatrixValues
-from fabric.model.fields.scalars import SAFE_NAME
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import Name, Where
+
+MatrixValue = Annotated[str, AsWritten("a value", most=256)]
+MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length=20)]
+
 
 COMBINATIONS_MOST = 64
 _OneName = dict[Name, MatrixValues]

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from inspect import getdoc
 from typing import Annotated, Any
+
+from pydantic_core import PydanticCustomError
 
 from fabric.changes.cable_fault import CableFault, DrawnLinks
 from fabric.changes.kind import Context, Kind
+from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
 from fabric.config.entries import valid, valid_items
 from fabric.config.links import Links
 from fabric.config.matrix import suffix
+from fabric.config.platforms import env_problems
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.tool_settings import env_problems
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
-from fabric.model.fields.wording import nearest, quoted
+from fabric.model.fields.scalars import refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import Phase, ProbeSpec, Where
+from fabric.model.scenario import PROBES, Phase, ProbeSpec, Where
 from fabric.probes.again import AgainSpec
+from fabric.probes.kinds import ASKED
 from fabric.probes.pairwise import PairwiseSpec
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
@@ -187,3 +193,38 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
                 problems.add(("matrix",), text)
             found[made.name] = made
     return tuple(found.values())
+
+
+def _one_kind(value: object) -> object:
+    """The mapping of one kind to its settings, or the kind alone; anything else is refused."""
+    whole = {value: {}} if isinstance(value, str) else value
+    if not isinstance(whole, dict) or len(whole) != 1:
+        raise refusal(f"one probe kind ({one_of(ASKED)}) and its settings", value)
+    kind = str(next(iter(whole)))
+    if kind not in ASKED:
+        raise PydanticCustomError("kind", f"unknown probe kind {quoted(kind)}{nearest(kind, ASKED)}")
+    return whole
+
+
+def _about(kind: type[ProbeSpec]) -> str:
+    return f"{(getdoc(kind) or '').partition(chr(10))[0]} It needs {kind.needs}."
+
+
+PROBES.fill(ASKED, about=_about, one_of_them=_one_kind)
+
+
+def _one_change(value: object) -> object:
+    """A mapping with one kind of change among its keys; anything else is refused."""
+    if not isinstance(value, dict) or not value:
+        raise refusal(f"one change ({one_of(KINDS)}) and its settings", value)
+    found = [key for key in value if key in KINDS]
+    if not found:
+        key = next((key for key in value if key != "scope"), "scope")
+        why = f": {UNUSABLE[key]}" if key in UNUSABLE else f"{nearest(key, KINDS)}; expected {one_of(KINDS)}"
+        raise PydanticCustomError("change", "{text}", {"text": f"unknown change {quoted(key)}{why}"})
+    if len(found) > 1:
+        raise PydanticCustomError("change", f"{' and '.join(found)} are changes of their own: an entry for each")
+    return value
+
+
+CHANGES.fill(KINDS, about=lambda kind: str(kind.about), one_of_them=_one_change)

@@ -1,4 +1,4 @@
-"""Decodes a scenario file with its inventory: every problem at once, or both."""
+"""Decodes a scenario file with its inventory: every key of it, and every problem at once."""
 
 from __future__ import annotations
 
@@ -6,27 +6,125 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
 from fabric.config.entries import report, valid
-from fabric.config.expect import Expected
+from fabric.config.expect import Expected, ExpectEntry
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
-from fabric.config.matrix import Matrix, check_all_used, read_matrix, rounds
+from fabric.config.matrix import Matrix, MatrixValues, check_all_used, read_matrix, rounds
 from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, read_phases, written_names
 from fabric.config.problems import Problems
-from fabric.config.scenario_file import AllowedGrowthEntry, JudgeEntry, ScenarioFile
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.scalars import BASELINE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.repetition import AUTO, LEAST_SAMPLES
-from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
-from fabric.model.scenario import Expectation, JudgeSettings, Phase, ProbeSpec, Scenario, Where
+from fabric.model.repetition import AS_WRITTEN, AUTO, LEAST_SAMPLES
+from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
+from fabric.model.scenario import (
+    DRILLS,
+    Expectation,
+    JudgeSettings,
+    Name,
+    Phase,
+    ProbeSpec,
+    RunTime,
+    Scenario,
+    Where,
+)
 from fabric.probes.kinds import UNUSABLE
+
+ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
+"""Guard rails that a scenario may lift, and phases that are left out otherwise."""
+ROUND_ORDERS = ("as_written", "abba")
+
+
+Criterion = Annotated[str, Choice(CRITERIA)]
+
+MOST_RETRANSMITS = 1e12
+"""A bound on what can be written (a choice: more than a port of 800 Gb/s has packets in an hour)."""
+
+
+class AllowedGrowthEntry(Entry):
+    """What grows on a good fabric, too: how much of it is too much."""
+
+    pfc_paused: Annotated[float, Decimal(0, 1)] | None = Field(
+        None, description="The share of an hour in which a port may be paused, in either direction: 0.05."
+    )
+    retransmits_per_hour: Annotated[float, Decimal(0, MOST_RETRANSMITS)] | None = Field(
+        None, description="How much the counters of retransmissions of a port may grow in an hour, together."
+    )
+
+
+class JudgeEntry(Entry):
+    """How measurements are judged."""
+
+    baseline: Annotated[str, BASELINE_NAME] | None = Field(
+        None, description="Use this baseline for every host, not its platform's own."
+    )
+    marginal: Annotated[float, Decimal(0, 0.5)] = Field(
+        0.005, description="Fraction above a limit that is said to be near it."
+    )
+    samples: Annotated[str, Choice((AS_WRITTEN, AUTO))] = Field(
+        AS_WRITTEN, description="auto: at least 3 samples of each probe, and up to 30 until one can tell."
+    )
+    zero_growth: tuple[Criterion, ...] = Field(
+        (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
+    )
+    allowed_growth: AllowedGrowthEntry | None = Field(
+        None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
+    )
+
+
+class ScenarioFile(Entry):
+    """A whole scenario file."""
+
+    name: Name = Field(description="Its name; results go to results/<name>/.")
+    description: Annotated[str, Line("a description", most=2000)] | None = Field(
+        None, description="One line for people."
+    )
+    inventory: Annotated[str, Line("a path", most=4096)] | None = Field(
+        None, description="The inventory file, relative to this one; --inventory overrides it."
+    )
+    hosts: Annotated[Selection, HostsText()] = Field(
+        Selection("all"),
+        description="Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it.",
+    )
+    matrix: dict[Name, MatrixValues] = Field(
+        {},
+        min_length=1,
+        max_length=6,
+        description="Values by name: the phases run once per combination, $name stands for the value.",
+    )
+    rounds: Annotated[int, Whole(1, 100)] = Field(1, description="How often all combinations are run.")
+    order: Annotated[str, Choice(ROUND_ORDERS)] = Field(
+        "as_written", description="abba: every second round runs the combinations backwards, so that drift cancels out."
+    )
+    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
+    judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
+    expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
+    sample: SampleSettings | None = Field(None, description="What is read on the hosts while the run works.")
+    for_s: RunTime | None = Field(
+        None,
+        validation_alias="for",
+        description="How long the whole run lasts, for phases with a share of it; or --for.",
+    )
+    identity: Annotated[bool, Flag()] = Field(
+        False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."
+    )
+    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
+        (),
+        max_length=len(ALLOWED),
+        description="What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills.",
+    )
+
 
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds
 

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from fabric.config.inventory_file import InventoryFile
+from fabric.config.inventory import InventoryFile
 from fabric.config.matrix import FIXED_KEYS, REFERENCE
-from fabric.config.scenario_file import ScenarioFile
+from fabric.config.scenario import ScenarioFile
 from fabric.model.fields.entry import Entry
 from fabric.probes.kinds import ASKED
 

@@ -1,4 +1,4 @@
-"""Makes hosts, switches and cables from what the file says of them, and checks every name that refers to another."""
+"""Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
 
 from __future__ import annotations
 
@@ -6,14 +6,81 @@ import ipaddress
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from fabric.config.inventory_file import HostsEntry, SwitchesEntry
+from pydantic import Field
+
+from fabric.config.platforms import LineRate
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.templates import Template
-from fabric.model.fields.folded import NAMES_MOST, Folded, some
-from fabric.model.fields.scalars import ADDRESS_PATTERN, HOST_PATTERN
+from fabric.config.templates import Template, TemplateOrList, TemplateText
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
+from fabric.model.fields.scalars import (
+    ADDRESS_PATTERN,
+    HOST_PATTERN,
+    SAFE_NAME,
+    USER,
+    Choice,
+    Whole,
+)
 from fabric.model.fields.wording import nearest, quoted, shown
 from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
+
+TIERS = ("leaf", "spine", "core")
+MANAGEMENT = ("nvue",)
+ROLES = ("test", "management")
+
+
+class HostsEntry(Entry):
+    """Hosts that are alike; racks and units are counted over them in the order written."""
+
+    names: Annotated[Folded, FoldedNames()] = Field(description="Which hosts: gpu[001-016].")
+    role: Annotated[str, Choice(ROLES)] = Field(
+        "test", description="test, or management: a subnet manager's or UFM's host, on which nothing is measured."
+    )
+    platform: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Their layout, one of platforms; required of hosts under test."
+    )
+    address: Annotated[Template, TemplateText(("name", "unit", "rack"))] | None = Field(
+        None, description="Where each is reached; {name} when left out."
+    )
+    rack: Annotated[Template, TemplateText(("rack", "unit"))] | None = Field(
+        None, description="The rack of each, such as r{rack:02}."
+    )
+    hosts_per_rack: Annotated[int, Whole(1, 100_000)] | None = Field(
+        None, description="After so many, {rack} grows by one."
+    )
+    leaves: Annotated[tuple[Template, ...], TemplateOrList(TemplateText(("rail", "unit", "rack", "name")))] | None = (
+        Field(None, description="The leaf switch of each rail, such as su{unit}-leaf{rail}, or a list in rail order.")
+    )
+    hosts_per_unit: Annotated[int, Whole(1, 100_000)] | None = Field(
+        None, description="After so many, {unit} grows by one."
+    )
+
+
+class UplinksEntry(Entry):
+    """Cables from each of some switches to each of others."""
+
+    to: Annotated[Folded, FoldedNames()] = Field(description="The switches above: spine[00-31].")
+    count: Annotated[int, Whole(1, 1024)] = Field(1, description="Parallel cables between each two.")
+    line_rate_gbps: LineRate = Field(description="What each cable signals, in decimal Gb/s.")
+
+
+class SwitchesEntry(Entry):
+    """Switches that are alike."""
+
+    names: Annotated[Folded, FoldedNames()] = Field(description="Which switches: su0-leaf[0-7].")
+    tier: Annotated[str, Choice(TIERS)] = Field(description="leaf, spine or core.")
+    uplinks: UplinksEntry | None = Field(None, description="Their cables upwards.")
+    address: Annotated[Template, TemplateText(("name",))] | None = Field(
+        None, description="Where each is reached itself, such as {name}.mgmt; none: it is not."
+    )
+    management: Annotated[str, Choice(MANAGEMENT)] | None = Field(
+        None, description="What its system is configured with: nvue (Cumulus Linux)."
+    )
+    user: Annotated[str, USER] | None = Field(None, description="The account on it; else that of ssh.")
+    port: Annotated[int, Whole(1, 65_535)] | None = Field(None, description="Its SSH port; else that of ssh.")
+
 
 CABLES_MOST = 1_000_000
 

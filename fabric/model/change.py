@@ -89,7 +89,7 @@ class ChangeSpec(Entry):
 
 
 CHANGES = Kinds()
-"""The kinds of change; ``fabric.config.scenario_file`` fills them in."""
+"""The kinds of change; ``fabric.config.phases`` fills them in."""
 
 
 @dataclass(frozen=True, slots=True)

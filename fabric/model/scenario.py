@@ -143,7 +143,7 @@ Name = Annotated[str, SAFE_NAME]
 RunTime = Annotated[float, Duration(1, LONGEST_S), AfterValidator(float)]
 
 PROBES = Kinds()
-"""The kinds of probe; ``fabric.config.scenario_file`` fills them in."""
+"""The kinds of probe; ``fabric.config.phases`` fills them in."""
 
 
 def _auto(value: object) -> object:
