@@ -27,6 +27,10 @@ HostRow = tuple[str, int, str, str | None, int]
 """Name, number of its platform, address, rack, number of its leaf set."""
 
 
+_AS_THEY_ARE = ("name", "source", "backend", "ssh", "process", "mock", "changes")
+"""Fields that an inventory and its document have alike."""
+
+
 @dataclass(frozen=True, slots=True)
 class _InventoryDocument:
     """Platforms and leaf sets once; hosts as short rows; switches as runs of one tier."""
@@ -103,18 +107,12 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         rows.append((host.name, platform, host.address, host.rack, leaves.setdefault(host.leaves, len(leaves))))
     runs = groupby(topology.switches.values(), key=lambda switch: switch.tier)
     return _InventoryDocument(
-        name=inventory.name,
-        source=inventory.source,
-        backend=inventory.backend,
-        ssh=inventory.ssh,
-        process=inventory.process,
-        mock=inventory.mock,
+        **{name: getattr(inventory, name) for name in _AS_THEY_ARE},
         platforms=tuple(platform for _, platform in platforms.values()),
         leaves=tuple(leaves),
         hosts=tuple(rows),
         switches=tuple((tier, tuple(switch.name for switch in run)) for tier, run in runs),
         uplinks=topology.uplinks,
-        changes=inventory.changes,
         logins={name: login for name, login in topology.logins.items() if name in topology.switches},
         management=dict(topology.management),
     )
@@ -128,13 +126,5 @@ def _inventory(document: _InventoryDocument) -> Inventory:
         hosts[name] = Host(name, document.platforms[platform], address, rack, document.leaves[leaves])
     logins = document.logins
     switches = {name: Switch(name, tier, logins.get(name)) for tier, names in document.switches for name in names}
-    return Inventory(
-        name=document.name,
-        source=document.source,
-        topology=Topology(hosts, switches, document.uplinks, document.management),
-        backend=document.backend,
-        ssh=document.ssh,
-        process=document.process,
-        mock=document.mock,
-        changes=document.changes,
-    )
+    topology = Topology(hosts, switches, document.uplinks, document.management)
+    return Inventory(topology=topology, **{name: getattr(document, name) for name in _AS_THEY_ARE})

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
@@ -133,8 +132,6 @@ def _bounded(question: Question) -> None:
         raise ConfigError([Problem("--seeds", 0, text)])
 
 
-_T = TypeVar("_T")
-
 _TEXT_MOST = 256
 _DRAW = re.compile(r"(?P<word>[A-Za-z]+)\*(?P<count>[0-9]{1,9})")
 _TRUNK = "trunk"
@@ -148,44 +145,28 @@ class _Wrong(ValueError):
     """A part of a fault that cannot be understood; the message says what was expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The parts of one ``--fault``, not yet read: LINK, KIND, VALUE or None, then count= and seed=."""
-
-    link: str
-    kind: str
-    value: str | None
-    options: tuple[str, ...]
-
-
 def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, seed: int) -> tuple[LinkFault, ...]:
     """The faults; *seed* draws the links of those that name none. What is wrong with any of them is noted."""
     found = []
     for number, text in enumerate(texts):
         try:
-            words = _words(text)
+            link, kind, value, options = _words(text)
         except _Wrong as exc:
             problems.at_line(0, str(exc))
             continue
-        wrong: list[str] = []
-        value = _tried(partial(_value, words.kind, words.value), wrong)
-        links = _tried(partial(_links, words, net, seed + number), wrong)
-        for what in wrong:
-            problems.at_line(0, f"{quoted(text)}: {what}")
-        if value is not None and links is not None:
-            found.append(LinkFault(text, words.kind, value, links))
+        read: list[Any] = []
+        for part in (partial(_value, kind, value), partial(_links, link, kind, options, net, seed + number)):
+            try:
+                read.append(part())
+            except _Wrong as exc:
+                problems.at_line(0, f"{quoted(text)}: {exc}")
+        if len(read) == 2:
+            found.append(LinkFault(text, kind, read[0], read[1]))
     return tuple(found)
 
 
-def _tried(read: Callable[[], _T], wrong: list[str]) -> _T | None:
-    try:
-        return read()
-    except _Wrong as exc:
-        wrong.append(str(exc))
-        return None
-
-
-def _words(text: str) -> _Words:
+def _words(text: str) -> tuple[str, str, str | None, list[str]]:
+    """LINK, KIND, VALUE or None, then count= and seed=; not yet read."""
     link, *words = text.split(":")
     if not link or not words or len(text) > _TEXT_MOST or not text.isprintable():
         raise _Wrong(f"expected LINK:KIND, such as {_FORMS}, got {quoted(text)}")
@@ -193,7 +174,7 @@ def _words(text: str) -> _Words:
     if kind not in LINK_KINDS:
         near = nearest(kind, tuple(LINK_KINDS))
         raise _Wrong(f"{quoted(text)}: expected {one_of(tuple(LINK_KINDS))} after the link, got {quoted(kind)}{near}")
-    return _Words(link, kind, value if equals else None, tuple(words[1:]))
+    return link, kind, value if equals else None, words[1:]
 
 
 def _value(kind: str, text: str | None) -> float:
@@ -207,7 +188,7 @@ def _value(kind: str, text: str | None) -> float:
     return float(_parsed(_VALUES[kind], text, kind))
 
 
-def _options(words: tuple[str, ...]) -> dict[str, int]:
+def _options(words: Iterable[str]) -> dict[str, int]:
     """``count=16`` and ``seed=7``, each at most once."""
     bounds = {"count": Whole(1, 1_000_000), "seed": _SEED}
     found: dict[str, int] = {}
@@ -243,16 +224,16 @@ def _parsed(scalar: Decimal | Whole, text: str, what: str) -> float:
         raise _Wrong(f"{what}: {exc.message()}") from exc
 
 
-def _links(words: _Words, net: NamedClos, seed: int) -> tuple[int, ...]:
+def _links(text: str, kind: str, words: list[str], net: NamedClos, seed: int) -> tuple[int, ...]:
     """The directed links that are meant."""
-    options = _options(words.options)
-    link, count = _drawn(words.link, options)
+    options = _options(words)
+    link, count = _drawn(text, options)
     if count is not None:
         return _random_trunks(count, net, options.get("seed", seed))
     if "/" in link:
         return _access(link, net)
     if _BOTH in link or _ONE in link:
-        return _between(link, net, words.kind)
+        return _between(link, net, kind)
     if link in net.host_ids or link in net.switches:
         raise _Wrong(f"{quoted(link)} is no link: write {_FORMS}")
     near = nearest(link, (_TRUNK,)) or nearest(link, (*net.switches, *net.host_ids))
