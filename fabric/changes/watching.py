@@ -1,19 +1,21 @@
 """
-Links that a fault must not take down, read again and again while it is in force.
+Links and counters that are read again and again while a fault is in force.
 
 Watched are the RNICs of the phase's hosts whose own cable nobody is to close (those with bit errors too: errors must
 not take a link away), and the cables between switches that are to carry bit errors. Other cables between switches are
-not looked at: that would be a walk over the whole fabric each time.
+not looked at: that would be a walk over the whole fabric each time. A change is taken back when a receiver of its cable
+has counted more than the scenario allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fabric.changes.cable_fault import CableFault
 from fabric.changes.closing import seen_end
-from fabric.changes.kind import Context, kind_of
-from fabric.changes.ports import End, cable_of, plainly
+from fabric.changes.kind import Context, Counters, kind_of
+from fabric.changes.ports import AdapterEnd, End, cable_of, plainly
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import FabricError
 from fabric.model.change import Change
@@ -127,3 +129,80 @@ def _states(host: str, ports: Sequence[Port]) -> Procedure[tuple[str, ...]]:
 def _link_of(name: str, end: End, context: Context) -> Procedure[Links]:
     seen = yield from seen_end(end, context)
     return {name: "" if seen.up else str(seen)}
+
+
+_KERNEL_NAMES = {"symbol_error": "symbol_errors"}
+"""Counters that the kernel calls otherwise than the tools do."""
+
+
+def watch_counters(
+    change: Change,
+    context: Context,
+    lookout: Lookout,
+    *,
+    before: Callable[[], Counters | None],
+    stop: Callable[[str], None],
+) -> Procedure[None]:
+    """
+    Read the counters at the ends of a changed cable while the change is in force (``stop_above`` of a scenario).
+
+    *before*: what they were just before it was applied, None while it is not in force. *stop*: told why the change must
+    go, also when a counter that was asked for is not there: a limit that nobody watches is none.
+    """
+    try:
+        cable = yield from cable_of(change.component, context)
+        ends = tuple(end for end in (cable.lower, cable.upper) if end is not None)
+        offered = {_counter(key) for key in (yield from _read(change, ends, context))}
+    except FabricError as exc:
+        stop(f"{change.change_id}: its counters cannot be watched (stop_above): {exc}")
+        return
+    missing = [name for name, _ in change.when.stop_above if name not in offered]
+    if missing:
+        have = ", ".join(sorted(offered)) or "nothing"
+        stop(f"{change.change_id}: {missing[0]} (stop_above) is not counted there; counted are {have}")
+        return
+    lookout.looked.add(change.change_id)
+    while not lookout.ended:
+        yield from pause(lookout.clock() + lookout.period_s)
+        if before() is None:
+            continue
+        try:
+            now = yield from _read(change, ends, context)
+        except FabricError as exc:
+            lookout.unreadable(_asked(ends, context), exc)
+            continue
+        base = before()
+        for reason in () if base is None else over(change, base, now):
+            stop(reason)
+
+
+def over(change: Change, before: Counters, now: Counters) -> Iterator[str]:
+    """What grew by more than the change's limits, in words; so is a counter that was not read before it was applied."""
+    for name, most in change.when.stop_above:
+        keys = [key for key in before if _counter(key) == name]
+        if not keys:
+            yield f"{change.change_id}: {name} (stop_above) could not be read before it was applied"
+        for key in keys:
+            grew = now[key] - before[key] if key in now else 0.0
+            if grew > most:
+                yield f"{change.change_id}: {key} grew by {grew:.0f}, more than {most:.0f} (stop_above)"
+
+
+def _counter(key: str) -> str:
+    """The counter of ``gpu001/mlx5_0.symbol_error``, by the name that scenarios use."""
+    name = key.rpartition(".")[2]
+    return _KERNEL_NAMES.get(name, name)
+
+
+def _read(change: Change, ends: tuple[End, ...], context: Context) -> Procedure[dict[str, float]]:
+    """The same counters that the change itself reads before and after."""
+    found: dict[str, float] = {}
+    spec = change.spec
+    for end in ends:
+        found |= (yield from spec.counted(end, context)) if isinstance(spec, CableFault) else {}
+    return found
+
+
+def _asked(ends: tuple[End, ...], context: Context) -> str:
+    """The host that is blamed when nothing can be read."""
+    return next((end.host for end in ends if isinstance(end, AdapterEnd)), context.settings.via or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.changes.collateral import LOOK_S, Lookout, period_s, watch_cable, watch_host, watched_ports
+from fabric.changes.watching import LOOK_S, Lookout, period_s, watch_cable, watch_host, watched_ports
 from fabric.errors import FabricError
 from tests.changes.played import VIA, Played, change
 
