@@ -7,12 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fabric.app.prepare import hosts_named
-from fabric.checks import held, orchestrator
+from fabric.checks import held
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import signed
 from fabric.checks.machines import REACH
 from fabric.checks.needs import HostNeeds, host_needs
-from fabric.checks.pre_flight import pre_flight
+from fabric.checks.pre_flight import ORCHESTRATOR, installed, pre_flight, told_by_inventory
 from fabric.config import load_inventory, load_scenario
 from fabric.errors import ConfigError, Problem
 from fabric.model.finding import Checked, Finding, Severity, folded
@@ -45,9 +45,9 @@ def check(
     if faults and name != "mock":
         executor.close()
         raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
-    found = list(signed(orchestrator.NAME, orchestrator.installed(_version_of, backend=name)))
+    found = list(signed(ORCHESTRATOR, installed(_version_of, backend=name)))
     if scenario is not None:
-        found += signed(orchestrator.NAME, orchestrator.settings(scenario, inventory))
+        found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
     started_s = executor.now()
     try:
