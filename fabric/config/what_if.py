@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
+from fabric.config.faults import regular_net
 from fabric.config.inventory import load_inventory
 from fabric.config.problems import Problems
 from fabric.config.selection import HostsText, selected
@@ -18,8 +19,8 @@ from fabric.errors import ConfigError, Problem
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
-from fabric.sim.faults import LINK_KINDS, LinkFault
-from fabric.sim.net.named_clos import Cable, NamedClos, net_from_topology
+from fabric.sim.faults import LINK_KINDS, CableEnds, LinkFault, cable_ends
+from fabric.sim.net.named_clos import Cable, NamedClos
 from fabric.sim.net.route import ENGINES
 from fabric.sim.net.traffic import DEFAULT_ORDER, ORDERS, PATTERNS, flows_of
 from fabric.sim.what_if import ENGINES_BY_DEFAULT, Question
@@ -97,11 +98,8 @@ def _engines(routing: str | None, problems: Problems) -> tuple[str, ...]:
 
 def _net(inventory: Inventory) -> NamedClos:
     """The network; ConfigError when the inventory has none that is regular."""
-    layers = sorted({host.platform.link_layer for host in inventory.topology.hosts.values()})
     try:
-        if len(layers) > 1:
-            raise ValueError(f"hosts have different link layers: {', '.join(layers)}")
-        return net_from_topology(inventory.topology)
+        return regular_net(inventory.topology)
     except ValueError as exc:
         text = f"cannot be simulated as a Clos network: {exc} (docs/simulate.md says what can)"
         raise ConfigError([Problem(inventory.source, 0, text)]) from exc
@@ -136,7 +134,6 @@ _TEXT_MOST = 256
 _DRAW = re.compile(r"(?P<word>[A-Za-z]+)\*(?P<count>[0-9]{1,9})")
 _TRUNK = "trunk"
 _SEED = Whole(0, 2**32 - 1)
-_BOTH, _ONE = "--", "->"
 _VALUES = {kind: Decimal(*bounds) for kind, bounds in LINK_KINDS.items() if bounds is not None}
 _FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2:down or trunk*16:slow=0.25:seed=7"
 
@@ -232,8 +229,10 @@ def _links(text: str, kind: str, words: list[str], net: NamedClos, seed: int) ->
         return _random_trunks(count, net, options.get("seed", seed))
     if "/" in link:
         return _access(link, net)
-    if _BOTH in link or _ONE in link:
-        return _between(link, net, kind)
+    text, sharp, number = link.partition("#")
+    ends = cable_ends(text, net.switches)
+    if ends is not None:
+        return _between(ends, number if sharp else None, net, kind)
     if link in net.host_ids or link in net.switches:
         raise _Wrong(f"{quoted(link)} is no link: write {_FORMS}")
     near = nearest(link, (_TRUNK,)) or nearest(link, (*net.switches, *net.host_ids))
@@ -257,33 +256,22 @@ def _access(link: str, net: NamedClos) -> Cable:
     return net.access(host, device)
 
 
-def _between(link: str, net: NamedClos, kind: str) -> tuple[int, ...]:
+def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
     """The links between two switches: of all parallel cables, or of the one whose number is given."""
-    mark = _ONE if _ONE in link else _BOTH
-    one, other, number = _ends(link, mark, net)
+    one, other = ends.one, ends.other
+    which = None if number is None else int(_parsed(Whole(0, 1_000_000), number, "the number of the cable"))
     for name in (one, other):
         if name not in net.switches:
             raise _Wrong(f"no switch {quoted(name)} in this network{nearest(name, net.switches)}")
     cables = net.cables(one, other)
     if not cables:
         raise _Wrong(f"no cable between {one} and {other}")
-    if number is not None:
-        if number >= len(cables):
-            raise _Wrong(f"{one} and {other} have cables #0 to #{len(cables) - 1}, got #{number}")
-        cables = (cables[number],)
-    if mark == _BOTH:
+    if which is not None:
+        if which >= len(cables):
+            raise _Wrong(f"{one} and {other} have cables #0 to #{len(cables) - 1}, got #{which}")
+        cables = (cables[which],)
+    if ends.both:
         return tuple(link for cable in cables for link in cable)
     if kind == "down":
-        raise _Wrong(f"a cable is down in both directions: write {one}{_BOTH}{other}:down")
+        raise _Wrong(f"a cable is down in both directions: write {one}--{other}:down")
     return tuple(forth for forth, _ in cables)
-
-
-def _ends(link: str, mark: str, net: NamedClos) -> tuple[str, str, int | None]:
-    """The two ends and the cable's number; names may hold the mark themselves, so every place is tried."""
-    text, sharp, digits = link.partition("#")
-    number = int(_parsed(Whole(0, 1_000_000), digits, "the number of the cable")) if sharp else None
-    parts = text.split(mark)
-    splits = [(mark.join(parts[:cut]), mark.join(parts[cut:])) for cut in range(1, len(parts))]
-    known = (pair for pair in splits if pair[0] in net.switches and pair[1] in net.switches)
-    one, other = next(known, splits[0])
-    return one, other, number
