@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.document import read_document
-from fabric.config.entries import report, valid_items
-from fabric.config.problems import Problems
+from fabric.config.problems import Problems, report, valid_items
 from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry

@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fabric.config.document import Tree
-from fabric.config.entries import valid_items
-from fabric.config.problems import KeyPath, Problems
+from fabric.config.problems import KeyPath, Problems, valid_items
 from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size, Span

@@ -12,8 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.document import Tree
-from fabric.config.entries import valid
-from fabric.config.problems import KeyPath, Problems
+from fabric.config.problems import KeyPath, Problems, valid
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.scenario import Name, Where

@@ -13,11 +13,10 @@ from fabric.changes.cable_fault import CableFault, DrawnLinks
 from fabric.changes.kind import Context, Kind
 from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
-from fabric.config.entries import valid, valid_items
 from fabric.config.links import Links
 from fabric.config.matrix import suffix
 from fabric.config.platforms import env_problems
-from fabric.config.problems import KeyPath, Problems
+from fabric.config.problems import KeyPath, Problems, valid, valid_items
 from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
 from fabric.model.fields.scalars import refusal
 from fabric.model.fields.wording import nearest, one_of, quoted

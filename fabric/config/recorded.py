@@ -11,8 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import report, valid_items
-from fabric.config.problems import Problems
+from fabric.config.problems import Problems, report, valid_items
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word

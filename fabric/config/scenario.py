@@ -13,13 +13,12 @@ from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import report, valid
 from fabric.config.expect import Expected, ExpectEntry
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
 from fabric.config.matrix import Matrix, MatrixValues, check_all_used, read_matrix, rounds
 from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, read_phases, written_names
-from fabric.config.problems import Problems
+from fabric.config.problems import Problems, report, valid
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry

@@ -10,7 +10,7 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
-from fabric.probes.intra_host import HostProbe, repeated, spread
+from fabric.probes.intra_host import HostProbe, InHost, repeated
 from fabric.probes.keys import MessageSize, QueuePairs, Seconds
 from fabric.tools import perftest
 
@@ -118,7 +118,7 @@ LOCAL = "127.0.0.1"
 """How a client finds the server on its own host."""
 
 
-class InHostSpec(PerftestSpec):
+class InHostSpec(InHost, PerftestSpec):
     """Every pair of ends that one host has, described once per platform."""
 
     alone: ClassVar[bool] = True
@@ -128,22 +128,12 @@ class InHostSpec(PerftestSpec):
         """What goes into the id of each pair, its claims within the host, and its own parameters."""
         raise NotImplementedError
 
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
-        """Every pair of every host."""
-
-        def layout(platform: Platform) -> list[HostProbe]:
-            return [
-                HostProbe(
-                    label=label,
-                    claims=claims,
-                    duration_s=self.duration_s + SETUP_S,
-                    params={**own, **self.load, "port": next(ports), "series": series},
-                )
-                for name, claims, own in self.pairs(platform)
-                for label, series in repeated(name, self.repeat)
-            ]
-
-        return spread(layout, kind=self.kind, prefix=f"{phase}/{self.name}", topology=topology, hosts=hosts)
+    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
+        """Every pair, as often as it is repeated."""
+        for name, claims, own in self.pairs(platform):
+            for label, series in repeated(name, self.repeat):
+                params = {**own, **self.load, "port": next(ports), "series": series}
+                yield HostProbe(label, claims, self.duration_s + SETUP_S, params)
 
 
 def ends_of(probe: Probe) -> tuple[str, str]:
