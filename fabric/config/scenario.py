@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -47,20 +48,6 @@ ROUND_ORDERS = ("as_written", "abba")
 
 Criterion = Annotated[str, Choice(CRITERIA)]
 
-MOST_RETRANSMITS = 1e12
-"""A bound on what can be written (a choice: more than a port of 800 Gb/s has packets in an hour)."""
-
-
-class AllowedGrowthEntry(Entry):
-    """What grows on a good fabric, too: how much of it is too much."""
-
-    pfc_paused: Annotated[float, Decimal(0, 1)] | None = Field(
-        None, description="The share of an hour in which a port may be paused, in either direction: 0.05."
-    )
-    retransmits_per_hour: Annotated[float, Decimal(0, MOST_RETRANSMITS)] | None = Field(
-        None, description="How much the counters of retransmissions of a port may grow in an hour, together."
-    )
-
 
 class JudgeEntry(Entry):
     """How measurements are judged."""
@@ -77,9 +64,15 @@ class JudgeEntry(Entry):
     zero_growth: tuple[Criterion, ...] = Field(
         (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
     )
-    allowed_growth: AllowedGrowthEntry | None = Field(
+    allowed_growth: ZeroGrowth | None = Field(
         None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
     )
+
+    @property
+    def growth(self) -> ZeroGrowth | None:
+        """Both together; None where nothing is asked."""
+        allowed = self.allowed_growth or ZeroGrowth()
+        return replace(allowed, criteria=self.zero_growth) if self.zero_growth else None
 
 
 class ScenarioFile(Entry):
@@ -152,15 +145,7 @@ def load_scenario(
     tree = read_document(path, problems)
     where = inventory_path or _inventory_path(tree, path, problems)
     inventory, others = _inventory(where, faults)
-    wanted = _hosts_option(hosts, command_line) if hosts is not None else _hosts_key(tree)
-    names: tuple[str, ...] = ()
-    if inventory and wanted:
-        say = (
-            (lambda text: command_line.at_line(0, text))
-            if hosts is not None
-            else lambda text: problems.add(("hosts",), text)
-        )
-        names = selected(wanted, inventory.topology, say, source=inventory.source)
+    names = _hosts(hosts, tree, inventory, problems, command_line)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
     body = _read_body(tree, fabric, problems) if tree or not problems else _Body(None)
     judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
@@ -168,12 +153,12 @@ def load_scenario(
     if missing:
         problems.add(("judge", "baseline"), missing)
     if body.file is not None:
-        _check_zero_growth(judge.zero_growth, judge.allowed_growth, body.file.sample, problems=problems)
+        _check_zero_growth(judge, body.file.sample, problems)
     problems.raise_if_any((*others, *command_line.all()))
     file = body.file
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
-    growth = _zero_growth(judge.zero_growth, judge.allowed_growth)
+    growth = judge.growth
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
@@ -196,23 +181,9 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 """Criteria that need a limit, and its key."""
 
 
-def _zero_growth(criteria: tuple[str, ...], allowed: AllowedGrowthEntry | None) -> ZeroGrowth | None:
-    """The decoded keys; None where nothing is asked."""
-    if not criteria:
-        return None
-    limits = allowed or AllowedGrowthEntry()
-    return ZeroGrowth(criteria, limits.pfc_paused, limits.retransmits_per_hour)
-
-
-def _check_zero_growth(
-    criteria: tuple[str, ...],
-    allowed: AllowedGrowthEntry | None,
-    sample: SampleSettings | None,
-    *,
-    problems: Problems,
-) -> None:
+def _check_zero_growth(judge: JudgeEntry, sample: SampleSettings | None, problems: Problems) -> None:
     """Note what each key alone cannot say."""
-    limits = allowed or AllowedGrowthEntry()
+    criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
     for position, name in enumerate(criteria):
         if name in criteria[:position]:
             problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
@@ -288,21 +259,18 @@ def _inventory(where: Path | None, faults: tuple[str, ...]) -> tuple[Inventory |
         return None, exc.problems
 
 
-def _hosts_option(text: str, problems: Problems) -> Selection | None:
-    """What ``--hosts`` selects."""
+def _hosts(
+    text: str | None, tree: dict[str, Tree], inventory: Inventory | None, problems: Problems, command_line: Problems
+) -> tuple[str, ...]:
+    """The hosts that ``--hosts``, else the file's own key selects; none when it is wrong."""
     try:
-        return HostsText().parse(text)
+        wanted = HostsText().parse(tree.get("hosts", "all") if text is None else text)
     except PydanticCustomError as exc:
-        problems.at_line(0, exc.message())
-        return None
-
-
-def _hosts_key(tree: dict[str, Tree]) -> Selection | None:
-    """What the file's ``hosts`` selects; None when it is wrong."""
-    try:
-        return HostsText().parse(tree.get("hosts", "all"))
-    except PydanticCustomError:
-        return None
+        if text is not None:  # the file's own key is refused with all others
+            command_line.at_line(0, exc.message())
+        return ()
+    say = partial(problems.add, ("hosts",)) if text is None else partial(command_line.at_line, 0)
+    return selected(wanted, inventory.topology, say, source=inventory.source) if inventory else ()
 
 
 def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:

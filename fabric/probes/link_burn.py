@@ -22,8 +22,7 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import Choice
 from fabric.model.probe import Probe
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Platform, Topology
+from fabric.model.topology import Topology
 from fabric.probes.keys import Name, QueuePairs
 from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
 
@@ -77,10 +76,6 @@ class LinkBurnSpec(PerftestSpec):
     def on_gpus(self) -> bool:
         """As it is asked for."""
         return self.memory == "gpu"
-
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One, where there is another host."""
-        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """A probe for each flow of each stage whose two hosts are in the run."""

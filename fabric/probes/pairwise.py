@@ -22,8 +22,7 @@ from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
 from fabric.model.probe import ParamValue, Probe
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Host, Platform, Rnic, Topology
+from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Name, QueuePairs, Seconds
 from fabric.probes.pairs import Plane, across_leaves, planes_of, under_leaves
@@ -70,10 +69,6 @@ class PairSpec(PerftestSpec):
     def is_of_some(self) -> bool:
         """Where it is only of some pairs."""
         return bool(self.only)
-
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One, where there is another host."""
-        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
 
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """The first rounds of every plane: one under the leaves, the others across them."""

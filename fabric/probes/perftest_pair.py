@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
-from fabric.model.scenario import ProbeSpec, Uses
+from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.intra_host import HostProbe, InHost, repeated
 from fabric.probes.keys import MessageSize, QueuePairs, Seconds
@@ -44,6 +44,10 @@ class PerftestSpec(ProbeSpec):
         """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
         to_gpu = self.on_gpus and bool(platform.gpus)
         return Uses((self.tool, "numactl"), to_gpu, to_gpu, 2 * self.size_bytes * self.queue_pairs)
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """One, where there is another host."""
+        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
 
     @property
     def on_gpus(self) -> bool:
