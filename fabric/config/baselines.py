@@ -128,13 +128,8 @@ def baseline_notes(
     Without a scenario every platform in use is looked at, with it those of its hosts, and also whether there is a limit
     for each kind that it asks for. *baselines* holds every baseline that is used, by name.
     """
-    hosts = inventory.topology.hosts
-    names = hosts if scenario is None else scenario.hosts
-    platforms = {hosts[name].platform.name: hosts[name].platform for name in names}
-    override = None if scenario is None else scenario.judge.baseline
     found: list[str] = []
-    for platform in platforms.values():
-        baseline = baselines[override or platform.baseline]
+    for platform, baseline in _used(scenario, inventory, baselines):
         where = f"platform {platform.name}, baseline {baseline.name}"
         found += (f"{where}: {text}" for text in _beyond_reach(platform, baseline.limits))
         if scenario is not None:
@@ -148,11 +143,8 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
 
     They judge nothing (``judge.normal.limits``). None when there is no such limit.
     """
-    hosts = inventory.topology.hosts
-    platforms = {hosts[name].platform.name: hosts[name].platform for name in scenario.hosts}
     found = []
-    for platform in platforms.values():
-        baseline = baselines[scenario.judge.baseline or platform.baseline]
+    for platform, baseline in _used(scenario, inventory, baselines):
         asked = [
             one for phase in scenario.phases for spec in phase.probes
             for one in spec.limit_keys(platform, hosts=len(scenario.hosts))
@@ -172,6 +164,17 @@ def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mappi
         f"limits that ask for the line rate or more judge nothing: {found[0]}{more}; "
         "INCONCLUSIVE unless records or peers tell (fabric plan lists them)"
     )
+
+
+def _used(
+    scenario: Scenario | None, inventory: Inventory, baselines: Mapping[str, Baseline]
+) -> Iterator[tuple[Platform, Baseline]]:
+    """Every platform in use, and the baseline by which it is judged."""
+    hosts = inventory.topology.hosts
+    names = hosts if scenario is None else scenario.hosts
+    override = None if scenario is None else scenario.judge.baseline
+    for platform in {hosts[name].platform.name: hosts[name].platform for name in names}.values():
+        yield platform, baselines[override or platform.baseline]
 
 
 def _unmet(platform: Platform, limit: Limit, algorithm: str | None) -> bool:

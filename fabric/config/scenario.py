@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -121,13 +121,8 @@ class ScenarioFile(Entry):
 READ_MOST = 500_000  # values of the file times combinations: some ten seconds
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """The file's own keys (None: something is wrong with them), its phases as they run, and what is expected."""
-
-    file: ScenarioFile | None
-    phases: tuple[Phase, ...] = ()
-    expect: tuple[Expectation, ...] = ()
+_Body = tuple[ScenarioFile | None, tuple[Phase, ...], tuple[Expectation, ...]]
+"""The file's own keys (None: something is wrong with them), its phases as they run, and what is expected."""
 
 
 def load_scenario(
@@ -147,15 +142,14 @@ def load_scenario(
     inventory, others = _inventory(where, faults)
     names = _hosts(hosts, tree, inventory, problems, command_line)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
-    body = _read_body(tree, fabric, problems) if tree or not problems else _Body(None)
+    file, phases, expect = _read_body(tree, fabric, problems) if tree or not problems else (None, (), ())
     judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
-    if body.file is not None:
-        _check_zero_growth(judge, body.file.sample, problems)
+    if file is not None:
+        _check_zero_growth(judge, file.sample, problems)
     problems.raise_if_any((*others, *command_line.all()))
-    file = body.file
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
     growth = judge.growth
@@ -165,9 +159,9 @@ def load_scenario(
         source=str(path),
         inventory=inventory.source,
         hosts=names,
-        phases=_at_least_thrice(body.phases) if judge.samples == AUTO else body.phases,
+        phases=_at_least_thrice(phases) if judge.samples == AUTO else phases,
         judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples, growth),
-        expect=body.expect,
+        expect=expect,
         allow=file.allow,
         sample=_sample(file.sample, growth),
         identity=file.identity,
@@ -292,9 +286,9 @@ def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Proble
     phases = [phase for each in found.values() for phase in each]
     expect = Expected(written_names(raw), phases, matrix, problems).all(tree.get("expect"))
     if file is None:
-        return _Body(None)
+        return None, (), ()
     _check_rounds(file, matrix, problems)
-    return _Body(file, _in_order(file, found, problems), expect)
+    return file, _in_order(file, found, problems), expect
 
 
 def _bounded(combinations: tuple[Where, ...], problems: Problems) -> tuple[Where, ...]:
