@@ -101,7 +101,7 @@ def _said(
         unread.append(f"{what}: {quoted(answer.lost)}")
         return None
     try:
-        return parse(answer.stdout, answer.stderr, answer.status)
+        return parse(answer.stdout, answer.stderr, answer.exit_status)
     except ToolError as exc:
         unread.append(f"{what}: {quoted(str(exc))}")
         return None

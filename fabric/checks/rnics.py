@@ -59,10 +59,10 @@ def _folder(rnic: Rnic) -> str:
 
 def _devices_there(answer: HostAnswer) -> set[str] | None:
     """The devices by name, None when that was not said; no folder: no RDMA driver, no device."""
-    if not answer.lost and answer.status == 2 and "No such file or directory" in answer.stderr:
+    if not answer.lost and answer.exit_status == 2 and "No such file or directory" in answer.stderr:
         return set()
     lines = answer.stdout.split()
-    if answer.lost or answer.status != 0 or not all(_DEVICE.fullmatch(line) for line in lines):
+    if answer.lost or answer.exit_status != 0 or not all(_DEVICE.fullmatch(line) for line in lines):
         return None
     return set(lines)
 
@@ -94,7 +94,11 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
         files = {name: said.get(f"{_folder(rnic)}/{name}", "") for name in _FILES}
         state = None if answer.lost else _state(files)
         if state is None:
-            seen = excuse(answer) if answer.lost or answer.status > 1 else quoted(files["state"] + files["phys_state"])
+            seen = (
+                excuse(answer)
+                if answer.lost or answer.exit_status > 1
+                else quoted(files["state"] + files["phys_state"])
+            )
             yield _unread(rnic, seen or "nothing was said")
             continue
         if not state.active:
@@ -195,7 +199,7 @@ def _complaint(answer: HostAnswer) -> str:
     """The tool's own words, which are inside its JSON document where it prints one."""
     if not answer.lost:
         try:
-            mlxlink.read(answer.stdout, answer.stderr, answer.status)
+            mlxlink.read(answer.stdout, answer.stderr, answer.exit_status)
         except ToolError as exc:
             return quoted(str(exc))
     return excuse(answer)
@@ -216,7 +220,7 @@ def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
         rnic = host.platform.rnic_by_device[device]
         answer, setting = looked.answers[_query(host, looked.needs, rnic)], _setting(host, rnic)
         try:
-            kept = not answer.lost and mlxconfig.read(setting, answer.stdout, answer.stderr, answer.status)
+            kept = not answer.lost and mlxconfig.read(setting, answer.stdout, answer.stderr, answer.exit_status)
         except ToolError:
             kept = None
         if answer.lost or kept is None:
