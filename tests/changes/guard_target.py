@@ -17,8 +17,8 @@ from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.inventory import Fault
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
+from tests.changes import guard_mishaps
 from tests.conftest import folder_of_this_user
 from tests.sim.conftest import platform_like, topology_of
 

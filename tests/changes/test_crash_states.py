@@ -32,8 +32,8 @@ from fabric.ports import Ended, Lost
 from fabric.runs import durable
 from fabric.runs.journal import Journal
 from fabric.runs.left_open import open_changes
-from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
+from tests.changes import guard_mishaps
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 

@@ -22,8 +22,8 @@ from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Severity
 from fabric.model.inventory import Fault, Inventory
 from fabric.ports import Ended, Executor
-from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
+from tests.changes import guard_mishaps
 from tests.changes.guard_target import RealTarget
 from tests.scenario.changing import POD, Watcher, prepared
 

@@ -8,8 +8,7 @@ import pytest
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes
-from fabric.sim.net.traffic import permutation
-from tests.sim.net.link_names import cable, shift
+from tests.sim.net.link_names import cable, permutation, shift
 
 
 def best_split(clos, src, dst, capacity_gbps):
