@@ -15,10 +15,10 @@ from fabric.sim.life.course import QUIET, ComingFaults, Life
 from fabric.sim.rack import rack
 from fabric.sim.routing import BY_DEFAULT, Routing
 from fabric.sim.subnet.rerouting import FabricSettings
-from fabric.sim.tools.call import SAY_S, Program
-from fabric.sim.tools.command_line import job_of, setting_of
+from fabric.sim.tools.call import SAY_S, Program, Surroundings
+from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
-from fabric.sim.tools.readings import Readings
+from fabric.sim.tools.sysfs import Readings
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 
@@ -91,7 +91,7 @@ class World:
         if job is None:
             if len(self._jobs) >= MOST_JOBS:
                 self._jobs.clear()
-            job = self._jobs[key] = job_of(words, setting_of(env))
+            job = self._jobs[key] = job_of(words, Surroundings(dict(env)))
         return job
 
     def kill(self, pid: int, now_s: float) -> None:

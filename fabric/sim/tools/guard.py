@@ -19,7 +19,7 @@ from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
 from fabric.sim.tools.call import ANSWER_S, Program, Said, Say, Surroundings, ToolCall, ToolJob
-from fabric.sim.tools.ip_link import MANAGEMENT, interfaces
+from fabric.sim.tools.interfaces import MANAGEMENT, interfaces
 
 Meaning = Callable[[Sequence[str], Surroundings], Program]
 """What a command line does (``command_line.job_of``)."""

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts.hosts import gpu_model, gpu_pci_address
+from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, gpu_model, gpu_pci_address, pci_address, serial_of_rnic
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
-from fabric.sim.tools.lspci import lspci
 from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
 from fabric.sim.tools.sysfs import ROOT, identity_files, port_states
 
@@ -197,11 +196,48 @@ def listed(asked: ToolCall) -> Said:
     return Said("".join(f"{path}\n" for path in there), stderr, 2 if missing else 0)
 
 
+_LSPCI = ("-D", "-vv", "-d", "15b3:")
+_LSPCI_ENTRY = """\
+{address} Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]
+\tSubsystem: Mellanox Technologies MT2910 Family [ConnectX-7]
+\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr+ Stepping- SERR+ FastB2B- DisINTx+
+\tNUMA node: {numa}
+\tCapabilities: [48] Vital Product Data
+\t\tProduct Name: NVIDIA ConnectX-7 HHHL Adapter card, 400GbE / NDR IB (default mode), Single-port OSFP, PCIe 5.0 x16
+\t\tRead-only fields:
+\t\t\t[PN] Part number: {part_number}
+\t\t\t[EC] Engineering changes: A5
+\t\t\t[V2] Vendor specific: {part_number}
+\t\t\t[SN] Serial number: {serial}
+\t\t\t[V0] Vendor specific: PCIeGen5 x16
+\t\t\t[RV] Reserved: checksum good, 1 byte(s) reserved
+\t\tEnd
+\tKernel driver in use: mlx5_core
+
+"""
+
+
+def _lspci(asked: ToolCall) -> Said:
+    """One call; only the question of identity is simulated."""
+    if asked.words != _LSPCI:
+        return Said(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
+    entries = [
+        _LSPCI_ENTRY.format(
+            address=pci_address(asked.site.layout.platform.rnics.index(rnic)),
+            numa=rnic.numa,
+            part_number=RNIC_PART_NUMBER,
+            serial=serial_of_rnic(asked.site, rnic.device),
+        )
+        for rnic in asked.rnics
+    ]
+    return Said("".join(sorted(entries)))
+
+
 _CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Tool], ...]] = {
     "date": (((), _date),),
     "grep": (((), grep),),
     "ls": (((), listed),),
-    "lspci": (((), lspci),),
+    "lspci": (((), _lspci),),
     "mlxconfig": (((), _mlxconfig),),
     "numactl": ((("--hardware",), _hardware),),
     "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),

@@ -17,8 +17,6 @@ _OPTIONS = options("""
     device=   -d --device
     port=     -p --port
     counters  -c --show_counters
-    clear     --pc
-    fec       --show_fec
     module    -m --show_module
     state=    -a --port_state
     json      --json
@@ -48,13 +46,16 @@ def mlxlink(asked: ToolCall) -> Said:
             raise ToolRefused("Device argument is required, please specify a device using -d flag.")
         port = _port(asked, fields)
         state = fields.get("state", "").upper()
-        if state not in ("", "DN", "UP", "TG"):
+        if state not in ("", "DN", "UP"):
             raise ToolRefused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
     except ToolRefused as refused:
         if in_json:
             return Said(_json({}, [], code=1, message=str(refused)), status=1)
         return Said(stderr=f"\n-E- {refused}\n", status=1)
-    done = _changed(asked, port, state, clear="clear" in fields)
+    done = []
+    if state:
+        (asked.ports.disable if state == "DN" else asked.ports.enable)(port, asked.at_s)
+        done.append(f"Configuring Port State ({'Down' if state == 'DN' else 'Up'})...")
     sections = _sections(asked, port, fields) if not done or "counters" in fields else {}
     if in_json:
         return Said(_json(sections, done, code=0, message="success"))
@@ -72,19 +73,6 @@ def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
     except AccessRefused:
         raise ToolRefused(f"Invalid port number! Port number {number} does not exist") from None
     raise ToolRefused("Failed to send access register: Failed to send MAD")
-
-
-def _changed(asked: ToolCall, port: Port, state: str, *, clear: bool) -> list[str]:
-    """Do what was asked for; one line about each step."""
-    act = {"DN": asked.ports.disable, "UP": asked.ports.enable, "TG": asked.ports.bounce}.get(state)
-    steps = {"DN": ("Down",), "UP": ("Up",), "TG": ("Down", "Up")}.get(state, ())
-    done = [f"Configuring Port State ({step})..." for step in steps]
-    if act is not None:
-        act(port, asked.at_s)
-    if clear:
-        asked.ports.clear(port, asked.at_s, view="phy")
-        done.append("Clearing Counters...")
-    return done
 
 
 def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
@@ -120,10 +108,6 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     }
     if "module" in fields:
         sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
-    if "fec" in fields:
-        sections["FEC Capability Info"] = {
-            f"FEC Capability {port.line.speed.removeprefix('IB-')}": f"0x4 ({port.line.fec_text})" if up else "N/A"
-        }
     if "counters" in fields:
         sections["Physical Counters and BER Info"] = _counters(asked, port)
     return sections
@@ -131,7 +115,7 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
     """Counters and error ratios since they were cleared; nothing is known of a port that is down."""
-    counts = asked.ports.counts(port, asked.at_s, view="phy")
+    counts = asked.ports.counts(port, asked.at_s)
     shown = {
         "Time Since Last Clear [Min]": f"{counts.age_s / 60:.1f}",
         "Symbol Errors": str(int(counts.symbol)),

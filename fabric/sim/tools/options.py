@@ -36,13 +36,11 @@ def options(text: str) -> Table:
     return found
 
 
-def number(text: str, *, least: int = 0, most: int = 1 << 63, units: str = "") -> int:
-    """A whole number within bounds, ``4k`` where *units* has its letter; raises BadOption in words of our own."""
-    place = units.find(text[-1:].lower()) if text else -1
-    factor, digits = (1, text) if place < 0 else (1 << 10 * (place + 1), text[:-1])
-    if not digits.isascii() or not digits.isdigit() or not least <= int(digits) * factor <= most:
+def number(text: str, *, least: int = 0, most: int = 1 << 63) -> int:
+    """A whole number within bounds; raises BadOption in words of our own."""
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
         raise BadOption(f"invalid value '{text}'")
-    return int(digits) * factor
+    return int(text)
 
 
 def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False) -> tuple[dict[str, str], list[str]]:

@@ -117,10 +117,10 @@ def test_light_is_gone_while_the_other_end_is_closed(kit):
 def test_fields_of_nvidia_smi(kit):
     """Header and units as asked, in the order asked; what is not there is refused in its words."""
     world = kit.world()
-    ask = "nvidia-smi --query-gpu=index,temperature.gpu,power.draw,name --format=csv"
+    ask = "nvidia-smi --query-gpu=index,temperature.gpu,clocks.sm,name --format=csv"
     lines = kit.ask(world, "gpu001", ask, 1.0).stdout.splitlines()
-    assert lines[0] == "index, temperature.gpu, power.draw [W], name"
-    assert re.fullmatch(r"7, \d\d, 75\.00 W, NVIDIA H100 80GB HBM3", lines[8])
+    assert lines[0] == "index, temperature.gpu, clocks.current.sm [MHz], name"
+    assert re.fullmatch(r"7, \d\d, 345 MHz, NVIDIA H100 80GB HBM3", lines[8])
     bad = kit.ask(world, "gpu001", "nvidia-smi --query-gpu=colour --format=csv", 2.0)
     assert (bad.exit_status, bad.stdout) == (2, 'Field "colour" is not a valid field to query.\n\n')
 

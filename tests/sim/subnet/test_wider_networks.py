@@ -70,11 +70,11 @@ def test_of_parallel_cables_only_the_one_that_is_closed_is_down(kit):
 def test_a_cable_between_spine_and_core_is_rerouted_like_any_other(kit, shield):
     """Found by the spine's table: the port of its cores that packets to the other pod leave by changes."""
     world = World(three_levels(kit), faults=(), seed=1, noise_cv=0.0, shield=shield)
-    lid = world.rack.ports.cabling.nodes["p0-spine0"].lid
+    lid, there = (world.rack.ports.cabling.nodes[name].lid for name in ("p0-spine0", "gpu002/mlx5_0"))
 
     def port(at_s):
-        said = kit.ask(world, "gpu000", f"ibroute {lid}", at_s).stdout
-        return next(line.split()[1] for line in said.splitlines() if "'gpu002 mlx5_0'" in line)
+        said = kit.ask(world, "gpu000", f"ibroute -n {lid}", at_s).stdout
+        return next(line.split()[1] for line in said.splitlines() if line.startswith(f"0x{there:04x}"))
 
     pid = world.start("gpu000", tuple(LINE.format("gpu000", "gpu002").split()), {}, 5.0)
     world.advance(19.0)

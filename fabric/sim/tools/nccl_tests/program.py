@@ -18,6 +18,7 @@ from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
 from fabric.sim.tools.nccl_tests.model import (
     Ranks,
+    Tuning,
     abort_window_s,
     bus_factor,
     is_tree,
@@ -26,10 +27,10 @@ from fabric.sim.tools.nccl_tests.model import (
     patience_of,
     rail_weight,
     stall_s,
+    tuning_of,
 )
 from fabric.sim.tools.nccl_tests.ranks import Member, TooFewGpus, hangs, may_adapt, members, rails, service_level
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
-from fabric.sim.tools.nccl_tests.tuning import Tuning, tuning_of
 
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
 START_UP_S = 3.0
@@ -65,7 +66,7 @@ class CollectiveJob:
         self.setting = setting
         self.sizes_bytes = options.sizes_bytes()
         told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_"))}
-        self.hash = text_hash(repr((operation, options, sorted(told.items()), setting.hosts)))
+        self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Set up; then run, fail or hang as the parts that it needs allow."""
@@ -74,7 +75,7 @@ class CollectiveJob:
         bits = rack.hosts.chance(process.site, self.hash)
         ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
         try:
-            group = members(sites, self.setting.env, per_process=self.options.threads * self.options.gpus)
+            group = members(sites, self.setting.env, per_process=self.options.gpus)
         except TooFewGpus as few:
             stderr = text.too_few_gpus(few.requested, few.found)
             stdout = self.setting.marked(text.head(self.operation, self.options), 0)
@@ -259,7 +260,7 @@ class RunningCollective(Flow):
             return
         self.process.printed = self.job.setting.marked(self.listing, 0)
         options = self.job.options
-        calls = 2 * (options.warmup + options.iterations * options.agg)
+        calls = 2 * (options.warmup + options.iterations)
         bus_gbps = self.plan.bus_gbps
         busy_s = sum(calls * self.job.time_us(self.plan, size, bus_gbps) for size in self.job.sizes_bytes) / 1e6
         self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
@@ -372,7 +373,7 @@ class RunningCollective(Flow):
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor
-            rows.append(text.row(job.operation, job.options, size_bytes=size, gpus=gpus, cells=cells))
+            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells))
         average = total / (2 * len(rows))
-        stdout = self.listing + text.columns() + "".join(rows) + text.footer(job.operation, average)
+        stdout = self.listing + text.COLUMNS + "".join(rows) + text.footer(job.operation, average)
         self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(stdout, 0))
