@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from fabric.model.change import Argv
-from fabric.tools import opensm_conf
+from fabric.tools import management
 
 ABSENT = "absent"
 """What ``absent`` says when none of the keys is there."""
@@ -153,7 +153,7 @@ other. Whether the last line ends with a line break stays as it was.
 
 def edit(config: str, backup: str, values: Mapping[str, str]) -> Argv:
     """Give keys their values; ValueError when a key or value would not stay on its line."""
-    return _call("set", config, backup, *opensm_conf.settings(values))
+    return _call("set", config, backup, *management.conf_words(values))
 
 
 def undo(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
@@ -173,7 +173,7 @@ def _call(verb: str, *words: str) -> Argv:
 
 def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
     """``key=value`` for what was there, ``key`` for what was not."""
-    words = opensm_conf.settings({key: "none" if value is None else value for key, value in before.items()})
+    words = management.conf_words({key: "none" if value is None else value for key, value in before.items()})
     return tuple(
         word.partition("=")[0] if value is None else word for word, value in zip(words, before.values(), strict=True)
     )

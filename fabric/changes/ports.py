@@ -12,8 +12,8 @@ from fabric.changes.procedure import ASK_S, Procedure, ask
 from fabric.errors import Refused, ToolError
 from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
-from fabric.tools import iblinkinfo, mlxlink, perfquery, sysfs
-from fabric.tools.iblinkinfo import PortLine
+from fabric.tools import infiniband, mlxlink, sysfs
+from fabric.tools.infiniband import PortLine
 
 Text = tuple[str, str, int]
 """What a tool's reader takes: stdout, stderr, exit status."""
@@ -144,7 +144,7 @@ def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
     via = need_via(context)
     tool = program(context, via, "iblinkinfo")
-    return iblinkinfo.read(*(yield from look(context, via, iblinkinfo.argv(tool=tool), timeout_s=FABRIC_S)))
+    return infiniband.read_ports(*(yield from look(context, via, infiniband.all_ports(tool=tool), timeout_s=FABRIC_S)))
 
 
 def ethernet(component: str, context: Context) -> bool:
@@ -221,7 +221,7 @@ def switch_name(description: str) -> str:
 
 def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
     """The one switch of this name, or with this GUID (``0x...``)."""
-    switches = iblinkinfo.switches(fabric)
+    switches = infiniband.switches(fabric)
     known = {line.end.guid: switch_name(line.end.description) for line in fabric if line.end.guid in switches}
     found = [guid for guid, called in known.items() if name in (called, f"0x{guid:016x}")]
     if len(found) > 1:
@@ -269,11 +269,11 @@ def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, fl
     via = need_via(context)
     tool = program(context, via, "perfquery")
     for extended in (True, False):
-        argv = perfquery.argv(end.lid, end.port, extended=extended, tool=tool)
-        counters = perfquery.read(*(yield from look(context, via, argv)))
-        if any(name in counters for name in perfquery.ERRORS.values()):
+        argv = infiniband.counters(end.lid, end.port, extended=extended, tool=tool)
+        counters = infiniband.read_counters(*(yield from look(context, via, argv)))
+        if any(name in counters for name in infiniband.ERRORS.values()):
             break
-    names = perfquery.ERRORS.items()
+    names = infiniband.ERRORS.items()
     return {f"{end.name}.{name}": float(counters[counter]) for name, counter in names if counter in counters}
 
 

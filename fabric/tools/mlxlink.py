@@ -1,4 +1,4 @@
-"""``mlxlink`` and ``mstlink``: one port's state, error counters and cable, from text or JSON; closing and opening."""
+"""``mlxlink``: a port's state, errors and cable, closing, opening; ``mlxconfig``: whether its light stays on then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, plain, program, whole_lines, word
+from fabric.tools.driver import complaint, need_success, plain, program, whole, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -175,3 +175,35 @@ def _text(rows: Mapping[str, str], name: str) -> str | None:
     if not value.isprintable() or len(value) > 64:
         raise UnreadableOutput(f"mlxlink: {name} is {value[:60]!r}")
     return None if value in ("", "N/A") else value
+
+
+# Device:, then the setting's row; a * before it says that the next boot brings another value.
+_SETTING_ROW = r"[\s*]*{name}\s+(?P<word>True|False)\((?P<value>[01])\)\s*"
+_UNKNOWN = re.compile(r"-E- .*(doesn't support|does not support|[Uu]nknown [Pp]arameter)")
+
+
+def keep_link_up(*, ethernet: bool, port: int) -> str:
+    """The setting of a port: ``KEEP_ETH_LINK_UP_P1``."""
+    return f"KEEP_{'ETH' if ethernet else 'IB'}_LINK_UP_P{whole(port, 'port', at_least=1, at_most=8)}"
+
+
+def ask_setting(device: str, setting: str, *, tool: str = "mlxconfig") -> tuple[str, ...]:
+    """Ask for one setting of the firmware; nothing is written."""
+    return (program(tool), "-d", word(device, "device"), "query", word(setting, "setting"))
+
+
+def read_setting(setting: str, stdout: str, stderr: str = "", exit_status: int = 0) -> bool:
+    """
+    Whether a setting is on; one that the device does not know is off.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when its row is not there.
+    """
+    if exit_status != 0 and _UNKNOWN.search(plain(stdout + stderr)):
+        return False
+    need_success("mlxconfig", stdout, stderr, exit_status)
+    row = re.compile(_SETTING_ROW.format(name=re.escape(setting)), re.ASCII)
+    for line in plain(stdout).splitlines():
+        found = row.fullmatch(line)
+        if found and (found["word"] == "True") == (found["value"] == "1"):
+            return found["value"] == "1"
+    raise UnreadableOutput(f"mlxconfig: no {setting} in {stdout[-160:]!r}")
