@@ -10,7 +10,7 @@ from fabric.model.topology import Host, Topology
 from fabric.probes import multi_host
 from fabric.probes.collective import START_S
 from fabric.probes.multi_host import start_s
-from fabric.tools.nccl import WARMUP_ITERATIONS
+from fabric.tools.nccl.collective import WARMUP_ITERATIONS
 
 
 def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Topology) -> Iterator[Probe]:

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import re
 
+from fabric.tools import nccl, perftest
+from fabric.tools.nccl import NcclLog, NcclTest
 from fabric.tools.nccl.failures import NcclFailure, blames_fabric
-from fabric.tools.nccl.log import NcclLog, NcclTest
-from fabric.tools.nccl.log import parse as parse_log
 from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
+from fabric.tools.perftest import PerftestLog
 from fabric.tools.perftest.failures import blames_fabric as perftest_blames
-from fabric.tools.perftest.log import PerftestLog
-from fabric.tools.perftest.log import parse as parse_page
 
 _LOCAL_NCCL = frozenset({"port_down", "cuda_error"})
 """Failures of a part of the host that prints them."""
@@ -29,7 +28,7 @@ _LOCAL_NCCL = frozenset({"port_down", "cuda_error"})
 
 def parse_nccl(text: str) -> PairTable:
     """One row for each test that measured something."""
-    log = parse_log(text)
+    log = nccl.parse(text)
     rows: list[PairRow] = []
     problems: list[tuple[int, str]] = []
     notes: list[str] = []
@@ -94,7 +93,7 @@ def parse_perftest(text: str, file_name: str) -> PairTable:
     if said is None or said["a"] == said["b"]:
         expected = "expected a file name CLIENT--SERVER.txt: perftest does not print who was measured"
         return PairTable((), ((_line(text), f"{expected}; got {file_name!r}"),))
-    log = parse_page(text)
+    log = perftest.parse(text)
     measured = [
         (test, row) for test in log.tests for row in sorted(test.rows, key=lambda one: -one.size_bytes)
         if row.bw_average_gbps
