@@ -86,7 +86,7 @@ def test_commas_semicolons_and_tabs_separate_alike(separator, mark):
         (
             "a,b,value_gbps\n\nx,y,391,5\n",
             3,
-            "expected 3 cells as in the first line, is one a number with a decimal comma",
+            "got 4; is one a number with a decimal comma",
         ),
         ("a,b,value_gbps,rail\nx,y,391,5,rail2\n", 2, "write it with a point"),
         ("a,b;value_gbps\nx,y;1\n", 1, "no column b, value: expected column names a,b,value_gbps"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from fabric.tools.driver import COLOUR
-from fabric.tools.perftest.failures import PerftestFailure, failures, suspicious
+from fabric.tools.perftest.failures import PerftestFailure, complaints, suspicious
 
 _GBPS: dict[str, float] = {
     "Gb/sec": 1.0,
@@ -86,7 +86,7 @@ def parse(text: str) -> PerftestLog:
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     found, doubtful = tests(text)
-    return PerftestLog(found, failures(text.splitlines()) if doubtful else ())
+    return PerftestLog(found, complaints(text.splitlines()) if doubtful else ())
 
 
 @dataclass(slots=True)
