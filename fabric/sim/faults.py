@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -168,6 +168,16 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
         else:
             held.host_kind = fault.kind
     return found
+
+
+def from_start(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Those that are there from the beginning."""
+    return (fault for fault in faults if fault.kind not in KINDS or not KINDS[fault.kind].comes)
+
+
+def happening(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Those that are no state from the beginning, but happen in time."""
+    return (fault for fault in faults if fault.kind in KINDS and KINDS[fault.kind].comes)
 
 
 def require_passing(fault: Fault, topology: Topology) -> None:

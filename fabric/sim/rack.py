@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fabric.model.inventory import Fault
+from fabric.model.change import SubnetManager
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
+from fabric.sim.faults import from_start
 from fabric.sim.hosts.held import ChangeFolder
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
@@ -14,7 +16,7 @@ from fabric.sim.phy.ports import Ports
 from fabric.sim.routing import Routing
 from fabric.sim.subnet.managers import SubnetManagers
 from fabric.sim.subnet.nvue_switches import NvueSwitches
-from fabric.sim.subnet.rerouting import FabricSettings, Rerouting
+from fabric.sim.subnet.rerouting import Rerouting
 from fabric.sim.subnet.ufm import Ufm
 
 
@@ -43,22 +45,17 @@ class Rack:
 
 
 def rack(
-    topology: Topology,
-    faults: tuple[Fault, ...],
-    *,
-    seed: int,
-    noise_cv: float,
-    routing: Routing,
-    settings: FabricSettings,
+    topology: Topology, mock: MockSettings, *, seed: int, ufm: bool, subnet_managers: tuple[SubnetManager, ...]
 ) -> Rack:
-    """A rack with these faults from its beginning on."""
+    """A rack with the faults that are there from its beginning on."""
+    faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline)
-    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, settings=settings)
+    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock)
     managers = SubnetManagers(
-        tuple(one for one in settings.subnet_managers if hosts.unreachable(one.host) is None),
+        tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
         routing=routing.engine,
-        shield=settings.shield,
+        shield=mock.shield,
         timeline=timeline,
         program=above.program,
     )
@@ -71,8 +68,8 @@ def rack(
         above=above,
         managers=managers,
         nvue=NvueSwitches(topology, timeline, above.turn, adaptive=routing.engine == "ar"),
-        ufm=Ufm(ports, timeline, there=settings.ufm, isolates=settings.ufm_isolates),
+        ufm=Ufm(ports, timeline, there=ufm, isolates=mock.ufm_isolates),
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),
-        noise_cv=noise_cv,
+        noise_cv=mock.noise_cv,
     )

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from fabric.model.change import SubnetManager
-from fabric.model.inventory import Fault
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.faults import KINDS
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life.course import QUIET, ComingFaults, Life
+from fabric.sim.life.course import ComingFaults
 from fabric.sim.rack import rack
-from fabric.sim.routing import BY_DEFAULT, Routing
-from fabric.sim.subnet.rerouting import FabricSettings
 from fabric.sim.tools.call import SAY_S, Program, Surroundings
 from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
@@ -25,39 +22,28 @@ MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what
 _KILLED = 137  # 128 + SIGKILL
 
 
-def _comes(fault: Fault) -> bool:
-    """Whether a fault is no state from the beginning, but happens in time."""
-    return fault.kind in KINDS and KINDS[fault.kind].comes
-
-
 class World:
     """
     Hosts that answer command lines in the real tools' words.
 
-    The same topology, faults and seed give the same answers. A command's text depends only on the host, the command
-    and how often that command was started on that host before, and on what runs on the same parts at the same time.
+    *mock* says how they are and what comes over them; *ufm*: there is one to be asked. *subnet_managers*: in the order
+    in which they prevail at equal priority; none: one that nobody can reach. The same of all these and of *seed* gives
+    the same answers. A command's text depends only on the host, the command and how often that command was started on
+    that host before, and on what runs on the same parts at the same time.
     """
 
     def __init__(
         self,
         topology: Topology,
+        mock: MockSettings,
         *,
-        faults: tuple[Fault, ...],
         seed: int,
-        noise_cv: float,
-        routing: Routing = BY_DEFAULT,
-        shield: bool = False,
-        sm_reroute_s: float = 15.0,
-        ufm_isolates: bool = False,
         ufm: bool = False,
         subnet_managers: tuple[SubnetManager, ...] = (),
-        life: Life = QUIET,
     ) -> None:
-        settings = FabricSettings(shield, sm_reroute_s, ufm_isolates, subnet_managers, ufm)
-        from_start = tuple(fault for fault in faults if not _comes(fault))
-        self.rack = rack(topology, from_start, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
+        self.rack = rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
         self._timeline = self.rack.timeline
-        self._course = ComingFaults(self.rack.passing, life, filter(_comes, faults), seed=seed)
+        self._course = ComingFaults(self.rack.passing, mock, seed=seed)
         self._jobs: dict[object, Program] = {}
         self._last_pid = 0
 

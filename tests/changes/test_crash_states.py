@@ -28,6 +28,7 @@ from fabric.engine.conductor import carry_out
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Lost
 from fabric.runs import durable
 from fabric.runs.journal import Journal
@@ -60,7 +61,7 @@ class Trace:
 
 def make_world() -> World:
     """One rack, always the same."""
-    return World(rack_topology(hosts=2), faults=(), seed=1, noise_cv=0.0)
+    return World(rack_topology(hosts=2), MockSettings(noise_cv=0.0), seed=1)
 
 
 class Target:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.world import World
 from tests.places import CAPTURES
@@ -101,7 +102,7 @@ def with_spine(kit):
     topology = kit.topology_of(2, kit.platform_like())
     leaves = tuple(f"leaf{number}" for number in range(8))
     uplinks = (Uplinks(leaves, ("spine0",), 2, 400.0),)
-    return World(Topology(topology.hosts, topology.switches, uplinks), faults=(), seed=1, noise_cv=0.0)
+    return World(Topology(topology.hosts, topology.switches, uplinks), MockSettings(noise_cv=0.0), seed=1)
 
 
 def test_iblinkinfo_lines_look_like_the_recorded_ones(kit):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fabric.config import load_inventory
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
 from fabric.sim.routing import Forwarding, Routing
@@ -50,7 +50,7 @@ def measured(kit, world: World, *lines: str, starts_s: tuple[float, ...] = ()) -
 
 def world(topology: Topology, *faults: Fault, engine: str | None = None) -> World:
     """A world without noise."""
-    return World(topology, faults=faults, seed=1, noise_cv=0.0, routing=Routing(engine))
+    return World(topology, MockSettings(faults=faults, noise_cv=0.0, routing=engine), seed=1)
 
 
 def test_alone_the_network_takes_nothing(kit) -> None:

@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from fabric.model.inventory import Fault, TimedFault
-from fabric.sim.faults import require_passing
+from fabric.model.inventory import MockSettings, TimedFault
+from fabric.sim.faults import happening, require_passing
 from fabric.sim.life.failures import episodes, failures
 from fabric.sim.life.passing import Passing
 
 _AHEAD_S = 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
-    """What happens to hosts by itself: faults with their times, failures by chance, and how often lemons err."""
-
-    timed: tuple[TimedFault, ...] = ()
-    failures_per_host_day: float = 0.0
-    lemon_per_hour: float = 1.0
-
-
-QUIET = Life()
-"""Nothing."""
-
-
 class ComingFaults:
     """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
 
-    def __init__(self, passing: Passing, life: Life, lively: Iterable[Fault], *, seed: int) -> None:
-        self._passing, self._life, self._seed = passing, life, seed
-        faults = tuple(lively)
+    def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
+        self._passing, self._mock, self._seed = passing, mock, seed
+        faults = tuple(happening(mock.faults))
         self._lemons = tuple(one for one in faults if one.kind == "lemon")
         for lemon in self._lemons:
             require_passing(lemon, passing.topology)
         self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
         self._made = 0
         self._here: dict[str, list[TimedFault]] = {}
-        self._known_s = 0.0 if self._lemons or life.failures_per_host_day > 0.0 else inf
+        self._known_s = 0.0 if self._lemons or mock.failures_per_host_day > 0.0 else inf
         self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
-        self._add(life.timed)
+        self._add(mock.timed_faults)
 
     def next_s(self) -> float:
         """When there is something to do; infinite when never again."""
@@ -69,10 +55,10 @@ class ComingFaults:
         """Work out the next day."""
         topology, began_s = self._passing.topology, self._known_s
         self._known_s = began_s + _AHEAD_S
-        rate, hours = self._life.failures_per_host_day, _AHEAD_S / 3600.0
+        rate, hours = self._mock.failures_per_host_day, _AHEAD_S / 3600.0
         self._add(failures(topology, self._seed, rate, hours, start_h=began_s / 3600.0))
         if self._lemons:
-            window_s, per_hour = (began_s, self._known_s), self._life.lemon_per_hour
+            window_s, per_hour = (began_s, self._known_s), self._mock.lemon_per_hour
             self._add(episodes(topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
 
     def _add(self, found: Iterable[TimedFault]) -> None:
