@@ -72,7 +72,7 @@ def one_job(clos: Clos, engine: str) -> float:
     """The rate of one all-reduce ring through every host on every rail, routing included."""
     src, dst, job = traffic.ring(clos, np.arange(clos.spec.hosts))
     paths = routes(clos, src, dst, engine=engine)
-    capacity = pooled(clos, clos.capacity_gbps).capacity_gbps if engine == "ar" else clos.capacity_gbps
+    capacity = pooled(clos, clos.capacity_gbps) if engine == "ar" else clos.capacity_gbps
     return float(max_min(paths.links, capacity, weight=paths.weight, job=job[paths.flow])[0])
 
 
@@ -91,7 +91,7 @@ def sweep() -> None:
             for engine in ENGINES:
                 for qps in (1, 4) if engine == "ecmp" else (1,):
                     paths = routes(clos, flows[0], flows[1], engine=engine, salt=seed, qps=qps)
-                    given = pooled(clos, capacity).capacity_gbps if engine == "ar" else capacity
+                    given = pooled(clos, capacity) if engine == "ar" else capacity
                     max_min(paths.links, given, weight=paths.weight, job=flows[2][paths.flow])
 
 

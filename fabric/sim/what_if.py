@@ -112,7 +112,7 @@ class _Network:
         clos = question.net.clos
         if engine == "ar":
             alpha = AR_ALPHA[question.link_layer]
-            self._capacity = pooled(clos, state.capacity_gbps, eta=AR_ETA, alpha=alpha).capacity_gbps
+            self._capacity = pooled(clos, state.capacity_gbps, eta=AR_ETA, alpha=alpha)
             self._loss = _sprayed(question.net, state, weighted=alpha > 0)
         else:
             self._capacity, self._loss = state.capacity_gbps, state.loss
@@ -170,8 +170,8 @@ def _sprayed(net: NamedClos, state: LinkState, *, weighted: bool) -> Floats:
     ever.
     """
     part = state.capacity_gbps if weighted else np.where(state.capacity_gbps > 0, 1.0, 0.0)
-    whole = pooled(net.clos, part, eta=1.0).capacity_gbps
-    lost = pooled(net.clos, part * state.loss, eta=1.0).capacity_gbps
+    whole = pooled(net.clos, part, eta=1.0)
+    lost = pooled(net.clos, part * state.loss, eta=1.0)
     found: Floats = np.divide(lost, whole, out=np.zeros_like(lost), where=whole > 0)
     return found
 

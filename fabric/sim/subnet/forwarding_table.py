@@ -20,16 +20,14 @@ def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) ->
     shortest way; of several, a spine of three levels takes the one of its own leaves' routes, else the first.
     """
     gone = frozenset() if network is None else network.known.routed | network.known.shielded
-    dead = _dead_ends(cabling, network.net, gone) if network is not None and gone else frozenset()
+    dead = frozenset[End]()
+    if network is not None and gone:
+        dead = frozenset(end for end in cabling.peers if sending_link(cabling, network.net, end) in gone)
     table = {node.lid: port for node, port in _shortest(cabling, switch, dead).items()}
     table[switch.lid] = 0
     if network is not None:
         table |= _dealt(cabling, network, switch)
     return dict(sorted(table.items()))
-
-
-def _dead_ends(cabling: Cabling, net: NamedClos, gone: frozenset[int]) -> frozenset[End]:
-    return frozenset(end for end in cabling.peers if sending_link(cabling, net, end) in gone)
 
 
 def _shortest(cabling: Cabling, switch: Node, dead: frozenset[End]) -> dict[Node, int]:

@@ -22,28 +22,15 @@ _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is
 
 # The words of a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD.
 _TEXT = """\
-#
-# DEVICE ATTRIBUTES OPTIONS
-#
 # The port GUID on which the OpenSM is running
 guid 0x0000000000000000
 
-# The subnet prefix used on this subnet
-subnet_prefix 0xfe80000000000000
-
-#
-# SWEEP OPTIONS
-#
 # The number of seconds between subnet sweeps (0 disables it)
 sweep_interval 10
-
-# If TRUE every trap 128 and 144 will cause a heavy sweep.
-sweep_on_trap TRUE
 
 #
 # ROUTING OPTIONS
 #
-# Routing engine
 # Multiple routing engines can be specified separated by
 # commas so that specific ordering of routing algorithms will
 # be tried if earlier routing engines fail.
@@ -51,27 +38,15 @@ routing_engine {engine}
 
 # Adaptive routing: bit N enables service level N
 ar_sl_mask 0x{mask:04X}
-ar_transport_mask 0x000A
 enable_ar_by_device_cap TRUE
 
 # SHIELD: 0 - off, 1 - on, 2 - on without pFRN
 shield_mode {shield}
 
-#
-# HANDOVER - MULTIPLE SMs OPTIONS
-#
 # SM priority used for deciding who is the master
 # Range goes from 0 (lowest priority) to 15 (highest).
 sm_priority {priority}
 
-# The number of milliseconds between SM polls of the master
-sminfo_polling_timeout 10000
-polling_retry_number 4
-
-#
-# LOGGING OPTIONS
-#
-log_flags 0x03
 log_file /var/log/opensm.log
 """
 

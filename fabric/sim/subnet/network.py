@@ -62,11 +62,6 @@ def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: 
     return found
 
 
-def adaptive_paths(net: NamedClos, src: Ints, dst: Ints) -> Paths:
-    """The trunks (``fabric.sim.net.pooled``) that packets are spread over."""
-    return routes(net.clos, src, dst, engine="ar")
-
-
 def beside_trunks(static: Paths, trunks: Paths, *, links: int, dummy: int) -> Links:
     """
     Static sub-flows as loads on their links and on the trunks that hold those.
@@ -126,7 +121,11 @@ class Network:
     def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
         """Ports between switches are like this now; routes stay as they are."""
         self._ports = uplink_effects(cabling, self.net, ports)
-        self._assess(at_s)
+        self._count(at_s)
+        self._traffic.deal_out(self._health.capacity_gbps)
+        self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
+        self._pool = None
+        self._shut.clear()
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
@@ -165,13 +164,6 @@ class Network:
     def routing(self) -> Routing:
         """How static routes hash."""
         return self._routing
-
-    def _assess(self, at_s: float) -> None:
-        self._count(at_s)
-        self._traffic.deal_out(self._health.capacity_gbps)
-        self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
-        self._pool = None
-        self._shut.clear()
 
     def is_cut(self, ring: Ring) -> bool:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
@@ -273,7 +265,7 @@ class Network:
     def _trunks(self) -> Floats:
         if self._pool is None:
             alpha = AR_ALPHA[self._link_layer]
-            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha).capacity_gbps
+            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha)
         return self._pool
 
     def _shut_links(self, *, adaptive: bool) -> Bools | None:
@@ -296,7 +288,7 @@ class Network:
         if found is None:
             src, dst = ends_of(self.net, ring)
             if adaptive:
-                found = adaptive_paths(self.net, src, dst)
+                found = routes(self.net.clos, src, dst, engine="ar")
             else:
                 found = static_paths(self.net, src, dst, self._routing, self._known)
             self._paths[key] = found

@@ -26,13 +26,6 @@ Meaning = Callable[[Sequence[str], Surroundings], Program]
 
 NOT_FOUND = 127
 
-_CLASSES = {"[:space:]": r"\s", "[:blank:]": r" \t", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z"} | {
-    "[:alnum:]": "A-Za-z0-9",
-    "[:xdigit:]": "0-9A-Fa-f",
-    "[:upper:]": "A-Z",
-    "[:lower:]": "a-z",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -45,7 +38,8 @@ class Steps:
 
     def known(self, line: str) -> str | None:
         """The command of a step or a check that this host lacks, None when it is there."""
-        words = _argv(line)
+        words = _words(line)
+        words = words[words.index("--") + 1 :] if "--" in words else words
         job = self.meaning(words[:1], Surroundings())
         missing = isinstance(job, Say) and job.said_on(self.site).status == NOT_FOUND
         return words[0] if missing else None
@@ -81,7 +75,7 @@ class Steps:
         if said.status != 0:
             return f"check ended with {said.status}: {line}\n{said.stdout}{said.stderr}"
         for pattern in words[:end]:
-            if not any(re.search(_as_python(pattern), text) for text in said.stdout.splitlines()):
+            if not any(re.search(pattern, text) for text in said.stdout.splitlines()):
                 return f"check does not find {pattern}: {line}\n{said.stdout}"
         return ""
 
@@ -92,21 +86,10 @@ def _words(line: str) -> tuple[str, ...]:
     return tuple(shlex.split(line))
 
 
-def _argv(line: str) -> Sequence[str]:
-    words = _words(line)
-    return words[words.index("--") + 1 :] if "--" in words else words
-
-
 def shown(line: str) -> str:
     """A step as it is told: of ``sh -c TEXT NAME ...`` what comes after the text."""
     words = _words(line)
     return " ".join(words[3:]) if words[:2] == ("sh", "-c") and len(words) > 3 else line
-
-
-def _as_python(pattern: str) -> str:
-    for name, meant in _CLASSES.items():
-        pattern = pattern.replace(name, meant)
-    return pattern
 
 
 LOOK_S = 0.2

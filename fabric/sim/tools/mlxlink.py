@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
-from fabric.sim.hosts.temperature import MODULE, temperature_c
+from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
@@ -174,15 +174,16 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     """Row name to value. Light arrives only while the other end sends."""
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if _replaced(port) else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
-    received = [_RX_DBM - (_WORN_DB if _worn(port) else 0.0)] * 4
+    received = [_RX_DBM - (_WORN_DB if port.wear is not UNWORN else 0.0)] * 4
     rx = _lanes(bits, 0, received) if lit else ",".join([_DARK] * 4)
     tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([_DARK] * 4)
     bias = ",".join([f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"] * 4)
-    lost, locked = ("0", "0") if lit else ("1", "1")
+    lost = "0" if lit else "1"
+    warm_c = _SWITCH_C if port.site is None else Warmth(port.site, at_s).of(port.node.device, MODULE)
     generation, ethernet = port.line.generation, port.node.ethernet
     compliance = f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}"
     return {
-        "Temperature [C]": f"{_celsius(port, at_s):.0f} {_WARM_RANGE}",
+        "Temperature [C]": f"{warm_c:.0f} {_WARM_RANGE}",
         "Voltage [mV]": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f} {_VOLTAGE_RANGE}",
         "Bias Current [mA]": f"{bias} {_BIAS_RANGE}",
         "Rx Power Current [dBm]": f"{rx} {_RX_RANGE}",
@@ -234,7 +235,7 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "DataPath FW Fault": "0",
         **dict.fromkeys(("Tx Fault [per lane]", "Tx LOS [per lane]", "Tx CDR LOL [per lane]"), "0,0,0,0"),
         "Rx LOS [per lane]": ",".join([lost] * 4),
-        "Rx CDR LOL [per lane]": ",".join([locked] * 4),
+        "Rx CDR LOL [per lane]": ",".join([lost] * 4),
         "Tx Adaptive EQ Fault [per lane]": "0,0,0,0",
     }
 
@@ -243,16 +244,6 @@ def _replaced(port: Port) -> bool:
     """Whether somebody put another module into an RNIC."""
     faults = None if port.site is None else port.site.faults
     return faults is not None and f"{port.node.device}:leaf" in faults.felt["replaced"]
-
-
-def _worn(port: Port) -> bool:
-    return port.wear is not UNWORN
-
-
-def _celsius(port: Port, at_s: float) -> float:
-    if port.site is None:
-        return _SWITCH_C
-    return temperature_c(port.site, port.node.device, MODULE, at_s)
 
 
 def _lanes(bits: int, first: int, levels_dbm: list[float]) -> str:

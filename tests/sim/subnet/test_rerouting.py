@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.inventory import Fault, TimedFault
-from fabric.sim.tools.nccl_tests.model import Patience, rc_timeout_s
-from tests.sim.subnet.truth_table import LinkFault, Reaction, State, phases
+from fabric.sim.tools.nccl_tests.model import rc_timeout_s
+from tests.sim.subnet.truth_table import LinkFault, Patience, Reaction, State, phases
 
 A = ("gpu000", "gpu002")  # over spine0 by D-mod-K
 B = ("gpu001", "gpu003")  # over spine1

@@ -154,14 +154,6 @@ NCCL_RETRY = 7
 """NCCL_IB_RETRY_CNT when not set (same place)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How a reliable connection waits: ack timeout exponent and retries."""
-
-    timeout: int = NCCL_TIMEOUT
-    retry: int = NCCL_RETRY
-
-
 def rc_timeout_s(t: int) -> float:
     """
     How long one try waits for its ack, T = 4.096 us * 2^t: t = 14 is 67 ms, 18 1.07 s, 20 4.29 s, 22 17.2 s.
@@ -195,15 +187,14 @@ def stall_s(down_s: float, t: int = NCCL_TIMEOUT) -> float:
     return inf if inf in (timeout_s, down_s) else max(1, ceil(down_s / timeout_s)) * timeout_s
 
 
-def patience_of(env: Mapping[str, str]) -> Patience:
-    """NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number counts as not set."""
-    timeout = _bounded(env.get("NCCL_IB_TIMEOUT"), NCCL_TIMEOUT, most=31)
-    return Patience(timeout, _bounded(env.get("NCCL_IB_RETRY_CNT"), NCCL_RETRY, most=7))
-
-
-def _bounded(value: str | None, default: int, *, most: int) -> int:
-    number = None if value is None or not value.isascii() or not value.isdigit() else int(value[:9])
-    return default if number is None or number > most else number
+def patience_of(env: Mapping[str, str]) -> tuple[int, int]:
+    """How a reliable connection waits: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number is not set."""
+    found = []
+    for name, default, most in (("NCCL_IB_TIMEOUT", NCCL_TIMEOUT, 31), ("NCCL_IB_RETRY_CNT", NCCL_RETRY, 7)):
+        value = env.get(name, "")
+        number = int(value[:9]) if value.isascii() and value.isdigit() else default
+        found.append(number if number <= most else default)
+    return found[0], found[1]
 
 
 @dataclass(frozen=True, slots=True)

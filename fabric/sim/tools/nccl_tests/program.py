@@ -238,7 +238,7 @@ class RunningCollective(Flow):
     When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long.
     """
 
-    __slots__ = ("bits", "gone", "job", "listing", "outage", "patience", "plan", "process", "rack")
+    __slots__ = ("bits", "gone", "job", "listing", "outage", "plan", "process", "rack", "retries", "timeout")
 
     def __init__(
         self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
@@ -251,7 +251,7 @@ class RunningCollective(Flow):
         self.listing = listing
         self.bits = bits
         self.gone = False
-        self.patience = patience_of(job.setting.env)
+        self.timeout, self.retries = patience_of(job.setting.env)
         self.outage: Outage | None = None
 
     def start(self, at_s: float) -> None:
@@ -282,7 +282,7 @@ class RunningCollective(Flow):
         if outage is None:
             return rate_gbps
         if outage.retry_s is None:
-            outage.retry_s = outage.began_s + stall_s(at_s - outage.began_s, self.patience.timeout)
+            outage.retry_s = outage.began_s + stall_s(at_s - outage.began_s, self.timeout)
             if at_s < outage.retry_s < inf:
                 timeline.at(outage.retry_s, lambda now_s: self._retry(outage, now_s))
         if at_s < outage.retry_s:
@@ -302,8 +302,8 @@ class RunningCollective(Flow):
             if self.live and self.outage is outage and outage.retry_s is None:
                 self._fail(now_s)
 
-        if self.patience.timeout:  # 0 waits for ever
-            self.rack.timeline.at(at_s + abort_window_s(self.patience.timeout, self.patience.retry), give_up)
+        if self.timeout:  # 0 waits for ever
+            self.rack.timeline.at(at_s + abort_window_s(self.timeout, self.retries), give_up)
 
     def _retry(self, outage: Outage, at_s: float) -> None:
         """Its rate is worked out anew at this instant."""
