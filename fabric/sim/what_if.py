@@ -122,9 +122,7 @@ class _Network:
         """Goodput over the fair part of line rate, of each job or flow."""
         src, dst, job = flows
         question, clos = self._question, self._question.net.clos
-        paths = routes(
-            clos, src, dst, engine=self._engine, salt=seed, qps=question.qps, down=frozenset(self._state.down)
-        )
+        paths = routes(clos, src, dst, engine=self._engine, salt=seed, qps=question.qps, down=self._state.down)
         fan = len(src) / len(np.unique(src))  # flows that share an RNIC at best
         member = job[paths.flow] if question.pattern in PER_JOB else paths.flow
         alone = question.pattern not in PER_JOB and len(paths.flow) == len(src)  # no sub-flows to couple
