@@ -240,16 +240,7 @@ def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]
     tool = program(context, end.host, "mlxlink")
     argv = mlxlink.show(end.device, counters=True, tool=tool)
     counters = mlxlink.read(*(yield from look(context, end.host, argv))).counters
-    if counters is None:
-        return {}
-    found = {
-        "raw_errors": counters.raw_errors,
-        "effective_errors": counters.effective_errors,
-        "symbol_errors": counters.symbol_errors,
-        "link_downed": counters.link_down,
-        "link_error_recovery": counters.link_error_recovery,
-    }
-    return {f"{end.name}.{name}": float(value) for name, value in found.items() if value is not None}
+    return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
 
 
 def link_counters(end: End, context: Context) -> Procedure[dict[str, float]]:

@@ -16,28 +16,26 @@ _MODULE = "Module Info"
 Rows = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """
-    What a port has received wrong; None: not said, or N/A, as everything is while the link is down.
-
-    *raw_errors* is the sum of the lanes. *link_down* is 8 bits wide on InfiniBand and stays at 255.
-    """
-
-    symbol_errors: int | None
-    effective_errors: int | None
-    raw_errors: int | None
-    link_down: int | None
-    link_error_recovery: int | None
+_COUNTS = {
+    "effective_errors": "Effective Physical Errors",
+    "symbol_errors": "Symbol Errors",
+    "link_downed": "Link Down Counter",
+    "link_error_recovery": "Link Error Recovery Counter",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MlxlinkState:
-    """One port; texts as printed."""
+    """
+    One port; texts as printed.
+
+    *counters*: what it has received wrong, by our names. Without those that were not said, or N/A, as all are while the
+    link is down. ``raw_errors`` is the sum of the lanes; ``link_downed`` is 8 bits wide on InfiniBand and stays at 255.
+    """
 
     state: str
     physical_state: str
-    counters: Counters | None
+    counters: Mapping[str, int]
 
     @property
     def up(self) -> bool:
@@ -141,24 +139,15 @@ def _link(sections: Mapping[str, Rows]) -> MlxlinkState:
     state, physical = operational.get("State", ""), operational.get("Physical state", "")
     if not state or not physical:
         raise UnreadableOutput("mlxlink: neither state nor physical state of the port was said")
-    rows = sections.get(_COUNTERS)
-    return MlxlinkState(state, physical, None if rows is None else _counters(rows))
+    return MlxlinkState(state, physical, _counters(sections.get(_COUNTERS, {})))
 
 
-def _counters(rows: Rows) -> Counters:
+def _counters(rows: Rows) -> dict[str, int]:
     lanes = [_count(lane) for lane in rows.get("Raw Physical Errors Per Lane", "N/A").split(",")]
     known = [count for count in lanes if count is not None]
-
-    def count(title: str) -> int | None:
-        return _count(rows.get(title, "N/A"))
-
-    return Counters(
-        symbol_errors=count("Symbol Errors"),
-        effective_errors=count("Effective Physical Errors"),
-        raw_errors=sum(known) if len(known) == len(lanes) else None,
-        link_down=count("Link Down Counter"),
-        link_error_recovery=count("Link Error Recovery Counter"),
-    )
+    counts = {name: _count(rows.get(title, "N/A")) for name, title in _COUNTS.items()}
+    raw = {"raw_errors": sum(known)} if len(known) == len(lanes) else {}
+    return raw | {name: count for name, count in counts.items() if count is not None}
 
 
 def _count(text: str) -> int | None:

@@ -8,7 +8,7 @@ from fabric.sim.tools.options import BadOption, number, options, taken_apart
 
 TABLE = options("""
     device=  -d --device
-    cuda?    --use_cuda
+    cuda=    --use_cuda
     quiet    -q --quiet --queue
 """)
 
@@ -19,9 +19,8 @@ TABLE = options("""
         ("-d mlx5_0 peer", {"device": "mlx5_0"}, ["peer"]),
         ("-qdmlx5_0", {"quiet": "", "device": "mlx5_0"}, []),
         ("--dev=mlx5_0", {"device": "mlx5_0"}, []),
-        ("--use_cuda 3", {"cuda": ""}, ["3"]),
-        ("--use_cuda=3 --qu", {"cuda": "3", "quiet": ""}, []),
-        ("-- -q", {}, ["-q"]),
+        ("--use_cuda=3 --qui", {"cuda": "3", "quiet": ""}, []),
+        ("peer -q other", {"quiet": ""}, ["peer", "other"]),
     ],
 )
 def test_every_form_of_an_option_is_read(words: str, fields: dict[str, str], rest: list[str]) -> None:

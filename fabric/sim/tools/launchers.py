@@ -35,7 +35,7 @@ _SRUN = options("""
     plain=     -t --time -p --partition -J --job-name -A --account -c --cpus-per-task --mpi --cpu-bind --chdir -D
     plain=     --gres --gpus-per-node --gpus-per-task --gpu-bind --mem --mem-bind --distribution -m --qos
     plain=     --jobid --reservation --container-image --container-mounts --kill-on-bad-exit
-    plain?     -K -I --immediate
+    plain      -K -I --immediate
     flag       -u --unbuffered -Q --quiet --exclusive --overlap -O --overcommit -v --verbose
 """)
 
@@ -107,8 +107,7 @@ def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[s
 
 def _value_after(text: str, left: Iterator[str], table: Table) -> list[str]:
     """The word that belongs to an option, so that it is not taken for the program."""
-    option = table.get(text)
-    if option is None or option.value != "yes":
+    if not table.get(text, "").endswith("="):
         return []
     value = next(left, None)
     return [] if value is None else [value]

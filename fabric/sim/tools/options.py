@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import getopt
+from collections.abc import Mapping, Sequence
 
 
 class BadOption(Exception):
-    """The tool would refuse this command line; the message is what getopt prints after the program's name."""
+    """The tool would refuse this command line; the message is what glibc's getopt prints after the program's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option: the field it sets, and whether it takes a value: ``yes``, ``no``, or ``joined`` (only after "=")."""
-
-    field: str
-    value: str = "yes"
-
-
-Table = Mapping[str, Option]
-"""``--name`` and ``-n`` to the option."""
+Table = Mapping[str, str]
+"""``--name`` and ``-n`` to the field that it sets, with "=" behind it where the option takes a value."""
 
 
 def options(text: str) -> Table:
-    """
-    A tool's options, one field a line: its name, then the option's names.
-
-    ``device=`` takes a value, ``cuda?`` one that is joined by "=", ``json`` none.
-    """
-    found: dict[str, Option] = {}
-    for line in text.strip().splitlines():
-        field, *names = line.split()
-        value = {"=": "yes", "?": "joined"}.get(field[-1], "no")
-        found |= dict.fromkeys(names, Option(field.rstrip("=?"), value))
-    return found
+    """A tool's options, one field a line: its name (``device=`` takes a value, ``json`` none), then the option's."""
+    lines = (line.split() for line in text.strip().splitlines())
+    return {name: field for field, *names in lines for name in names}
 
 
 def number(text: str, *, least: int = 0, most: int = 1 << 63) -> int:
@@ -49,61 +33,26 @@ def taken_apart(words: Sequence[str], table: Table, *, stop_early: bool = False)
 
     With *stop_early* the first positional word ends the options (as launchers do). Raises BadOption.
     """
+    short = "".join(name[1] + ":" * field.endswith("=") for name, field in table.items() if len(name) == 2)
+    long = [name[2:] + "=" * field.endswith("=") for name, field in table.items() if len(name) > 2]
     fields: dict[str, str] = {}
     rest: list[str] = []
-    left = iter(words)
-    for text in left:
-        if text == "--":
-            rest.extend(left)
-        elif text.startswith("--"):
-            _long(text, left, table, fields)
-        elif text.startswith("-") and len(text) > 1:
-            _short(text, left, table, fields)
-        else:
-            rest.append(text)
-            if stop_early:
-                rest.extend(left)
+    left = list(words)
+    while left:  # gnu_getopt would look at the environment
+        try:
+            found, left = getopt.getopt(left, short, long)
+        except getopt.GetoptError as bad:
+            raise BadOption(_as_glibc(bad.opt, bad.msg)) from None
+        fields |= {table[name].rstrip("="): value for name, value in found}
+        upto = len(left) if stop_early else 1
+        rest, left = rest + left[:upto], left[upto:]
     return fields, rest
 
 
-def _long(text: str, left: Iterator[str], table: Table, fields: dict[str, str]) -> None:
-    name, equals, value = text.partition("=")
-    option = table.get(name)
-    if option is None:
-        option = _abbreviated(name, table, text)
-    if option.value == "no":
-        if equals:
-            raise BadOption(f"option '{name}' doesn't allow an argument")
-    elif not equals:
-        value = _next(left, option, f"option '{name}' requires an argument")
-    fields[option.field] = value
-
-
-def _abbreviated(name: str, table: Table, text: str) -> Option:
-    meant = {table[known] for known in table if known.startswith(name)}
-    if len(meant) != 1:
-        raise BadOption(f"option '{name}' is ambiguous" if meant else f"unrecognized option '{text}'")
-    return meant.pop()
-
-
-def _short(text: str, left: Iterator[str], table: Table, fields: dict[str, str]) -> None:
-    for position in range(1, len(text)):
-        letter = text[position]
-        option = table.get(f"-{letter}")
-        if option is None:
-            raise BadOption(f"invalid option -- '{letter}'")
-        if option.value == "no":
-            fields[option.field] = ""
-            continue
-        value = text[position + 1 :] or _next(left, option, f"option requires an argument -- '{letter}'")
-        fields[option.field] = value
-        return
-
-
-def _next(left: Iterator[str], option: Option, complaint: str) -> str:
-    if option.value == "joined":  # getopt's optional argument must be joined by "="
-        return ""
-    value = next(left, None)
-    if value is None:
-        raise BadOption(complaint)
-    return value
+def _as_glibc(option: str, message: str) -> str:
+    is_long = len(option) > 1
+    if "requires argument" in message:
+        return f"option '--{option}' requires an argument" if is_long else f"option requires an argument -- '{option}'"
+    if "must not have" in message:
+        return f"option '--{option}' doesn't allow an argument"
+    return f"unrecognized option '--{option}'" if is_long else f"invalid option -- '{option}'"

@@ -14,10 +14,11 @@ The output is taken to be the client's: a port that it calls down is the client'
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import NcclLog, NcclTest
-from fabric.tools.nccl.failures import NcclFailure, blames_fabric
+from fabric.tools.nccl.failures import blames_fabric
 from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 from fabric.tools.perftest import PerftestLog
 from fabric.tools.perftest.failures import blames_fabric as perftest_blames
@@ -46,36 +47,28 @@ def parse_nccl(text: str) -> PairTable:
     notes += [f"{failure.host or 'a rank'}: {failure.text}" for failure in log.failures]
     if not log.tests:
         problems.append((1, "expected output of nccl-tests, found no table"))
-    return PairTable(tuple(rows), tuple(problems), tuple(notes), _nccl_failures(log, two, unmeasured))
+    return PairTable(tuple(rows), tuple(problems), tuple(notes), tuple(_nccl_failures(log, two, unmeasured)))
 
 
-def _nccl_failures(log: NcclLog, two: list[NcclTest], unmeasured: list[NcclTest]) -> tuple[PairFailure, ...]:
+def _nccl_failures(log: NcclLog, two: list[NcclTest], unmeasured: list[NcclTest]) -> Iterator[PairFailure]:
     """Every test without a number; else the one that has wrong results, or was the last before the complaint."""
     bad = next((one for one in log.failures if blames_fabric(one.kind, one.text)), None)
-    if unmeasured or bad is None:
-        return tuple(_nccl_failure(test, bad or next(iter(log.failures), None)) for test in unmeasured)
-    wrong = [test for test in two if test.wrong is not None]
-    return tuple(_nccl_failure(test, bad) for test in (wrong or two[-1:]))
-
-
-def _nccl_failure(test: NcclTest, why: NcclFailure | None) -> PairFailure:
-    fabric = why is not None and blames_fabric(why.kind, why.text)
-    return PairFailure(
-        test.hosts[0],
-        test.hosts[1],
-        why.text if why is not None else "no bandwidth was measured",
-        test.line,
-        fabric=fabric,
-        at=why.host if why is not None and fabric and why.kind in _LOCAL_NCCL and why.host in test.hosts else None,
-        kind=test.op or "nccl-tests",
-    )
+    why = bad or next(iter(log.failures), None)
+    text = "no bandwidth was measured" if why is None else why.text
+    tests = unmeasured
+    if bad is not None and not unmeasured:
+        tests = [test for test in two if test.wrong is not None] or two[-1:]
+    for test in tests:
+        at = bad.host if bad is not None and bad.kind in _LOCAL_NCCL and bad.host in test.hosts else None
+        a, b = test.hosts
+        yield PairFailure(a, b, text, test.line, fabric=bad is not None, at=at, kind=test.op or "nccl-tests")
 
 
 def _nccl_row(test: NcclTest) -> PairRow | None:
+    a, b = test.hosts
     for row in sorted(test.rows, key=lambda one: -one.size_bytes):
         place = row.out_of_place or row.in_place
         if place.busbw_gbps:
-            a, b = test.hosts
             return PairRow(a, b, place.busbw_gbps, test.line, kind=test.op or "nccl-tests", size_bytes=row.size_bytes)
     return None
 

@@ -17,7 +17,7 @@ _OPTIONS = options("""
     duration=  -D --duration
     iters=     -n --iters
     qps=       -q --qp
-    cuda?      --use_cuda
+    cuda=      --use_cuda
     version    -V --version
     both_ways  -b --bidirectional
     ib_port=   -i --ib-port
@@ -59,7 +59,7 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         iterations=asked("iters", 5000, 5, 1 << 31),
         queue_pairs=asked("qps", 1, 1, 16384),
         both_ways="both_ways" in fields,
-        cuda=number(fields["cuda"] or "0", most=1023) if "cuda" in fields else None,
+        cuda=number(fields["cuda"], most=1023) if "cuda" in fields else None,
         ib_port=asked("ib_port", 1, 1, 255),
         version="version" in fields,
     )
