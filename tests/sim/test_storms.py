@@ -67,8 +67,8 @@ COMMANDS = (
     "ethtool -S eth{rnic}",
     "perfquery -x",
     "perfquery -R",
-    "cat /sys/class/infiniband/*/ports/1/counters/*",
-    "cat /sys/class/infiniband/*/device/hwmon/*/temp1_input",
+    "cat /sys/class/infiniband/mlx5_1/ports/1/counters/port_xmit_data",
+    "cat /sys/class/infiniband/mlx5_0/device/hwmon/hwmon0/temp1_input",
     "nvidia-smi --query-gpu=temperature.gpu,power.draw --format=csv",
     "sleep 7",
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 
 from fabric.model.topology import Rnic
 from fabric.sim.hosts.hosts import firmware_of, pci_address
@@ -28,38 +27,36 @@ _QUIET_HARDWARE = (
     "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
 )
 
-_NAMES = "gid_attrs/ndevs"
-_BELOW_PORT = ("counters", "hw_counters", _NAMES)
-
 PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 """Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
 
 
 def cat(asked: ToolCall) -> Said:
-    """Print files one after the other; ``*`` stands for what it does in a shell."""
+    """Print files one after the other."""
     stdout, stderr = "", ""
-    folders = _Folders(asked)
+    folders: dict[str, dict[str, str]] = {}
     for path in asked.words:
-        if path.startswith("-"):
-            continue
-        found = _found(asked, path, folders)
-        stdout += "".join(f"{text}\n" for text in found)
-        stderr += "" if found else f"cat: {path}: No such file or directory\n"
+        text = _content(asked, path, folders)
+        stdout += "" if text is None else f"{text}\n"
+        stderr += f"cat: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, int(bool(stderr)))
 
 
-def _found(asked: ToolCall, path: str, folders: _Folders) -> list[str]:
+def _content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> str | None:
+    """What is in a file, None where there is none; each of the *folders* is filled when somebody looks into it."""
     text = asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
-        return [text.removesuffix("\n")]
-    if not path.startswith(ROOT):
-        return []
-    device, _, below = path.removeprefix(ROOT).partition("/")
-    texts: list[str] = []
-    for rnic in asked.rnics:
-        if fnmatchcase(rnic.device, device):
-            texts += folders.matching(rnic, below)
-    return texts
+        return text.removesuffix("\n")
+    folder, _, name = path.rpartition("/")
+    device, _, below = folder.removeprefix(ROOT).partition("/")
+    rnic = next((one for one in asked.rnics if one.device == device), None)
+    if rnic is None or not path.startswith(ROOT):
+        return None
+    if folder not in folders:
+        folders[folder] = _files(asked, rnic, below)
+    if name == "sm_lid" and "lid" in folders[folder]:
+        return _manager_lid(asked, asked.port_of(device))
+    return folders[folder].get(name)
 
 
 def port_states(port: Port) -> dict[str, str]:
@@ -92,66 +89,28 @@ def identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
     }
 
 
-class _Folders:
-    """The folders of a host's RNICs at one moment: each is filled when somebody looks into it, and once."""
-
-    def __init__(self, asked: ToolCall) -> None:
-        self._asked, self._warmth = asked, Warmth(asked.site, asked.at_s)
-        self._known: dict[tuple[str, str, bool], dict[str, str]] = {}
-
-    def matching(self, rnic: Rnic, pattern: str) -> list[str]:
-        """The files of one RNIC that a pattern below its folder names, in the order of a shell."""
-        folder, _, name = pattern.rpartition("/")
-        found = {}
-        for path in self._paths(rnic):
-            # A shell's star does not reach across a slash.
-            if path.count("/") == folder.count("/") and bool(path) == bool(folder) and fnmatchcase(path, folder):
-                managed = path.startswith("ports/") and fnmatchcase("sm_lid", name)  # that takes a walk of the fabric
-                for file, text in self._filled(rnic, path, managed=managed).items():
-                    if fnmatchcase(file, name):
-                        found[f"{path}/{file}"] = text
-        return [found[file] for file in sorted(found)]
-
-    def _paths(self, rnic: Rnic) -> tuple[str, ...]:
-        port = f"ports/{rnic.port}"
-        return ("", "device", self._sensors(rnic), port, *(f"{port}/{one}" for one in _BELOW_PORT))
-
-    def _sensors(self, rnic: Rnic) -> str:
-        return f"device/hwmon/hwmon{self._number(rnic)}"
-
-    def _number(self, rnic: Rnic) -> int:
-        return self._asked.site.layout.platform.rnics.index(rnic)
-
-    def _filled(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
-        key = (rnic.device, path, managed)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._files(rnic, path, managed=managed)
-        return known
-
-    def _files(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
-        asked, port = self._asked, self._asked.port_of(rnic.device)
-        if path == self._sensors(rnic):
-            return hwmon_files(self._warmth, rnic.device)
-        if path in ("", "device"):
-            files = identity_files(asked, rnic) | {"node_desc": port.node.description}
-            return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == path}
-        if path.endswith("/counters"):
-            return {name: str(value) for name, value in _counters(asked, port).items()}
-        if path.endswith("/hw_counters"):
-            return {name: str(value) for name, value in _hardware(asked, port).items()}
-        if path.endswith(_NAMES):
-            return {"0": f"eth{self._number(rnic) + 1}"} if port.node.ethernet else {}  # as ip_link names them
-        return _port_files(asked, port, managed=managed)
+def _files(asked: ToolCall, rnic: Rnic, folder: str) -> dict[str, str]:
+    """The files in one folder below an RNIC's own."""
+    port, number, own = asked.port_of(rnic.device), asked.site.layout.platform.rnics.index(rnic), f"ports/{rnic.port}"
+    if folder == f"device/hwmon/hwmon{number}":
+        return hwmon_files(Warmth(asked.site, asked.at_s), rnic.device)
+    if folder in ("", "device"):
+        files = identity_files(asked, rnic) | {"node_desc": port.node.description}
+        return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == folder}
+    if folder == f"{own}/counters":
+        return {name: str(value) for name, value in _counters(asked, port).items()}
+    if folder == f"{own}/hw_counters":
+        return {name: str(value) for name, value in _hardware(asked, port).items()}
+    if folder == f"{own}/gid_attrs/ndevs":
+        return {"0": f"eth{number + 1}"} if port.node.ethernet else {}  # as interfaces.py names them
+    lid = 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
+    return port_states(port) | {"lid": f"0x{lid:x}"} if folder == own else {}
 
 
-def _port_files(asked: ToolCall, port: Port, *, managed: bool) -> dict[str, str]:
-    ethernet = port.node.ethernet
-    manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
-    return port_states(port) | {
-        "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
-        "sm_lid": f"0x{manager.lid if manager else 0:x}",
-    }
+def _manager_lid(asked: ToolCall, port: Port) -> str:
+    """That takes a walk of the fabric."""
+    manager = subnet_manager(asked, port) if port.kernel_up and not port.node.ethernet else None
+    return f"0x{manager.lid if manager else 0:x}"
 
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, int]:
