@@ -10,7 +10,7 @@ from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, gpu_model, gpu_pci_address,
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
 from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
-from fabric.sim.tools.sysfs import ROOT, identity_files, port_states
+from fabric.sim.tools.sysfs import ROOT, content
 
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
@@ -47,8 +47,6 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     """
     if name.endswith("_perf") and words == ("-h",):
         return lambda _: Said(_USAGE.format(name=name))
-    if name == "cat" and words and all(path.startswith("/proc/") for path in words):
-        return kernel_files
     text = _SAYS.get((name, *words[:1])) if len(words) == 1 else None
     if text is not None:
         return lambda _: Said(text)
@@ -123,47 +121,15 @@ def _mlxconfig(asked: ToolCall) -> Said:
     )
 
 
-_KERNEL = {
-    "/proc/self/limits": (
-        "Limit                     Soft Limit           Hard Limit           Units     \n"
-        "Max processes             4126000              4126000              processes \n"
-        "Max locked memory         unlimited            unlimited            bytes     \n"
-    ),
-    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
-    "/proc/modules": (
-        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
-        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
-        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
-    ),
-    "/proc/driver/nvidia/version": (
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
-    ),
-}
-_NO_FILE = "{tool}: {path}: No such file or directory\n"
-
-
-def kernel_files(asked: ToolCall) -> Said:
-    """``cat`` of files below /proc."""
-    stdout = "".join(_KERNEL.get(path, "") for path in asked.words)
-    stderr = "".join(_NO_FILE.format(tool="cat", path=path) for path in asked.words if path not in _KERNEL)
-    return Said(stdout, stderr, int(bool(stderr)))
-
-
 def grep(asked: ToolCall) -> Said:
-    """``grep -H . FILE...``: every line that is not empty, with its file; here only of ports and of what RNICs are."""
+    """``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
-    files = {
-        f"{ROOT}{rnic.device}/ports/{rnic.port}/{name}": text
-        for rnic in asked.rnics
-        for name, text in port_states(asked.port_of(rnic.device)).items()
-    }
-    for rnic in asked.rnics:
-        files |= {f"{ROOT}{rnic.device}/{name}": text for name, text in identity_files(asked, rnic).items()}
-    files |= _ids(asked)
-    paths = asked.words[2:]
-    stdout = "".join(f"{path}:{line}\n" for path in paths if path in files for line in files[path].split("\n"))
-    stderr = "".join(_NO_FILE.format(tool="grep", path=path) for path in paths if path not in files)
+    ids, folders, stdout, stderr = _ids(asked), dict[str, dict[str, str]](), "", ""
+    for path in asked.words[2:]:
+        text = ids.get(path) or content(asked, path, folders)
+        stdout += "".join(f"{path}:{line}\n" for line in (text or "").splitlines())
+        stderr += f"grep: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
 
 

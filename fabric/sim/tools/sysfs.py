@@ -1,4 +1,4 @@
-"""The kernel's files about RNICs, below /sys/class/infiniband: by ``cat``, and read again and again by a sampler."""
+"""The kernel's files, of itself and of RNICs: by ``cat``, and read again and again by a sampler."""
 
 from __future__ import annotations
 
@@ -27,6 +27,23 @@ _QUIET_HARDWARE = (
     "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
 )
 
+_KERNEL = {
+    "/proc/self/limits": (
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max processes             4126000              4126000              processes \n"
+        "Max locked memory         unlimited            unlimited            bytes     \n"
+    ),
+    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
+    "/proc/modules": (
+        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
+        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
+        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
+    ),
+    "/proc/driver/nvidia/version": (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
+    ),
+}
+
 PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 """Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
 
@@ -36,15 +53,15 @@ def cat(asked: ToolCall) -> Said:
     stdout, stderr = "", ""
     folders: dict[str, dict[str, str]] = {}
     for path in asked.words:
-        text = _content(asked, path, folders)
+        text = content(asked, path, folders)
         stdout += "" if text is None else f"{text}\n"
         stderr += f"cat: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, int(bool(stderr)))
 
 
-def _content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> str | None:
+def content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> str | None:
     """What is in a file, None where there is none; each of the *folders* is filled when somebody looks into it."""
-    text = asked.rack.managers.read(asked.site.host.name, path)
+    text = _KERNEL.get(path) or asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
         return text.removesuffix("\n")
     folder, _, name = path.rpartition("/")
@@ -59,7 +76,7 @@ def _content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> 
     return folders[folder].get(name)
 
 
-def port_states(port: Port) -> dict[str, str]:
+def _port_states(port: Port) -> dict[str, str]:
     """The files of a port that need no look at the rest of the fabric."""
     return {
         "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
@@ -76,7 +93,7 @@ def _rate_text(port: Port) -> str:
     return "40 Gb/sec (4X QDR)" if port.node.ethernet else "10 Gb/sec (4X SDR)"
 
 
-def identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
+def _identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
     """What an RNIC is, and where it sits; a GUID is that of its slot: one that was replaced keeps it here."""
     number = asked.site.layout.platform.rnics.index(rnic)
     guid = f"{asked.port_of(rnic.device).node.guid:016x}"
@@ -95,7 +112,7 @@ def _files(asked: ToolCall, rnic: Rnic, folder: str) -> dict[str, str]:
     if folder == f"device/hwmon/hwmon{number}":
         return hwmon_files(Warmth(asked.site, asked.at_s), rnic.device)
     if folder in ("", "device"):
-        files = identity_files(asked, rnic) | {"node_desc": port.node.description}
+        files = _identity_files(asked, rnic) | {"node_desc": port.node.description}
         return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == folder}
     if folder == f"{own}/counters":
         return {name: str(value) for name, value in _counters(asked, port).items()}
@@ -104,7 +121,7 @@ def _files(asked: ToolCall, rnic: Rnic, folder: str) -> dict[str, str]:
     if folder == f"{own}/gid_attrs/ndevs":
         return {"0": f"eth{number + 1}"} if port.node.ethernet else {}  # as interfaces.py names them
     lid = 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
-    return port_states(port) | {"lid": f"0x{lid:x}"} if folder == own else {}
+    return _port_states(port) | {"lid": f"0x{lid:x}"} if folder == own else {}
 
 
 def _manager_lid(asked: ToolCall, port: Port) -> str:
