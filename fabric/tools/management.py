@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, program
+from fabric.tools.driver import need_success
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LITERAL = {char: f"[{char}]" for char in ".*+?$|(){"} | {"^": r"\^", "[": r"\[", "\\": r"[\\]"}
@@ -65,19 +65,19 @@ class UnhealthyPort:
     state: str
 
 
-def list_unhealthy(url: str, *, tool: str = "curl") -> tuple[str, ...]:
+def list_unhealthy(url: str) -> tuple[str, ...]:
     """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
-    return (program(tool), "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
 
 
-def put_healthy(url: str, ports: tuple[str, ...], *, tool: str = "curl") -> tuple[str, ...]:
+def put_healthy(url: str, ports: tuple[str, ...]) -> tuple[str, ...]:
     """Take ports (``<guid>_<number>``) off the list."""
     for port in ports:
         if not _PORT.fullmatch(port):
             raise ValueError(f"port is {port!r}, not <guid>_<number>")
     body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
     head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
-    return (program(tool), "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
 
 
 def port_name(guid: int, number: int) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.sim.hosts.held import TORN, ChangeFolder
-from fabric.sim.rack import Rack
+from fabric.sim.rack import TORN, ChangeFolder, Rack
 
 KILLED = 137
 """Exit status of a shell that SIGKILL ended."""

@@ -45,13 +45,13 @@ shield_mode {shield}
 
 # SM priority used for deciding who is the master
 # Range goes from 0 (lowest priority) to 15 (highest).
-sm_priority {priority}
+sm_priority 0
 
 log_file /var/log/opensm.log
 """
 
 
-def conf_text(routing: str | None, *, shield: bool, priority: int = 0) -> str:
+def conf_text(routing: str | None, *, shield: bool) -> str:
     """
     The file that a manager starts with on a network that is routed by *routing*, the inventory's ``mock.routing``.
 
@@ -59,7 +59,7 @@ def conf_text(routing: str | None, *, shield: bool, priority: int = 0) -> str:
     """
     engine = "ftree" if routing is None else routing if routing in _DEALT else "updn"
     engine = "ar_updn" if routing == "ar" else engine
-    return _TEXT.format(engine=engine, mask=EVERY_SL, shield=int(shield), priority=priority)
+    return _TEXT.format(engine=engine, mask=EVERY_SL, shield=int(shield))
 
 
 def settings_of(text: str) -> dict[str, str]:

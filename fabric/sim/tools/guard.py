@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts.held import ChangeFolder
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
-from fabric.sim.rack import Rack
+from fabric.sim.rack import ChangeFolder, Rack
 from fabric.sim.tools.call import ANSWER_S, Program, Said, Say, Surroundings, ToolCall, ToolJob
 from fabric.sim.tools.interfaces import MANAGEMENT, interfaces
 
