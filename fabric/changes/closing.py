@@ -78,10 +78,10 @@ def seen_closed(by: str, alteration: Alteration, end: End, context: Context) -> 
 def seen_end(end: End, context: Context) -> Procedure[Seen]:
     """An end as the fabric (a switch's) or its own host's kernel (an RNIC's) sees it."""
     if isinstance(end, AdapterEnd):
-        state = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
-        return Seen(str(state), state.physical_state == "LinkUp", state.physical_state == "Disabled", state.active)
-    port = yield from _queried(end, context)
-    return Seen(str(port), port.physical_state == "LinkUp", port.disabled, port.active)
+        port = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
+    else:
+        port = yield from _queried(end, context)
+    return Seen(str(port), port.up, port.disabled, port.active)
 
 
 def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
@@ -170,7 +170,7 @@ def _need_up(cable: CableEnd, end: End, seen: Seen) -> None:
         raise Refused(f"{cable.component}: {end} is down already ({seen})")
 
 
-def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortInfo]:
+def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
     via = need_via(context)
     argv = infiniband.port(end.lid, end.port, tool=program(context, via, "ibportstate"))
     return infiniband.read_port(*(yield from look(context, via, argv)))

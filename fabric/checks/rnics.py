@@ -12,6 +12,7 @@ from fabric.errors import ToolError
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host, Rnic
 from fabric.tools import mlxlink, sysfs
+from fabric.tools.infiniband import PortState
 
 LIST = ("ls", sysfs.ROOT)
 _FILES = ("state", "phys_state", "rate", "link_layer")
@@ -115,7 +116,7 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
             )
 
 
-def _state(files: dict[str, str]) -> sysfs.PortState | None:
+def _state(files: dict[str, str]) -> PortState | None:
     try:
         return sysfs.read_port_state(f"{files['state']}\n{files['phys_state']}\n")
     except ToolError:

@@ -20,6 +20,32 @@ _LINE = re.compile(_NEAR + _STATE + r"(?:" + _FAR + r'| +\[ *\] "" \( *\)| +"Por
 
 
 @dataclass(frozen=True, slots=True)
+class PortState:
+    """The two states of a port, in the words of whoever was asked: a tool says ``Active``, the kernel ``ACTIVE``."""
+
+    state: str
+    physical_state: str
+
+    @property
+    def up(self) -> bool:
+        """The physical link is there."""
+        return self.physical_state == "LinkUp"
+
+    @property
+    def active(self) -> bool:
+        """Traffic passes."""
+        return self.state.upper() == "ACTIVE" and self.up
+
+    @property
+    def disabled(self) -> bool:
+        """It was closed by somebody."""
+        return self.physical_state == "Disabled"
+
+    def __str__(self) -> str:
+        return f"{self.state}/{self.physical_state}"
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """One end of a cable; *guid* is the port's on an adapter, the node's on a switch."""
 
@@ -96,31 +122,8 @@ NOT_DISABLED = r"^PhysLinkState:[.]+(Polling|PortConfigurationTraining|LinkUp|Li
 """A pattern (grep -E) for a port that is not closed."""
 
 _HEAD = re.compile(r"(?:Initial |Peer )?(?:Switch|CA/RT)? ?PortInfo:|After PortInfo set:")
-_WHERE = re.compile(r"# Port info: (.*) port ([0-9]{1,4})", re.ASCII)
+_WHERE = re.compile(r"# Port info: .* port [0-9]{1,4}", re.ASCII)
 _STATE_ROW = re.compile(r"([A-Za-z]+):\.+(.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class PortInfo:
-    """A port by its LID: *where* as the tool names it (``Lid 4``), the port's number and its two states."""
-
-    where: str
-    port: int
-    state: str
-    physical_state: str
-
-    @property
-    def active(self) -> bool:
-        """Traffic passes."""
-        return self.state == "Active" and self.physical_state == "LinkUp"
-
-    @property
-    def disabled(self) -> bool:
-        """It was closed by somebody."""
-        return self.physical_state == "Disabled"
-
-    def __str__(self) -> str:
-        return f"{self.state}/{self.physical_state}"
 
 
 def port(lid: int, number: int, operation: str = "query", *, tool: str = "ibportstate") -> tuple[str, ...]:
@@ -130,7 +133,7 @@ def port(lid: int, number: int, operation: str = "query", *, tool: str = "ibport
     return (program(tool), *_place(lid, number), operation)
 
 
-def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortInfo:
+def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
     """
     The port that was asked for, as it was before a change; what is said of its peer is not read.
 
@@ -138,18 +141,18 @@ def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortInfo:
     """
     need_success("ibportstate", stdout, stderr, exit_status)
     rows: dict[str, str] = {}
-    where, heads = None, 0
+    named, heads = False, 0
     for line in whole_lines(stdout):
         heads += _HEAD.fullmatch(line.strip()) is not None
         if heads == 1:
-            where = where or _WHERE.fullmatch(line)
+            named = named or _WHERE.fullmatch(line) is not None
             if row := _STATE_ROW.fullmatch(line):
                 rows.setdefault(row[1], row[2].strip())
     state, physical = rows.get("LinkState"), rows.get("PhysLinkState")
-    if where is None or state not in STATES or physical not in PHYSICAL_STATES:
+    if not named or state not in STATES or physical not in PHYSICAL_STATES:
         said = f"a port with state {state!r} and physical state {physical!r} in {stdout[:120]!r}"
         raise UnreadableOutput(f"ibportstate: {said}")
-    return PortInfo(where[1], int(where[2]), state, physical)
+    return PortState(state, physical)
 
 
 def _place(lid: int, number: int) -> tuple[str, str]:
