@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.sim.hashing import mix64, text_hash
-from fabric.sim.phy.port import LINK_UP, Counts, Port, lanes, packets
+from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.tools.call import Said, ToolCall
 
 MANAGEMENT = "eth0"
@@ -86,46 +86,23 @@ def ethtool(asked: ToolCall) -> Said:
 
 
 def _statistics(asked: ToolCall, port: Port) -> str:
-    """RDMA bytes pass the kernel by: they are in the ``vport_rdma`` and ``_phy`` counters only."""
+    """RDMA bytes pass the kernel by: they are in the ``_phy`` counters only."""
     counts = asked.ports.counts(port, asked.at_s)
-    by_lane = lanes(counts)
-    received, sent = int(counts.received_gb * 1e9 / 8), int(counts.sent_gb * 1e9 / 8)
-    lost = counts.effective_errors
+    # PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time.
+    pauses = int(counts.waited_s / (65535 * 512 / (port.rate_gbps * 1e9)))
     rows = {
-        "rx_packets": 0,
-        "rx_bytes": 0,
-        "tx_packets": 0,
-        "tx_bytes": 0,
-        "rx_vport_rdma_unicast_packets": packets(counts.received_gb),
-        "rx_vport_rdma_unicast_bytes": received,
-        "tx_vport_rdma_unicast_packets": packets(counts.sent_gb),
-        "tx_vport_rdma_unicast_bytes": sent,
-        "tx_packets_phy": packets(counts.sent_gb),
-        "rx_packets_phy": packets(counts.received_gb),
-        "rx_crc_errors_phy": lost,
-        "tx_bytes_phy": sent,
-        "rx_bytes_phy": received,
-        "rx_symbol_err_phy": lost,
+        "rx_crc_errors_phy": counts.effective_errors,
+        "tx_bytes_phy": int(counts.sent_gb * 1e9 / 8),
+        "rx_bytes_phy": int(counts.received_gb * 1e9 / 8),
+        "rx_symbol_err_phy": counts.effective_errors,
         "link_down_events_phy": int(counts.downed),
-        **_pauses(port, counts),
-        "rx_discards_phy": 0,
-        "tx_discards_phy": 0,
-        "rx_pcs_symbol_err_phy": lost,
-        "rx_corrected_bits_phy": counts.corrected_errors,
-        **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(by_lane)},
-    }
-    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())
-
-
-def _pauses(port: Port, counts: Counts) -> dict[str, int]:
-    """PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time."""
-    longest_s = 65535 * 512 / (port.rate_gbps * 1e9)
-    frames = int(counts.waited_s / longest_s)
-    return {
-        "rx_pause_ctrl_phy": frames,
+        "rx_pause_ctrl_phy": pauses,
         "tx_pause_ctrl_phy": 0,
-        "rx_prio3_pause": frames,
+        "rx_prio3_pause": pauses,
         "rx_prio3_pause_duration": int(counts.waited_s * 1e6),
         "tx_prio3_pause": 0,
         "tx_prio3_pause_duration": 0,
+        "rx_corrected_bits_phy": counts.corrected_errors,
+        **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(lanes(counts))},
     }
+    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())

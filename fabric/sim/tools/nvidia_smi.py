@@ -16,18 +16,11 @@ from fabric.sim.tools.nccl_tests.program import RunningCollective
 
 def nvidia_smi(asked: ToolCall) -> Said:
     """One call: ``nvidia-smi --query-gpu=...`` or ``--query-compute-apps=...``."""
-    site = asked.site
-    gpus = list(site.present_gpus())
+    gpus = asked.site.present_gpus()
     if not gpus:
         return Said("No devices were found\n", status=6)
-    apps = compute_apps(asked)
-    if apps is not None:
-        return apps
-    queried = gpu_query(asked, gpus)
-    if queried is not None:
-        return queried
-    stderr = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
-    return Said(stderr=stderr, status=2)
+    refused = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
