@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.sim.tools.options import BadOption, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, number, options, taken_apart
 
 TABLE = options("""
     device=  -d --device

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from fabric.sim.tools import launchers
-from fabric.sim.tools.call import SAY_S, Program, Say, Surroundings, Tool, ToolJob
+from fabric.sim.tools.call import SAY_S, BadOption, Program, Say, Surroundings, Tool, ToolJob, options, taken_apart
 from fabric.sim.tools.guard import LOOK, GuardCall, anything_kept
 from fabric.sim.tools.guard import NAME as GUARD_NAME
 from fabric.sim.tools.host_programs import host_program, small_program
@@ -21,7 +21,6 @@ from fabric.sim.tools.nccl_tests.program import CollectiveJob
 from fabric.sim.tools.nccl_tests.text import collective_options
 from fabric.sim.tools.nvidia_smi import nvidia_smi
 from fabric.sim.tools.nvue import nv
-from fabric.sim.tools.options import BadOption, options, taken_apart
 from fabric.sim.tools.perftest.program import WriteBothWays, WriteBw, WriteLat
 from fabric.sim.tools.perftest.text import REFUSED, write_bw_options
 from fabric.sim.tools.sysfs import cat

@@ -19,8 +19,7 @@ from fabric.sim.phy.port import (
     packets,
     words,
 )
-from fabric.sim.tools.call import Said, Tool, ToolCall, whole_number
-from fabric.sim.tools.options import BadOption, Table, options, taken_apart
+from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart, whole_number
 
 STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
 

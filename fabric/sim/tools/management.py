@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_of, with_settings
 from fabric.sim.subnet.ufm import PATH, Ufm
-from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
-from fabric.sim.tools.options import BadOption, options, taken_apart
 
 CONF_NAME = "fabric-conf"
 """The name ($0) under which a shell text that edits a configuration file is started."""

@@ -9,9 +9,8 @@ from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
-from fabric.sim.tools.call import Said, ToolCall, whole_number
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
-from fabric.sim.tools.options import BadOption, options, taken_apart
 
 _OPTIONS = options("""
     device=   -d --device
@@ -114,7 +113,7 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
 
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
-    """Counters and error ratios since they were cleared; nothing is known of a port that is down."""
+    """Counters and error ratios; nothing is known of a port that is down."""
     counts = asked.ports.counts(port, asked.at_s)
     shown = {
         "Time Since Last Clear [Min]": f"{counts.age_s / 60:.1f}",

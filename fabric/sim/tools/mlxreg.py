@@ -10,8 +10,7 @@ from math import inf
 from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
 from fabric.sim.phy.ports import Ports
-from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.options import BadOption, options, taken_apart
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 
 
 @dataclass(frozen=True, slots=True)

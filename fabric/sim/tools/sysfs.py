@@ -131,7 +131,7 @@ def _manager_lid(asked: ToolCall, port: Port) -> str:
 
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, int]:
-    """The same counters that perfquery reads, and clears."""
+    """The same counters that perfquery reads."""
     counts = asked.ports.counts(port, asked.at_s)
     return dict.fromkeys(_QUIET.split(), 0) | {
         "link_downed": capped(counts.downed, 8),

@@ -13,7 +13,7 @@ from fabric.tools.perftest import PerftestRow, PerftestTest
 _TITLE = "RDMA_Write BW"
 
 
-class Side(TypedDict):
+class SidePlace(TypedDict):
     """
     Where one side runs; without *peer* it is the server.
 
@@ -37,7 +37,7 @@ def write_bw(
     queue_pairs: int,
     cuda_gpu: int | None,
     program_path: str = "ib_write_bw",
-    **side: Unpack[Side],
+    **side: Unpack[SidePlace],
 ) -> tuple[str, ...]:
     """
     One side of ib_write_bw. Raises ValueError for a value it cannot carry.
@@ -53,7 +53,7 @@ def write_bw(
 
 
 def write_lat(
-    *, size_bytes: int, iterations: int, program_path: str = "ib_write_lat", **side: Unpack[Side]
+    *, size_bytes: int, iterations: int, program_path: str = "ib_write_lat", **side: Unpack[SidePlace]
 ) -> tuple[str, ...]:
     """
     One side of ib_write_lat. Raises ValueError for a value it cannot carry.
@@ -65,7 +65,7 @@ def write_lat(
 
 
 def _argv(
-    program_path: str, size_bytes: int, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[Side]
+    program_path: str, size_bytes: int, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[SidePlace]
 ) -> tuple[str, ...]:
     numa_node, gid_index, peer = side.get("numa_node"), side.get("gid_index"), side["peer"]
     memory: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fabric.sim.tools.options import BadOption, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, number, options, taken_apart
 
 _TABLE = options("""
     gpus=     -g --ngpus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fabric.model.topology import Gpu
@@ -217,6 +217,8 @@ class WriteBw:
     """One ``ib_write_bw`` command line; *transfer* is what happens between its two sides."""
 
     transfer: ClassVar[type[Transfer]] = Transfer
+    title: ClassVar[str] = "RDMA_Write BW"
+    columns: ClassVar[str] = text.COLUMNS
 
     def __init__(self, options: WriteBwOptions, setting: Surroundings) -> None:
         self.options = options
@@ -255,10 +257,10 @@ class WriteBw:
         elif options.cuda < len(gpus):
             endpoint = there[gpus[options.cuda]].name
         ethernet = platform.link_layer == "ethernet"
-        head = text.head(options, device, ethernet=ethernet)
+        head = text.head(self.title, options, device, ethernet=ethernet)
         waiting = text.WAITING if options.peer is None else ""
         listing = "" if options.cuda is None else text.cuda_listing(tuple(there[number].index for number in gpus))
-        return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, text.COLUMNS)
+        return Side(device, endpoint, refusal, listing, text.lead(options) + waiting, head, self.columns)
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Serve, or connect to a server and write."""
@@ -374,11 +376,8 @@ class WriteLat(WriteBw):
     """One ``ib_write_lat`` command line."""
 
     transfer: ClassVar[type[Transfer]] = _PingPong
-
-    def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
-        side = super()._found_side(layout, there)
-        before = side.before.replace("RDMA_Write BW Test", "RDMA_Write Latency Test")
-        return replace(side, before=before, after=text.RULE + _COLUMNS)
+    title: ClassVar[str] = "RDMA_Write Latency"
+    columns: ClassVar[str] = text.RULE + _COLUMNS
 
 
 class _Back(Flow):
@@ -425,7 +424,4 @@ class WriteBothWays(WriteBw):
     """One ``ib_write_bw -b`` command line."""
 
     transfer: ClassVar[type[Transfer]] = _BothWays
-
-    def _found_side(self, layout: Layout, there: tuple[Gpu, ...]) -> Side:
-        side = super()._found_side(layout, there)
-        return replace(side, before=side.before.replace("RDMA_Write BW Test", "RDMA_Write Bidirectional BW Test"))
+    title: ClassVar[str] = "RDMA_Write Bidirectional BW"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Site
-from fabric.sim.tools.options import number, options, taken_apart
+from fabric.sim.tools.call import number, options, taken_apart
 
 _OPTIONS = options("""
     device=    -d --ib-dev
@@ -93,7 +93,7 @@ REFUSED = (
 )
 
 _HEAD = """\
-                    RDMA_Write BW Test
+                    %s Test
  Dual-port       : OFF\t\tDevice         : %s
  Number of qps   : %d\t\tTransport type : IB
  Connection type : RC\t\tUsing SRQ      : OFF
@@ -122,11 +122,11 @@ def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
     return PORT_DOWN % options.ib_port if trouble == "broken" else ""
 
 
-def head(options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
+def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
     """From the first rule to the one before the addresses."""
     depth = " TX depth        : 128\n" if options.peer is not None else ""
     link, gid = ("Ethernet", " GID index       : 3\n") if ethernet else ("IB", "")
-    return f"{RULE}{_HEAD % (device, options.queue_pairs, depth, link, gid)}{RULE}"
+    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid)}{RULE}"
 
 
 def address_end(site: Site, device: str) -> tuple[str, str]:
