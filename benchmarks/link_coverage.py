@@ -53,7 +53,7 @@ def networks(hosts: int) -> dict[str, ClosSpec]:
 
 def part_loaded(clos: Clos, routing: str, plan: CoveragePlan) -> float:
     """The part of the links that are on a route and get half their rate when the network is simulated."""
-    capacity = pooled(clos, clos.capacity_gbps, eta=1.0).capacity_gbps if routing == "ar" else clos.capacity_gbps
+    capacity = pooled(clos, clos.capacity_gbps, eta=1.0) if routing == "ar" else clos.capacity_gbps
     best = np.zeros(len(capacity))
     for stage in plan.stages:
         links = routes(clos, stage.src, stage.dst, engine=routing).links

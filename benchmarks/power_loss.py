@@ -35,6 +35,7 @@ from fabric.config import load_inventory
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import MockSettings
 from fabric.ports import Ended
 from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
@@ -163,7 +164,7 @@ def held(chance: random.Random, times: int) -> int:
     pod, failed = load_inventory(POD), 0
     for _ in range(times):
         host, apply, life = f"gpu{chance.randint(1, 64):03d}", chance.random() < 0.8, chance.choice(_LIVES)
-        executor = MockExecutor(World(pod.topology, faults=(), seed=chance.randint(1, 999), noise_cv=0.0))
+        executor = MockExecutor(World(pod.topology, MockSettings(noise_cv=0.0), seed=chance.randint(1, 999)))
         _act(executor, host, apply=apply, life=life, chance=chance)
         said = held_on(executor, pod, holders(pod, tuple(pod.topology.hosts)))
         closed = "UP" not in _told(executor, host, ("ip", "link", "show", "ib1")).stdout.partition(">")[0]

@@ -13,6 +13,8 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import FailureKind
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
+from fabric.tools.nccl import failures as nccl_failures
+from fabric.tools.perftest import failures as perftest_failures
 from fabric.wiring import BACKENDS
 
 
@@ -53,6 +55,6 @@ def on_mock(
 def failure_in(text: str) -> FailureKind | None:
     """The kind that the readers of nccl-tests or perftest give these words."""
     log = nccl.parse(text).failures
-    found = [nccl.failure_kind(one.kind, one.text) for one in log]
-    found += [perftest.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
+    found = [nccl_failures.failure_kind(one.kind, one.text) for one in log]
+    found += [perftest_failures.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
     return next((kind for kind in found if kind is not None), None)

@@ -21,7 +21,7 @@ from fabric.changes.ports import (
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
-from fabric.tools import ibportstate, ip_link, mlxconfig, mlxlink, mlxreg, sysfs
+from fabric.tools import infiniband, ip_link, mlxlink, mlxreg, sysfs
 
 POLL_S = 0.5
 """How often an end is asked while it changes (seconds; choice)."""
@@ -80,10 +80,10 @@ def seen_closed(by: str, alteration: Alteration, end: End, context: Context) -> 
 def seen_end(end: End, context: Context) -> Procedure[Seen]:
     """An end as the fabric (a switch's) or its own host's kernel (an RNIC's) sees it."""
     if isinstance(end, AdapterEnd):
-        state = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
-        return Seen(str(state), state.physical_state == "LinkUp", state.physical_state == "Disabled", state.active)
-    port = yield from _queried(end, context)
-    return Seen(str(port), port.physical_state == "LinkUp", port.disabled, port.active)
+        port = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
+    else:
+        port = yield from _queried(end, context)
+    return Seen(str(port), port.up, port.disabled, port.active)
 
 
 def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
@@ -99,9 +99,9 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     lower = cable.lower
     return Alteration(
         host=via,
-        apply=(ibportstate.by_lid(end.lid, end.port, "disable", tool=tool),),
-        undo=(ibportstate.by_lid(end.lid, end.port, "on", tool=tool),),
-        checks=(Check(ibportstate.by_lid(end.lid, end.port, tool=tool), (ibportstate.NOT_DISABLED,)),),
+        apply=(infiniband.port(end.lid, end.port, "disable", tool=tool),),
+        undo=(infiniband.port(end.lid, end.port, "on", tool=tool),),
+        checks=(Check(infiniband.port(end.lid, end.port, tool=tool), (infiniband.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
         devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
         outlives=True,
@@ -148,10 +148,10 @@ def _prior(end: End, state: str, other: End | None) -> str:
     return f"{end}: {state}" + ("" if other is None else f"; other end {other}")
 
 
-def _queried(end: SwitchEnd, context: Context) -> Procedure[ibportstate.PortInfo]:
+def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
     via = need_via(context)
-    argv = ibportstate.by_lid(end.lid, end.port, tool=program(context, via, "ibportstate"))
-    return ibportstate.read(*(yield from look(context, via, argv))).port
+    argv = infiniband.port(end.lid, end.port, tool=program(context, via, "ibportstate"))
+    return infiniband.read_port(*(yield from look(context, via, argv)))
 
 
 def _seen_by_mlxreg(end: AdapterEnd, context: Context, get: Argv) -> Procedure[tuple[int, Seen]]:
@@ -176,12 +176,12 @@ def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None
     Of ways that close the RNIC's own end (mlxlink, mlxreg, ip): a switch that closes its end does not ask the RNIC.
     Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
     """
-    setting = mlxconfig.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)
-    argv = mlxconfig.query(end.device, setting, tool=program(context, end.host, "mlxconfig"))
+    setting = mlxlink.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)
+    argv = mlxlink.ask_setting(end.device, setting, tool=program(context, end.host, "mlxconfig"))
     said = yield from look(context, end.host, argv)
     if said[2] == _NOT_FOUND or (said[2] != 0 and "command not found" in said[1]):  # sudo says 1 of what is not there
         return
-    if mlxconfig.read(setting, *said):
+    if mlxlink.read_setting(setting, *said):
         raise Refused(
             f"{end}: the firmware keeps its link up ({setting}), so that {by} would close nothing: mlxconfig -d "
             f"{end.device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot; or close it at the switch"

@@ -20,7 +20,7 @@ from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
 from fabric.model.fields.scalars import OnOff
-from fabric.tools import opensm_conf, sminfo
+from fabric.tools import infiniband, management
 
 ABSENT = "absent"
 """What ``absent`` says when none of the keys is there."""
@@ -148,7 +148,7 @@ def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tup
     Only their own lines, so that changes of other keys of the same file may come and go meanwhile, in any order.
     """
     there = {key: value for key, value in before.items() if value is not None}
-    seen = Check(("cat", config), tuple(opensm_conf.equals(key, value) for key, value in there.items()))
+    seen = Check(("cat", config), tuple(management.conf_equals(key, value) for key, value in there.items()))
     gone = Check(conf_without(config, backup, before), (f"^{ABSENT}",))
     return undo_conf(config, backup, before), (seen,) if len(there) == len(before) else (seen, gone)
 
@@ -171,7 +171,7 @@ def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]
         raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
     if not stdout.endswith(WHOLE):
         raise ToolError(f"{manager.host}: {manager.config} was not read to its end: {stdout[-80:]!r}")
-    return opensm_conf.parse(stdout)
+    return management.parse_conf(stdout)
 
 
 def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Procedure[tuple[SubnetManager, ...]]:
@@ -179,7 +179,7 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
     if context.settings.via is None or len(managers) == 1:
         return managers
     try:
-        master = sminfo.read(*(yield from _asked(context)))
+        master = infiniband.read_subnet_manager(*(yield from _asked(context)))
         fabric = yield from fabric_ports(context)
     except ToolError:
         return managers
@@ -191,7 +191,7 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
-    return (yield from look(context, host, sminfo.argv(tool=program(context, host, "sminfo"))))
+    return (yield from look(context, host, infiniband.subnet_manager(tool=program(context, host, "sminfo"))))
 
 
 def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
@@ -205,7 +205,7 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
     end_s = now_s + MASTER_S if until_s is None else until_s
     while True:
         try:
-            state = sminfo.read(*(yield from _asked(context))).state
+            state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
         except (ToolError, ExecutorError) as exc:  # while routes change a question may well be lost
             state = str(exc).partition("\n")[0]
         if state == "MASTER":
@@ -217,7 +217,7 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
 
 def edit_conf(config: str, backup: str, values: Mapping[str, str]) -> Argv:
     """Give keys their values; ValueError when a key or value would not stay on its line."""
-    return _call("set", config, backup, *opensm_conf.settings(values))
+    return _call("set", config, backup, *management.conf_words(values))
 
 
 def undo_conf(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
@@ -237,7 +237,7 @@ def _call(verb: str, *words: str) -> Argv:
 
 def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
     """``key=value`` for what was there, ``key`` for what was not."""
-    words = opensm_conf.settings({key: "none" if value is None else value for key, value in before.items()})
+    words = management.conf_words({key: "none" if value is None else value for key, value in before.items()})
     return tuple(
         word.partition("=")[0] if value is None else word for word, value in zip(words, before.values(), strict=True)
     )

@@ -11,7 +11,8 @@ from fabric.checks.needs import HostNeeds
 from fabric.errors import ToolError
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host, Rnic
-from fabric.tools import mlxconfig, mlxlink, sysfs
+from fabric.tools import mlxlink, sysfs
+from fabric.tools.infiniband import PortState
 
 LIST = ("ls", sysfs.ROOT)
 _FILES = ("state", "phys_state", "rate", "link_layer")
@@ -117,7 +118,7 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
             )
 
 
-def _state(files: dict[str, str]) -> sysfs.PortState | None:
+def _state(files: dict[str, str]) -> PortState | None:
     try:
         return sysfs.read_port_state(f"{files['state']}\n{files['phys_state']}\n")
     except ToolError:
@@ -220,7 +221,7 @@ def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
         rnic = host.platform.rnic_by_device[device]
         answer, setting = looked.answers[_query(host, looked.needs, rnic)], _setting(host, rnic)
         try:
-            kept = not answer.lost and mlxconfig.read(setting, answer.stdout, answer.stderr, answer.exit_status)
+            kept = not answer.lost and mlxlink.read_setting(setting, answer.stdout, answer.stderr, answer.exit_status)
         except ToolError:
             kept = None
         if answer.lost or kept is None:
@@ -239,11 +240,11 @@ def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
 
 
 def _setting(host: Host, rnic: Rnic) -> str:
-    return mlxconfig.keep_link_up(ethernet=host.platform.link_layer == "ethernet", port=rnic.port)
+    return mlxlink.keep_link_up(ethernet=host.platform.link_layer == "ethernet", port=rnic.port)
 
 
 def _query(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    return _as_root(mlxconfig.query(rnic.device, _setting(host, rnic)), sudo=needs.sudo)
+    return _as_root(mlxlink.ask_setting(rnic.device, _setting(host, rnic)), sudo=needs.sudo)
 
 
 def _as_root(argv: Argv, *, sudo: bool) -> Argv:

@@ -12,7 +12,7 @@ from fabric.errors import HostUnreachable
 from fabric.ports import Lost, Sampled, Source, Ticket
 from fabric.probes.sources import OPTICS, PFC, darkest_lanes, pfc_sums
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.tools.readings import Readings
+from fabric.sim.tools.sysfs import Readings
 from fabric.sim.world import World
 
 LEAST_PERIOD_S = 0.01

@@ -20,7 +20,7 @@ from fabric.probes.collective import START_S
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Name, Repeat
 from fabric.probes.multi_host import start_s
-from fabric.tools.nccl import WARMUP_ITERATIONS
+from fabric.tools.nccl.collective import WARMUP_ITERATIONS
 
 
 class AgainSpec(ProbeSpec):

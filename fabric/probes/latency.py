@@ -23,7 +23,8 @@ from fabric.model.topology import Platform, Rnic, Topology
 from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec
 from fabric.probes.perftest_pair import GRACE_S, LINK_TYPES, failure_of, int_param
-from fabric.tools import write_lat
+from fabric.tools.perftest import latency
+from fabric.tools.perftest.command import write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -73,7 +74,7 @@ class LatencySpec(PairSpec):
     ) -> Command:
         """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
         port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
-        argv = write_lat.argv(
+        argv = write_lat(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
@@ -95,12 +96,12 @@ class LatencySpec(PairSpec):
         if failed is not None or answered.client is None:
             return failed or Reading((), Outcome.ERROR, "the client was never started")
         command = answered.client.command
-        found = write_lat.parse(answered.client.stdout)
+        found = latency.parse(answered.client.stdout)
         if found is None:
             text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
             return Reading((), Outcome.ERROR, text)
         link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
-        other = "; ".join(write_lat.otherwise(found, command.argv, link_type))
+        other = "; ".join(latency.otherwise(found, command.argv, link_type))
         if other:
             return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
         numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))

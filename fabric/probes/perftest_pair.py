@@ -13,6 +13,8 @@ from fabric.model.topology import Host, Platform, Rnic, Topology
 from fabric.probes.intra_host import HostProbe, InHost, repeated
 from fabric.probes.keys import MessageSize, QueuePairs, Seconds
 from fabric.tools import perftest
+from fabric.tools.perftest.command import asked, cut, otherwise, write_bw
+from fabric.tools.perftest.failures import blames_fabric, failure_kind
 
 SETUP_S = 2.0
 """Expected time around the transfer itself: start, connection, registration, exit (seconds; for the plan only)."""
@@ -60,7 +62,7 @@ class PerftestSpec(ProbeSpec):
     ) -> Command:
         """One side on *host*; without *peer* it is the server, ready once its TCP port listens."""
         port, duration_s = int_param(probe, "port"), int_param(probe, "duration_s")
-        argv = perftest.write_bw(
+        argv = write_bw(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
@@ -195,11 +197,11 @@ def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
     for failure in side.log.failures:
         if failure.kind in _OF_THE_SHELL and result.exit_status == 0 and side.log.tests:
             continue  # a wrapper lacks something, and the test ran all the same
-        outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         condition = _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
         text = f"{host}: {tool} on {side.device}: {failure.text}"
-        known = perftest.failure_kind(failure.kind, failure.text)
+        known = failure_kind(failure.kind, failure.text)
         yield failure.kind, Reading((), outcome, text, named, failure=known)
     if result.exit_status != 0:
         last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
@@ -214,11 +216,11 @@ def _wrong(side: _Side, topology: Topology) -> Iterator[str]:
     if len(tests) != 1:
         yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
         return
-    wanted = perftest.asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
-    other = "; ".join(perftest.otherwise(tests[0], wanted))
+    wanted = asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
+    other = "; ".join(otherwise(tests[0], wanted))
     if other:
         yield f"{who} answered for another test: {other}"
-    unusable = "; ".join([*tests[0].problems, *perftest.cut(tests[0], wanted)])
+    unusable = "; ".join([*tests[0].problems, *cut(tests[0], wanted)])
     if unusable:
         yield f"{who} output not usable: {unusable}"
 
@@ -227,5 +229,5 @@ def _apart(tests: Sequence[perftest.PerftestTest]) -> list[str]:
     """That two sides tell of different transfers: their queue pairs' numbers are new in every run."""
     if len(tests) != 2 or (tests[0].local, tests[0].remote) == (tests[1].remote, tests[1].local):
         return []
-    asked, saw = tests[0].remote[0], tests[1].local[0]
-    return [f"ib_write_bw answered for another test: asked for the transfer of {asked}, saw that of {saw}"]
+    wanted, saw = tests[0].remote[0], tests[1].local[0]
+    return [f"ib_write_bw answered for another test: asked for the transfer of {wanted}, saw that of {saw}"]

@@ -18,7 +18,7 @@ from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
 from fabric.probes.pairs import Plane
 from fabric.probes.perftest_pair import int_param
-from fabric.tools import iblinkinfo, ibroute
+from fabric.tools import infiniband
 
 KIND = "routes"
 
@@ -83,9 +83,9 @@ class RoutesSpec(ProbeSpec):
         host = topology.hosts[probe.hosts[0]]
         lid = int_param(probe, "lid")
         if lid:
-            words = ibroute.argv(lid, tool=host.platform.program("ibroute"))
+            words = infiniband.routes(lid, tool=host.platform.program("ibroute"))
         else:
-            words = iblinkinfo.argv(tool=host.platform.program("iblinkinfo"))
+            words = infiniband.all_ports(tool=host.platform.program("iblinkinfo"))
         prefix = ("sudo", "-n") if probe.params["sudo"] else ()
         through = ("-C", str(probe.params["device"]), "-P", str(int_param(probe, "device_port")))
         argv = (*prefix, words[0], *through, *words[1:])
@@ -100,7 +100,10 @@ class RoutesSpec(ProbeSpec):
             return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
         said = (client.stdout, client.stderr, client.exit_status)
         try:
-            rows = _table(probe, ibroute.read(*said)) if probe.params["lid"] else _links(probe, iblinkinfo.read(*said))
+            if probe.params["lid"]:
+                rows = _table(probe, infiniband.read_routes(*said))
+            else:
+                rows = _links(probe, infiniband.read_ports(*said))
         except (ToolError, UnreadableOutput) as exc:
             return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
         found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)
@@ -112,16 +115,16 @@ def _table(probe: Probe, ports: dict[int, int]) -> list[tuple[str, int]]:
     return [(f"{ROUTE} {lid}", ports[lid]) for lid in (lids if isinstance(lids, tuple) else ()) if lid in ports]
 
 
-def _links(probe: Probe, lines: Sequence[iblinkinfo.PortLine]) -> list[tuple[str, int]]:
+def _links(probe: Probe, lines: Sequence[infiniband.PortLine]) -> list[tuple[str, int]]:
     wanted = frozenset(str(probe.params["wanted"]).split("\n"))
     leaves = frozenset(str(probe.params["leaves"]).split("\n"))
     found: dict[str, int] = {}
     for line in lines:
-        name = iblinkinfo.switch_name(line.end.description)
+        name = infiniband.switch_name(line.end.description)
         if name in wanted:
             found[f"{LID} {name.replace(' ', '/')}"] = line.end.lid
         if name in leaves and line.peer is not None and line.active:
-            peer = iblinkinfo.switch_name(line.peer.description)
+            peer = infiniband.switch_name(line.peer.description)
             if peer not in wanted and " " not in peer:
                 found[f"{PEER} {name}:{line.end.port} {peer}"] = line.end.port
     return list(found.items())

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.changes import guard, subnet_manager
-from fabric.tools import opensm_conf
+from fabric.tools import management
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
 
@@ -51,7 +51,7 @@ def test_the_first_copy_is_kept(place):
     config, backup = place
     for value in ("ar_updn", "ar_ftree"):
         assert run(subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value}))[0] == 0
-    assert opensm_conf.parse(config.read_text())["routing_engine"] == "ar_ftree"
+    assert management.parse_conf(config.read_text())["routing_engine"] == "ar_ftree"
     undo = subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn"})
     assert run(undo) == (0, f"undone {config}\n")
     assert config.read_text() == TEXT
@@ -148,9 +148,9 @@ def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
     config.write_text(TEXT)
     backup = Path(f"{config}.fabric-0")
     assert run(subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value, "fresh": value}))[0] == 0
-    found = opensm_conf.parse(config.read_text())
+    found = management.parse_conf(config.read_text())
     assert (found["routing_engine"], found["fresh"], found["ar_sl_mask"]) == (value, value, "0xFFFF")
-    assert run(("grep", "-E", opensm_conf.equals("fresh", value), str(config)))[0] == 0
+    assert run(("grep", "-E", management.conf_equals("fresh", value), str(config)))[0] == 0
     assert run(subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn", "fresh": None}))[0] == 0
     assert config.read_text() == TEXT
 
@@ -170,7 +170,7 @@ def test_hostile_file_names_are_only_names(tmp_path):
     config.write_text(TEXT)
     assert run(subnet_manager.edit_conf(str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
     assert run(subnet_manager.edit_conf("-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
-    assert opensm_conf.parse(config.read_text())["shield_mode"] == "2"
+    assert management.parse_conf(config.read_text())["shield_mode"] == "2"
     assert run(subnet_manager.undo_conf("-conf", "-conf.old", {"shield_mode": "1"}), cwd=folder)[0] == 0
     assert run(subnet_manager.drop_backup("-conf", "-conf.old"), cwd=folder)[0] == 0
     assert [path.name for path in folder.iterdir()] == ["-conf"]
@@ -192,7 +192,7 @@ def test_two_that_edit_at_the_same_time_lose_nothing(place):
         thread.start()
     for thread in threads:
         thread.join(60)
-    found = opensm_conf.parse(config.read_text())
+    found = management.parse_conf(config.read_text())
     assert (results, found["one"], found["two"]) == ([0] * 10, "4", "4")
 
 
@@ -223,7 +223,7 @@ def test_a_guard_gets_the_same_command_back_from_its_line(place):
     ):
         line = guard.steps_text([argv])
         status, said = run(("sh", "-c", 'eval "set -- $1"; "$@"', "guard", line))
-        assert (status, opensm_conf.parse(config.read_text())["routing_engine"]) == (0, wanted), said
+        assert (status, management.parse_conf(config.read_text())["routing_engine"]) == (0, wanted), said
 
 
 TWO = {"a": {"ar_key": "1", "routing_engine": "ar_updn"}, "b": {"shield_key": "2", "shield_mode": "0"}}
@@ -238,7 +238,7 @@ def test_two_overlapping_changes_are_undone_in_either_order_and_the_file_is_as_i
     config.write_text(text)
     before = {}
     for name in "ab":
-        there = opensm_conf.parse(config.read_text())
+        there = management.parse_conf(config.read_text())
         before[name] = {key: there.get(key) for key in TWO[name]}
         assert run(subnet_manager.edit_conf(str(config), f"{config}.{name}", TWO[name]))[0] == 0
     for name, other in zip(order, reversed(order), strict=True):
@@ -247,13 +247,13 @@ def test_two_overlapping_changes_are_undone_in_either_order_and_the_file_is_as_i
         argv = subnet_manager.undo_conf(str(config), f"{config}.{name}", before[name])
         assert run(argv) == (0, f"undone {config}\n")
         assert run(subnet_manager.conf_without(str(config), f"{config}.{name}", before[name]))[0] == 0
-        there = opensm_conf.parse(config.read_text())
+        there = management.parse_conf(config.read_text())
         if name == order[0]:
             assert TWO[other].items() <= there.items()
     if backups == "kept":
         assert config.read_text() == text
     else:
-        assert opensm_conf.parse(config.read_text()) == opensm_conf.parse(text)
+        assert management.parse_conf(config.read_text()) == management.parse_conf(text)
 
 
 def test_a_key_that_is_still_there_is_not_called_absent(place):

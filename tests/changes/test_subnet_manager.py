@@ -9,7 +9,7 @@ import pytest
 from fabric.changes.kinds import KINDS
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import ChangeSettings
-from fabric.tools import opensm_conf
+from fabric.tools import management
 from tests.changes.played import MANAGED, Played, change
 
 CONFIG = "/etc/opensm/opensm.conf"
@@ -22,7 +22,7 @@ def toggle(kind="adaptive_routing", *, on=True):
 
 def keys(played, host):
     """What a manager's file says."""
-    return opensm_conf.parse(played.ask(host, ("cat", CONFIG)).stdout)
+    return management.parse_conf(played.ask(host, ("cat", CONFIG)).stdout)
 
 
 @pytest.mark.parametrize("kind", ["adaptive_routing", "shield"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from fabric.checks.identity import commands, identify, read
 from fabric.errors import StoreError
 from fabric.hosts.mock import MockExecutor
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.repair import HostIdentity
 from fabric.model.topology import Topology
 from fabric.runs.identity import FILE, read_identity, write_identity
@@ -16,7 +16,7 @@ from fabric.sim.world import World
 
 
 def seen(rack: Topology, *faults: Fault) -> dict[str, HostIdentity]:
-    return identify(MockExecutor(World(rack, faults=faults, seed=1, noise_cv=0.003)), rack, list(rack.hosts))
+    return identify(MockExecutor(World(rack, MockSettings(faults=faults), seed=1)), rack, list(rack.hosts))
 
 
 def test_every_part_has_a_serial_number_of_its_own_and_the_same_each_time(rack: Topology) -> None:

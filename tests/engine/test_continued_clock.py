@@ -6,6 +6,7 @@ from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.watching import SamplingExecutor
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
+from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Executor, Source
 from fabric.sim.world import World
 from tests.conftest import rack_topology
@@ -13,7 +14,7 @@ from tests.conftest import rack_topology
 
 def rack() -> MockExecutor:
     """A simulated rack, ten seconds old."""
-    executor = MockExecutor(World(rack_topology(1), faults=(), seed=1, noise_cv=0.0))
+    executor = MockExecutor(World(rack_topology(1), MockSettings(noise_cv=0.0), seed=1))
     executor.wait(10.0)
     return executor
 

@@ -11,7 +11,7 @@ from fabric.errors import CommandTimeout
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.once import run_once
 from fabric.model.command import Command
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.ports import Lost, Sampled, Source
 from fabric.sim.world import World
 from tests.conftest import rack_topology
@@ -22,7 +22,7 @@ COUNTER = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
 @pytest.fixture
 def mock() -> Iterator[MockExecutor]:
     """Two hosts, of which one is dead."""
-    world = World(rack_topology(2, parts=2), faults=(Fault("gpu002", "broken"),), seed=1, noise_cv=0.0)
+    world = World(rack_topology(2, parts=2), MockSettings(faults=(Fault("gpu002", "broken"),), noise_cv=0.0), seed=1)
     executor = MockExecutor(world)
     yield executor
     executor.close()

@@ -23,7 +23,7 @@ KNOWN = ("ftree", "updn", "minhop", "ar")
 
 def simulated(clos: Clos, routing: str, stages: tuple[Stage, ...]) -> np.ndarray:
     """The part of its capacity that each link (or trunk) carries in the stage in which it carries most."""
-    capacity = pooled(clos, clos.capacity_gbps, eta=1.0).capacity_gbps if routing == "ar" else clos.capacity_gbps
+    capacity = pooled(clos, clos.capacity_gbps, eta=1.0) if routing == "ar" else clos.capacity_gbps
     best = np.zeros(len(capacity))
     for stage in stages:
         paths = routes(clos, stage.src, stage.dst, engine=routing)

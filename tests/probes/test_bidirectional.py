@@ -11,7 +11,7 @@ from fabric.app.prepare import prepare
 from fabric.model.probe import ProbeResult
 from fabric.probes.bidirectional import BidirectionalSpec
 from fabric.probes.kinds import expand_phase
-from fabric.tools import perftest
+from fabric.tools.perftest import command
 from fabric.wiring import BACKENDS
 
 RACK = Path(__file__).parents[2] / "inventory" / "demo-rack-healthy.yaml"
@@ -45,7 +45,7 @@ def test_each_side_is_told_that_both_send_and_claims_both_ways(tmp_path: Path) -
     assert made.client.argv[-1] == probe.hosts[1]
     ways = [claim.rpartition(":")[2] for claim in probe.claims if "/pcie" in claim]
     assert ways == ["down", "up", "down", "up"]
-    assert perftest.asked(made.client.argv, "IB").both_ways
+    assert command.asked(made.client.argv, "IB").both_ways
 
 
 def test_a_slow_rnic_slows_both_directions(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""``ip link``: the network interfaces of a host, and the kernel's own switch for each."""
+"""The network interfaces of a host: ``ip link`` and the kernel's own switch for each, ``ethtool`` and its counters."""
 
 from __future__ import annotations
 
 from fabric.sim.hashing import mix64, text_hash
-from fabric.sim.phy.port import LINK_UP, Port
+from fabric.sim.phy.port import LINK_UP, Port, lanes
 from fabric.sim.tools.call import Said, ToolCall
 
 MANAGEMENT = "eth0"
@@ -68,3 +68,41 @@ def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
     bits = mix64(asked.site.name_hash ^ text_hash(name))
     place = "b8:59:9f:" + ":".join(f"{bits >> shift & 0xFF:02x}" for shift in (0, 8, 16))
     return f"{head} qlen {length}\n    link/ether {place} brd ff:ff:ff:ff:ff:ff\n"
+
+
+def ethtool(asked: ToolCall) -> Said:
+    """One call: ``ethtool -S NAME``."""
+    flags = [word for word in asked.words if word.startswith("-")]
+    names = [word for word in asked.words if not word.startswith("-")]
+    if len(names) != 1 or flags not in (["-S"], ["--statistics"]):
+        return Said(stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1)
+    ports = interfaces(asked)
+    port = ports.get(names[0])
+    if port is None or not port.node.ethernet:
+        if names[0] in ports or names[0] == MANAGEMENT:
+            return Said(stderr="no stats available\n", status=94)
+        return Said(stderr="Cannot get device settings: No such device\n", status=71)
+    return Said(_statistics(asked, port))
+
+
+def _statistics(asked: ToolCall, port: Port) -> str:
+    """RDMA bytes pass the kernel by: they are in the ``_phy`` counters only."""
+    counts = asked.ports.counts(port, asked.at_s)
+    # PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time.
+    pauses = int(counts.waited_s / (65535 * 512 / (port.rate_gbps * 1e9)))
+    rows = {
+        "rx_crc_errors_phy": counts.effective_errors,
+        "tx_bytes_phy": int(counts.sent_gb * 1e9 / 8),
+        "rx_bytes_phy": int(counts.received_gb * 1e9 / 8),
+        "rx_symbol_err_phy": counts.effective_errors,
+        "link_down_events_phy": int(counts.downed),
+        "rx_pause_ctrl_phy": pauses,
+        "tx_pause_ctrl_phy": 0,
+        "rx_prio3_pause": pauses,
+        "rx_prio3_pause_duration": int(counts.waited_s * 1e6),
+        "tx_prio3_pause": 0,
+        "tx_prio3_pause_duration": 0,
+        "rx_corrected_bits_phy": counts.corrected_errors,
+        **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(lanes(counts))},
+    }
+    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())

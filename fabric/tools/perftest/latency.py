@@ -1,4 +1,4 @@
-"""perftest's ib_write_lat: its command line, and the table that it printed."""
+"""The table that ib_write_lat printed, and whether it answers a command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fabric.tools.driver import address, program, whole, word
+from fabric.tools.perftest.command import given_options
 
 _TITLE = re.compile(r"^\s*RDMA_Write Latency Test\s*$", re.MULTILINE)
 _DEVICE = re.compile(r"\bDevice\s*: (\S+)")
@@ -36,41 +36,6 @@ class Latency:
     p999_us: float
 
 
-def argv(
-    *,
-    device: str,
-    port: int,
-    peer: str | None,
-    size_bytes: int,
-    iterations: int,
-    numa_node: int,
-    ib_port: int = 1,
-    gid_index: int | None = None,
-    program_path: str = "ib_write_lat",
-    numactl_path: str = "numactl",
-) -> tuple[str, ...]:
-    """
-    One side; without *peer* it is the server. Raises ValueError for a value it cannot carry.
-
-    By iterations: a run by duration prints no percentiles.
-    """
-    whole(numa_node, "NUMA node", at_least=0, at_most=1023)
-    return (
-        program(numactl_path),
-        f"--cpunodebind={numa_node}",
-        f"--membind={numa_node}",
-        program(program_path),
-        f"--ib-dev={word(device, 'device')}",
-        f"--ib-port={whole(ib_port, 'device port', at_least=1, at_most=255)}",
-        f"--port={whole(port, 'TCP port', at_least=1, at_most=65535)}",
-        f"--size={whole(size_bytes, 'size', at_least=1, at_most=1 << 31)}",
-        f"--iters={whole(iterations, 'iterations', at_least=5, at_most=1 << 31)}",
-        *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
-        "--CPU-freq",
-        *(() if peer is None else (address(peer, "peer"),)),
-    )
-
-
 def parse(text: str) -> Latency | None:
     """The one table in an output; None where there is none, several, one that is cut or one that contradicts itself."""
     tables, device, link = list(_TABLE.finditer(text)), _DEVICE.search(text), _LINK.search(text)
@@ -91,7 +56,7 @@ def parse(text: str) -> Latency | None:
 
 def otherwise(found: Latency, asked: tuple[str, ...], link_type: str) -> Iterator[str]:
     """Where a table answers another question than that command line: ``asked Device mlx5_0, saw mlx5_1``."""
-    given = dict(one[2:].split("=", 1) for one in asked if one.startswith("--") and "=" in one)
+    given = given_options(asked)
     for name, wanted, seen in (
         ("Device", given["ib-dev"], found.device),
         ("Link type", link_type, found.link_type),

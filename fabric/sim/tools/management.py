@@ -1,9 +1,10 @@
-"""The tools at a subnet manager's host: its file edited and printed, its service restarted, its process signalled."""
+"""The tools of who manages a fabric: OpenSM's file, service and process, a switch's shell text, UFM by ``curl``."""
 
 from __future__ import annotations
 
 from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_of, with_settings
-from fabric.sim.tools.call import Said, ToolCall
+from fabric.sim.subnet.ufm import PATH, Ufm
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
 
 CONF_NAME = "fabric-conf"
@@ -85,7 +86,6 @@ def systemctl(asked: ToolCall) -> Said:
         return Said("active\n" if runs else "inactive\n", status=0 if runs else 3)
     acts = {
         "restart": managers.restart,
-        "try-restart": managers.restart if runs else _nothing,
         "start": managers.start,
         "stop": managers.stop,
         "reload": managers.hang_up,
@@ -97,11 +97,6 @@ def systemctl(asked: ToolCall) -> Said:
         return Said(stderr=f"{unit}.service is not active, cannot reload.\n", status=1)
     acts[verb](host, asked.at_s)
     return Said()
-
-
-def _nothing(host: str, at_s: float) -> None:
-    """What ``try-restart`` does to a service that does not run."""
-    del host, at_s
 
 
 def pkill(asked: ToolCall) -> Said:
@@ -119,3 +114,41 @@ def pkill(asked: ToolCall) -> Said:
 def _hangs_up(words: tuple[str, ...]) -> bool:
     said = " ".join(words)
     return any(text in said for text in _HANG_UP)
+
+
+_CURL = options("""
+    method=  -X --request
+    data=    -d --data
+    fail     -f --fail
+    flag     -n --netrc -s --silent -S --show-error
+    plain=   -H --header -m --max-time
+""")
+
+
+def curl(asked: ToolCall) -> Said:
+    """``curl`` to UFM's list of unhealthy ports: GET it, or PUT ports back on it or off it; nothing else listens."""
+    try:
+        fields, rest = taken_apart(asked.words, _CURL)
+    except BadOption as bad:
+        return Said(stderr=f"curl: {bad}\ncurl: try 'curl --help' for more information\n", status=2)
+    if not rest:
+        return Said(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
+    host, _, path = rest[-1].partition("://")[2].partition("/")
+    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith(PATH):
+        name, _, port = host.partition(":")
+        port = port or ("443" if rest[-1].startswith("https") else "80")
+        reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
+        return Said(stderr=reason, status=7)
+    code, answer = _answered(asked.rack.ufm, fields.get("method", "GET"), fields.get("data", ""), asked.at_s)
+    if code >= 400 and "fail" in fields:
+        return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)
+    return Said(answer)
+
+
+def _answered(ufm: Ufm, method: str, body: str, at_s: float) -> tuple[int, str]:
+    if method == "GET":
+        return 200, ufm.listing()
+    if method != "PUT":
+        return 405, "Method Not Allowed\n"
+    reason = ufm.put(body, at_s)
+    return (200, "") if reason is None else (400, f"{reason}\n")

@@ -1,13 +1,49 @@
-"""UFM's list of unhealthy ports, asked through its REST interface with ``curl``."""
+"""What manages a fabric: OpenSM's configuration file, one ``key value`` a line; UFM's list of unhealthy ports."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, program
+from fabric.tools.driver import need_success
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LITERAL = {char: f"[{char}]" for char in ".*+?$|(){"} | {"^": r"\^", "[": r"\[", "\\": r"[\\]"}
+_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+def parse_conf(text: str) -> dict[str, str]:
+    """
+    Every key of OpenSM's file and its value; of a key that is there twice the last, as OpenSM reads it.
+
+    Comments (``#`` first) and empty lines are passed over, and lines that are no key with a value.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        words = line.split(None, 1)
+        if len(words) == 2 and _KEY.fullmatch(words[0]):
+            found[words[0]] = words[1].rstrip()
+    return found
+
+
+def conf_words(values: Mapping[str, str]) -> tuple[str, ...]:
+    """``key=value`` words for whoever edits the file; ValueError when one would not stay on its line."""
+    for key, value in values.items():
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"{key!r} is no key of a subnet manager's file")
+        if not _VALUE.fullmatch(value):
+            raise ValueError(f"{key}: {value!r} is not one line of printable text")
+    return tuple(f"{key}={value}" for key, value in values.items())
+
+
+def conf_equals(key: str, value: str) -> str:
+    """A pattern (grep -E, and Python's) for the line in which a key has a value."""
+    literal = "".join(_LITERAL.get(char, char) for char in value)
+    return f"^[ \t]*{key}[ \t]+{literal}[ \t]*$"
+
 
 PATH = "/ufmRest/app/unhealthy_ports"
 LIMIT_S = 10
@@ -29,19 +65,19 @@ class UnhealthyPort:
     state: str
 
 
-def get(url: str, *, tool: str = "curl") -> tuple[str, ...]:
-    """Ask for the list; name and password come from ~/.netrc."""
-    return (program(tool), "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
+def list_unhealthy(url: str) -> tuple[str, ...]:
+    """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
 
 
-def put_healthy(url: str, ports: tuple[str, ...], *, tool: str = "curl") -> tuple[str, ...]:
+def put_healthy(url: str, ports: tuple[str, ...]) -> tuple[str, ...]:
     """Take ports (``<guid>_<number>``) off the list."""
     for port in ports:
         if not _PORT.fullmatch(port):
             raise ValueError(f"port is {port!r}, not <guid>_<number>")
     body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
     head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
-    return (program(tool), "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
 
 
 def port_name(guid: int, number: int) -> str:
@@ -49,9 +85,9 @@ def port_name(guid: int, number: int) -> str:
     return f"{guid:016x}_{number}"
 
 
-def read(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[UnhealthyPort, ...]:
+def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[UnhealthyPort, ...]:
     """
-    The ports on the list.
+    The ports on UFM's list.
 
     Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
     """
