@@ -36,6 +36,7 @@ from fabric.runs.events import read_events, replanned
 from fabric.runs.journal import FILE as JOURNAL
 from fabric.runs.left_open import settled
 from fabric.runs.past_run import read_past_run, refuse_own_record
+from fabric.runs.plain_file import storing
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
 from fabric.runs.so_far import not_begun, read_readmissions
@@ -157,12 +158,10 @@ def concluded(
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
-    try:
+    with storing(path):
         measured = (m for result in run.results.values() for m in result.measurements)
         write_measurements(path, measured)
         write_samples(path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc

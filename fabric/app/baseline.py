@@ -21,6 +21,7 @@ from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, LimitChange
 from fabric.runs.past_run import PastRun, read_past_run
+from fabric.runs.plain_file import storing
 from fabric.runs.run_directory import write_durably
 
 CANDIDATE = ".candidate.yaml"
@@ -65,10 +66,10 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     classes = sorted({_class_of(run, probe.hosts[0]) for run in runs for probe in run.probes})
     if name is None and len(classes) > 1:
         text = f"the runs hold {len(classes)} hardware classes ({', '.join(classes)}): say --as with one of them"
-        raise ConfigError([Problem("--as", 0, text)])
+        raise ConfigError.at("--as", text)
     wanted = name if name in classes else classes[0]
     if name is not None and wanted != name and len(classes) > 1:
-        raise ConfigError([Problem("--as", 0, f"expected one of {', '.join(classes)}, got {name!r}")])
+        raise ConfigError.at("--as", f"expected one of {', '.join(classes)}, got {name!r}")
     samples: dict[Key, list[RecordedNumber]] = {}
     for run in runs:
         for key, sampled in _samples(run, wanted):
@@ -76,7 +77,7 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
     file = out or Path(f"{candidate.name}{CANDIDATE}")
     if file.exists():
-        raise ConfigError([Problem(str(file), 0, "is there already: remove it, or name another with --out")])
+        raise ConfigError.at(file, "is there already: remove it, or name another with --out")
     _write(file, candidate_text(candidate))
     load_candidate(file)
     return RecordedRuns(candidate, file, too_few)
@@ -90,7 +91,7 @@ def _candidate(name: str, backend: str, samples: dict[Key, list[RecordedNumber]]
     recorded = tuple(entry for entry in found.values() if isinstance(entry, Recorded))
     too_few = tuple(key for key, entry in found.items() if entry is None)
     if not recorded:
-        raise ConfigError([Problem("RUN", 0, "no key has the 8 samples that a distribution needs")])
+        raise ConfigError.at("RUN", "no key has the 8 samples that a distribution needs")
     return Candidate(name, backend, recorded), too_few
 
 
@@ -192,9 +193,7 @@ def accept(acceptance: BaselineUpdate) -> Baseline:
         if trial.parent.is_dir():
             trial.parent.rmdir()
     if after.limits != before.limits:
-        raise ConfigError(
-            [Problem(str(file), 0, "its limits would not stay as they are: is 'recorded:' written oddly?")]
-        )
+        raise ConfigError.at(file, "its limits would not stay as they are: is 'recorded:' written oddly?")
     _write(file, acceptance.text)
     return load_baseline(file)
 
@@ -208,8 +207,7 @@ def named_baseline(name: str, *, baselines: Path) -> Baseline:
     if not file.exists():
         known = sorted(other.stem for other in baselines.glob("*.yaml") if not other.name.endswith(CANDIDATE))
         there = f"there are: {', '.join(known)}" if known else "there is none; --baselines names another folder"
-        text = f"no baseline {quoted(name)} ({there}){nearest(name, known)}"
-        raise ConfigError([Problem(str(baselines), 0, text)])
+        raise ConfigError.at(baselines, f"no baseline {quoted(name)} ({there}){nearest(name, known)}")
     return load_baseline(file)
 
 
@@ -229,7 +227,5 @@ def compare(a: str, b: str, *, baselines: Path) -> tuple[list[LimitChange] | Non
 
 
 def _write(file: Path, text: str) -> None:
-    try:
+    with storing(file):
         write_durably(file, text.encode())
-    except OSError as exc:
-        raise StoreError(f"{file}: cannot write: {exc.strerror or exc}") from exc

@@ -14,7 +14,7 @@ from fabric.checks.machines import REACH
 from fabric.checks.needs import HostNeeds, host_needs
 from fabric.checks.pre_flight import pre_flight
 from fabric.config import load_inventory, load_scenario
-from fabric.errors import ConfigError, Problem
+from fabric.errors import ConfigError
 from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
@@ -44,7 +44,7 @@ def check(
     executor = make_executor(name, inventory)
     if faults and name != "mock":
         executor.close()
-        raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
+        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
     found = list(signed(orchestrator.NAME, orchestrator.installed(_version_of, backend=name)))
     if scenario is not None:
         found += signed(orchestrator.NAME, orchestrator.settings(scenario, inventory))
@@ -86,7 +86,7 @@ def _asked_for(
         scenario, _ = without_drills(scenario)
         return scenario, inventory, scenario.hosts
     if inventory_path is None:
-        raise ConfigError([Problem("fabric check", 0, "expected a scenario, or --inventory FILE, or both")])
+        raise ConfigError.at("fabric check", "expected a scenario, or --inventory FILE, or both")
     inventory = load_inventory(inventory_path, extra_faults=faults)
     return None, inventory, hosts_named(hosts or "all", inventory)
 

@@ -81,7 +81,7 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     if not paths and closed:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
     if not paths:
-        raise ConfigError([Problem(str(results), 0, "no runs here: expected <scenario>/<run>/run.json")])
+        raise ConfigError.at(results, "no runs here: expected <scenario>/<run>/run.json")
     judged = [one for path in paths if (one := _judged(path)) is not None]
     if not judged:
         raise _nothing_judged(results, paths, closed)
@@ -218,13 +218,13 @@ def _refuse_unknown(
     if host not in hosts:
         hint = nearest(component, [*hosts, *suspects])
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
-        raise ConfigError([Problem(component, 0, text)])
+        raise ConfigError.at(component, text)
     texts = [*measured, *(one.partition("/")[2] for one in suspects if one.partition("/")[0] == host)]
     texts += [one.name for run in judged for one in run.bad if host in one.hosts]
     if part and not any(_names(text, part.partition(":")[0]) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
         hint = nearest(part, sorted(words))
-        raise ConfigError([Problem(component, 0, f"no run below {results} says anything of that part{hint}")])
+        raise ConfigError.at(component, f"no run below {results} says anything of that part{hint}")
 
 
 def _names(text: str, part: str) -> bool:

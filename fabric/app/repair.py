@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from fabric.app.analyze import reopened
-from fabric.app.prepare import Asked, hosts_named, prepare
+from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError, Problem
 from fabric.judge.compare.hosts import other_hardware, otherwise_described
@@ -61,33 +61,21 @@ LONGEST_S = 3600
 """Of one pair, as in a scenario file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked on the command line."""
-
-    scenario: Path
-    because: Path
-    inventory: Path | None = None
-    hosts: str | None = None
-    faults: tuple[str, ...] = ()
-    quick: bool = False
-
-
-def prepare_repair(asked: Wanted) -> Asked:
+def prepare_repair(given: Given, run: Path, *, quick: bool) -> Asked:
     """
     The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
 
     Without an inventory of its own it is asked of that of the failed run. Raises ConfigError with everything that is
     wrong, also when that run has nothing against them, and when its hosts are not the same hardware in the inventory.
     """
-    failed = reopened(asked.because)
-    hosts = _repaired_hosts(asked, failed)
-    because = _because(asked, failed, hosts)
+    failed = reopened(run)
+    hosts = _repaired_hosts(given, run, failed)
+    because = _because(run, failed, hosts, quick=quick)
     names = _taking_part(because, failed)
-    inventory, notes = inventory_of(asked.because, failed, asked.inventory, because, names)
-    prepared = prepare(asked.scenario, inventory_path=inventory, hosts=fold(sorted(names)), faults=asked.faults)
+    inventory, notes = inventory_of(run, failed, given.inventory, because, names)
+    prepared = prepare(replace(given, inventory=inventory, hosts=fold(sorted(names))))
     because = replace(because, notes=(*because.notes, *notes))
-    return filled(prepared, quick_evidence(because, prepared.scenario) if asked.quick else because)
+    return filled(prepared, quick_evidence(because, prepared.scenario) if quick else because)
 
 
 def filled(prepared: Asked, because: Because) -> Asked:
@@ -128,7 +116,7 @@ def decided(run: ShownRun) -> Acceptance:
     scenario, verdict = run.judged.scenario, run.judged.verdict
     because = because_of(scenario)
     if because is None:
-        raise ConfigError([Problem(run.judged.path, 0, "no post-repair validation: it was not run with --because")])
+        raise ConfigError.at(run.judged.path, "no post-repair validation: it was not run with --because")
     directory = Path(run.judged.path)
     topology = run.inventory.topology
     now = read_identity(directory)
@@ -141,30 +129,28 @@ def decided(run: ShownRun) -> Acceptance:
     return accept(because, measured, watched, repaired(before, now, because.hosts, because.suspects), phase)
 
 
-def _repaired_hosts(asked: Wanted, failed: ShownRun) -> tuple[str, ...]:
+def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...]:
     """The hosts of --hosts, else those that the run named."""
     names = failed.judged.scenario.hosts
-    if asked.hosts is None:
+    if given.hosts is None:
         found = tuple(name for name in names if name in suspected(failed))
         if not found:
-            text = "it names no host as bad: say --hosts"
-            raise ConfigError([Problem(str(asked.because), 0, text)])
+            raise ConfigError.at(run, "it names no host as bad: say --hosts")
         return found
-    return hosts_named(asked.hosts, failed.inventory)
+    return hosts_named(given.hosts, failed.inventory)
 
 
-def _because(asked: Wanted, failed: ShownRun, hosts: Sequence[str]) -> Because:
+def _because(run: Path, failed: ShownRun, hosts: Sequence[str], *, quick: bool) -> Because:
     evidence, past_runs, notes = evidence_of(failed, hosts)
     if not evidence:
-        text = f"it has nothing against {fold(list(hosts))} that can be measured again"
-        raise ConfigError([Problem(str(asked.because), 0, text)])
+        raise ConfigError.at(run, f"it has nothing against {fold(list(hosts))} that can be measured again")
     identity = read_identity(Path(failed.judged.path)) or {}
     suspects = [one for one in failed.judged.verdict.suspects if set(one.hosts) & set(hosts)]
     return Because(
         run=f"{failed.judged.scenario.name}/{failed.judged.run_id}",
         path=failed.judged.path,
         hosts=tuple(hosts),
-        quick=asked.quick,
+        quick=quick,
         suspects=tuple(suspects),
         evidence=tuple(evidence),
         identity=tuple(identity[host] for host in hosts if host in identity),
@@ -202,7 +188,7 @@ def _require_evidence_phase(scenario: Scenario) -> None:
         text = (
             f"--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml: {len(again)} here"
         )
-        raise ConfigError([Problem(scenario.source, 0, text)])
+        raise ConfigError.at(scenario.source, text)
 
 
 def _phase(phase: Phase, because: Because) -> Phase:
@@ -272,7 +258,7 @@ def _own(run: Path, failed: ShownRun) -> Path:
     asked_in = (failed.document.get("given") or {}).get("folder", "")
     path = Path(asked_in) / failed.inventory.source
     if not path.is_file():
-        raise ConfigError([Problem(str(run), 0, f"its inventory {path} is not there any more: say --inventory")])
+        raise ConfigError.at(run, f"its inventory {path} is not there any more: say --inventory")
     return path
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.config import from_resolved
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, StoreError
 from fabric.judge.compare.hosts import not_the_same
 from fabric.model.judged_run import JudgedRun
 from fabric.model.scenario import Scenario
@@ -25,6 +25,7 @@ from fabric.report.told_verdict import history_bytes
 from fabric.runs.durable import write_durably
 from fabric.runs.events import from_events, read_events
 from fabric.runs.identity import read_identity
+from fabric.runs.plain_file import storing
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_lock import running
@@ -37,11 +38,9 @@ def make_reports(path: Path) -> Path:
     """Make every report of a run again; the path of report.html. Raises StoreError when it cannot be written."""
     run = _reopened(path)
     directory = Path(run.judged.path)
-    try:
+    with storing(directory):
         for name, make in derived.MAKERS.items():
             derived.write_text(directory / name, make(run))
-    except OSError as exc:
-        raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / "report.html"
 
 
@@ -116,7 +115,7 @@ def push(path: Path, url: str) -> None:
     Raises ConfigError for an address that is none of one, StoreError with the reason when it does not take them.
     """
     if not url or ("://" in url and not url.startswith(("http://", "https://"))):
-        raise ConfigError([Problem("--push", 0, f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")])
+        raise ConfigError.at("--push", f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
     from fabric.report.exports import push as send
 
     try:
@@ -151,10 +150,8 @@ def write_comparison(found: SideBySide) -> Path:
     from fabric.report.html.page import compared_page
 
     path = Path(_first(found).judged.path) / COMPARISON
-    try:
+    with storing(path):
         derived.write_text(path, compared_page(found))
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc
     return path
 
 
@@ -188,5 +185,5 @@ def raw_output(path: Path, probe_id: str) -> str:
         known = from_events(read_events(path / "events.jsonl"))
         near = get_close_matches(probe_id, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError([Problem(str(path), 0, f"nothing was printed by a probe {probe_id!r}{hint}")])
+        raise ConfigError.at(path, f"nothing was printed by a probe {probe_id!r}{hint}")
     return text

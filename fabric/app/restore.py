@@ -14,7 +14,7 @@ from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, 
 from fabric.config import load_inventory, resolved_inventory
 from fabric.engine.conductor import carry_out
 from fabric.engine.interruption import Interruption, listening
-from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.runs.journal import FILE, Journal
@@ -138,7 +138,7 @@ def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
 def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list[Restored]:
     if changes[0].running:
         text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
-        raise ConfigError([Problem(str(path), 0, text)])
+        raise ConfigError.at(path, text)
     executor, inventory = way.of(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
     journal = Journal(path / FILE)

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import because_of, filled
 from fabric.app.restore import Restored, in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
@@ -33,7 +33,7 @@ from fabric.runs.events import FILE as EVENTS
 from fabric.runs.events import read_events
 from fabric.runs.left_open import CLOSED, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers
-from fabric.runs.plain_file import is_there
+from fabric.runs.plain_file import is_there, storing
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import baselines_from, go_on_command, own_version, read_run
 from fabric.runs.run_folders import run_path
@@ -84,14 +84,14 @@ def look(path: Path, *, force: bool) -> Resumable:
     refuse_at_work(path, scenario.hosts)  # before the history is read and all is planned, which takes its time
     done = _history(path, document)
     if done.over:
-        raise ConfigError([Problem(str(path), 0, _why_over(path))])
+        raise ConfigError.at(path, _why_over(path))
     plan = plan_scenario(scenario, inventory)
     baselines = baselines_from(document, path / "run.json")
     differs = tuple(_differences(document, because_of(scenario)))
     unknown = _not_planned(plan, done)
     if unknown:
         text = f"its history has {counted(len(unknown), 'probe')} that this version does not plan, such as {unknown[0]}"
-        raise ConfigError([Problem(str(path), 0, f"{text}: go on with the version that began it")])
+        raise ConfigError.at(path, f"{text}: go on with the version that began it")
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
     return Resumable(path, Asked(scenario, inventory, baselines, plan, ()), document, differs)
@@ -188,10 +188,8 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
     """
     path = found.path
     done = _history(path, found.document) if is_there(path / EVENTS) else SoFar()
-    try:
+    with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
-    except OSError as exc:
-        raise StoreError(f"{path / STOP}: cannot remove: {exc.strerror}") from exc
     directory = RunDirectory(path, added=done.added)
     try:
         remove_durably([*(path / name for name in JUDGED), *leftovers(path)])
@@ -263,16 +261,7 @@ def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
 
     After a repair the evidence is what it was when the run began: the run that failed the host need not be there.
     """
-    folder = Path(given["folder"])
-    inventory = given["inventory"]
-    asked = prepare(
-        folder / given["scenario"],
-        inventory_path=None if inventory is None else folder / inventory,
-        hosts=given["hosts"],
-        faults=tuple(given["faults"]),
-        lasts_s=given.get("lasts_s"),
-        budget_s=given.get("budget_s"),
-    )
+    asked = prepare(Given.of(given))
     return asked if because is None else filled(asked, because)
 
 

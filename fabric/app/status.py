@@ -26,7 +26,7 @@ from fabric.runs.events import Event, read_events
 from fabric.runs.journal import FILE as JOURNAL
 from fabric.runs.journal import read_journal
 from fabric.runs.left_open import CLOSED, open_changes, open_or_may_be_live
-from fabric.runs.plain_file import is_there
+from fabric.runs.plain_file import is_there, storing
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_folders import run_folders, run_path
 from fabric.runs.run_lock import running
@@ -210,17 +210,13 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
     go_on = go_on_command(path, read_run(path))
     holder = running(path)
     if holder is None:
-        raise ConfigError(
-            [Problem(str(path), 0, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")]
-        )
+        raise ConfigError.at(path, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")
     before: tuple[str, ...] = ()
     with suppress(MayBeLive):  # it is asked all the same, and told afterwards
         before = _open(path)
     began_s = time.monotonic()
-    try:
+    with storing(path / STOP):
         write_durably(path / STOP, b"")
-    except OSError as exc:
-        raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
     states, finished = last_states(path), _has_ended(_history(path))
@@ -305,7 +301,7 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     events = _history(path)
     if _has_ended(events):
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
-        raise ConfigError([Problem(str(path), 0, text)])
+        raise ConfigError.at(path, text)
     known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
     wanted, said = _unfolded(hosts, sorted(away))
     said += [text for host in wanted for text in _wrong(host, known, away)]
@@ -335,13 +331,11 @@ def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...
 
 
 def _ask(folder: Path, host: str) -> None:
-    try:
+    with storing(folder / host):
         folder.mkdir(mode=0o755, exist_ok=True)
         if folder.is_symlink():
             raise StoreError(f"{folder}: cannot write: a link, which leads somewhere else")
         write_durably(folder / host, b"")
-    except OSError as exc:
-        raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc
 
 
 def _away(events: Sequence[Event]) -> set[str]:

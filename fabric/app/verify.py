@@ -16,7 +16,7 @@ import orjson
 from fabric.app.analyze import reopened
 from fabric.app.repair import decided, is_post_repair
 from fabric.app.report import keep_decision
-from fabric.errors import ConfigError, FabricError, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.repair import Acceptance
 from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
 from fabric.report.certificate_html import certificate_html
@@ -30,7 +30,7 @@ from fabric.runs.durable import remove_durably, write_durably
 from fabric.runs.events import FILE as EVENTS
 from fabric.runs.identity import read_identity
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
-from fabric.runs.plain_file import read_plain
+from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.raw import FOLDER as RAW
 from fabric.runs.run_document import own_version
 from fabric.runs.run_folders import run_path
@@ -123,12 +123,12 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
         text = (
             f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
         )
-        raise ConfigError([Problem(str(path), 0, text)])
+        raise ConfigError.at(path, text)
     if key is not None:
         sign(b"", key)  # one that cannot be used is told before anything is judged
     shown, decision = _judged(path)
     directory = Path(shown.judged.path)
-    try:
+    with storing(directory):
         _tidy(directory, shown, decision)
         document = _document(shown, decision, manifest(directory))
         data = encoded(document)
@@ -139,8 +139,6 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
         write_durably(directory / HTML, certificate_html(document).encode())
         if signature is not None:
             write_durably(directory / SIGNATURE, signature)
-    except OSError as exc:
-        raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / HTML, str(document["result"])
 
 
@@ -389,4 +387,4 @@ def _key(file: Path) -> bytes:
 
 
 def _refused(file: Path, text: str) -> ConfigError:
-    return ConfigError([Problem(str(file), 0, text)])
+    return ConfigError.at(file, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable, Iterable
+from functools import wraps
 from math import nan
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,35 +71,40 @@ def collect_seldom() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def scenario_options(function: _F) -> _F:
-    """The scenario file and what overrides it."""
-    for decorate in reversed(
-        (
-            click.argument("scenario", type=PATH),
-            click.option("--inventory", type=PATH, help="Use this inventory file instead."),
-            click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
-            click.option(
-                "--fault",
-                "faults",
-                multiple=True,
-                metavar="COMPONENT:KIND[=FACTOR]",
-                help="Mock: break something, e.g. gpu003/mlx5_2:slow=0.5, gpu004:hanging. May be repeated.",
-            ),
+_SCENARIO = (
+    click.argument("scenario", type=PATH),
+    click.option("--inventory", type=PATH, help="Use this inventory file instead."),
+    click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
+    click.option(
+        "--fault",
+        "faults",
+        multiple=True,
+        metavar="COMPONENT:KIND[=FACTOR]",
+        help="Mock: break something, e.g. gpu003/mlx5_2:slow=0.5, gpu004:hanging. May be repeated.",
+    ),
+    click.option(
+        "--for", "lasts", metavar="TIME", help="How long the whole run lasts, for phases with a share of it: 48h."
+    ),
+    click.option("--budget", metavar="TIME", help="Only what fits into this time, the most telling first: 4h, 90m."),
+)
+
+
+def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
+    """The scenario file and what overrides it, given to the command as one ``Given``."""
+
+    @wraps(function)
+    def command(*, lasts: str | None, budget: str | None, **named: Any) -> int:
+        from fabric.app.prepare import Given
+
+        words = {name: named.pop(name) for name in ("scenario", "inventory", "hosts", "faults")}
+        return function(
+            Given(**words, lasts_s=_seconds(lasts, "--for"), budget_s=_seconds(budget, "--budget")), **named
         )
-    ):
-        function = decorate(function)
-    return function
 
+    for decorate in reversed(_SCENARIO):
+        command = decorate(command)
+    return command
 
-lasting_option = click.option(
-    "--for", "lasts", metavar="TIME", help="How long the whole run lasts, for phases with a share of it: 48h."
-)
-"""How long the whole run lasts, for phases that have a share of it."""
-
-budget_option = click.option(
-    "--budget", metavar="TIME", help="Only what fits into this time, the most telling first: 4h, 90m."
-)
-"""Only the part of the plan that tells most and fits into a time."""
 
 backend_option = click.option(
     "--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."
@@ -112,7 +118,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 """One JSON document on stdout and nothing else there."""
 
 
-def seconds(text: str | None, hint: str) -> float | None:
+def _seconds(text: str | None, hint: str) -> float | None:
     """The time of an option, None where it was not given; refuses what is no duration, or above 30 days."""
     from pydantic_core import PydanticCustomError
 

@@ -11,7 +11,7 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.repair import HostIdentity, PartIdentity
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.plain_file import MIB, read_plain, storing
 from fabric.runs.run_directory import write_durably
 
 FILE = "identity.json"
@@ -23,10 +23,8 @@ MOST_BYTES = 128 * MIB
 def write_identity(run: Path, hosts: Iterable[HostIdentity]) -> None:
     """Raises StoreError when the disk says no."""
     body = {"format": FORMAT, "hosts": [asdict(host) for host in hosts]}
-    try:
+    with storing(run / FILE):
         write_durably(run / FILE, orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
-    except OSError as exc:
-        raise StoreError(f"{run / FILE}: cannot write: {exc.strerror or exc}") from exc
 
 
 def read_identity(run: Path) -> dict[str, HostIdentity] | None:

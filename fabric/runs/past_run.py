@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric.config import from_resolved
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, StoreError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
@@ -94,4 +94,4 @@ def refuse_own_record(run: str, baseline: Baseline) -> None:
     """
     if any(run in entry.runs for entry in baseline.recorded):
         text = f"its recorded numbers came from {run}, which it would judge: a run cannot be compared with itself"
-        raise ConfigError([Problem(baseline.source, 0, text)])
+        raise ConfigError.at(baseline.source, text)

@@ -14,7 +14,7 @@ import orjson
 
 from fabric.config import resolved_document
 from fabric.config.document import near_path
-from fabric.errors import ConfigError, Problem
+from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.recorded import Key, Recorded
 from fabric.model.scenario import Scenario
@@ -72,20 +72,18 @@ def read_run(path: Path) -> dict[str, Any]:
     try:
         document = orjson.loads(read_plain(file, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError) as exc:
-        raise ConfigError(
-            [Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}")]
-        ) from exc
+        raise ConfigError.at(path, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}") from exc
     except OSError as exc:
-        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(file, f"cannot read: {exc.strerror}") from exc
     except orjson.JSONDecodeError as exc:
-        raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
+        raise ConfigError.at(file, f"not readable as JSON: {exc}") from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
         told = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
         text = f"a run of format {told}, where this version reads {RUN_FORMAT}: read it with the version that wrote it"
-        raise ConfigError([Problem(str(file), 0, text)])
+        raise ConfigError.at(file, text)
     missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
     if missing:
-        raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])
+        raise ConfigError.at(file, f"lacks {', '.join(missing)}")
     return document
 
 
@@ -102,7 +100,7 @@ def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baselin
             for name, body in document["baselines"].items()
         }
     except (AttributeError, KeyError, TypeError) as exc:
-        raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc
+        raise ConfigError.at(file, f"'baselines' is not as this version writes it: {exc}") from exc
 
 
 def _recorded(entry: Mapping[str, Any]) -> Recorded:

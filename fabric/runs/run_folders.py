@@ -47,9 +47,9 @@ def run_folders(results: Path) -> RunFolders:
         scenarios = _folders_in(results)
     except (FileNotFoundError, NotADirectoryError) as exc:
         text = "no folder of runs (expected <scenario>/<run>/run.json below it): give a run, or --results"
-        raise ConfigError([Problem(str(results), 0, text)]) from exc
+        raise ConfigError.at(results, text) from exc
     except OSError as exc:
-        raise ConfigError([Problem(str(results), 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(results, f"cannot read: {exc.strerror}") from exc
     found = RunFolders()
     for scenario in scenarios:
         _add_runs(scenario, found)
@@ -68,7 +68,7 @@ def is_run(path: Path) -> bool:
     try:
         return is_there(path / FILE)
     except OSError as exc:
-        raise ConfigError([Problem(str(path), 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
 
 
 def _add_runs(scenario: Path, found: RunFolders) -> None:

@@ -23,7 +23,7 @@ import orjson
 from fabric.errors import StoreError
 from fabric.model.text import fold
 from fabric.runs.durable import write_durably
-from fabric.runs.plain_file import MIB, NotPlain, open_plain, read_plain
+from fabric.runs.plain_file import MIB, NotPlain, open_plain, read_plain, storing
 
 FILE = ".lock"
 """Its name in a scenario's folder."""
@@ -109,10 +109,8 @@ class RunLock:
     def names(self, run: Path) -> None:
         """Say which run holds it, as soon as that has a name. Raises StoreError."""
         self._holder = replace(self._holder, run=str(run))
-        try:
+        with storing(self._path):
             write_durably(self._path, holder_bytes(self._holder))
-        except OSError as exc:
-            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
 
     def release(self) -> None:
         """Let go; safe to call twice."""
@@ -130,7 +128,7 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
     """
     folder = results / scenario
     holder = myself(str(folder / run) if run else str(folder), hosts)
-    try:
+    with storing(folder, inside=True):
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(results):
             _refuse_overlap(results, folder, hosts)
@@ -139,8 +137,6 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
             except OSError:
                 (folder / FILE).unlink(missing_ok=True)  # it may be there, and not durable
                 raise
-    except OSError as exc:
-        raise StoreError(f"{exc.filename or folder}: cannot write: {exc.strerror}") from exc
     lock = RunLock(folder / FILE, holder)
     try:
         yield lock

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.prepare import Given
+from fabric.app.repair import decide, prepare_repair
 from fabric.app.resume import look, resume
 from fabric.errors import ConfigError
 from fabric.report.progress import ConsoleProgress
@@ -34,9 +35,7 @@ def copied(failed: Path, folder: Path) -> Path:
 def begun(because: Path, fault: str) -> Path:
     """The run of the validation, to its end."""
     scenario = because.parents[2] / "post-repair.yaml"
-    return measured(
-        prepare_repair(Wanted(scenario, because, None, None, (fault,), quick=True)), because.parents[1], seed=2
-    )
+    return measured(prepare_repair(Given(scenario, faults=(fault,)), because, quick=True), because.parents[1], seed=2)
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ class Duration(Scalar):
         seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
         if not match or not self.least_s <= seconds <= self.most_s:
             raise refusal(
-                f"a duration from {_in_unit(self.least_s)} to {_in_unit(self.most_s)} such as 5s, 2m or 1h", value
+                f"a duration from {in_unit(self.least_s)} to {in_unit(self.most_s)} such as 5s, 2m or 1h", value
             )
         return seconds
 
@@ -79,7 +79,7 @@ class Span(Scalar):
         match = _SPAN.fullmatch(value) if isinstance(value, str) else None
         seconds = float(match[1] + (match[2] or "")) * _SPAN_SECONDS[match[3]] if match else -1.0
         if not match or not self.least_s <= seconds <= self.most_s:
-            least, most = _in_unit(self.least_s), _in_unit(self.most_s)
+            least, most = in_unit(self.least_s), in_unit(self.most_s)
             raise refusal(f"a duration from {least} to {most} such as 0.5s, 500ms, 20s or 2m", value)
         return round(seconds, 6)
 
@@ -104,7 +104,7 @@ class Indexes(Scalar):
         return {"type": ["integer", "string"], "minimum": 0, "maximum": 99, "pattern": f"^{_INDEXES.pattern}$"}
 
 
-def _in_unit(seconds: float) -> str:
+def in_unit(seconds: float) -> str:
     """A bound as it may be written: ``90s``, ``5m``, ``24h``; days are for the reader only."""
     unit, size = next(
         ((unit, size) for unit, size in _LARGEST_FIRST if seconds >= size and not seconds % size), ("s", 1)
