@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
@@ -16,7 +18,7 @@ from fabric.app.analyze import analyze
 from fabric.app.report import judged_run
 from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
-from fabric.runs.run_lock import FILE, holder_bytes, holding, myself
+from fabric.runs.run_lock import FILE, holding
 from tests.runs.other_account import place, shut
 from tests.runs.small_run import begin, cut_after, go_on, run_of
 
@@ -51,33 +53,38 @@ def test_a_run_somebody_works_on_has_a_rate_and_a_time_left(tmp_path: Path) -> N
         assert status(run).state == "stopping"
 
 
-def held_elsewhere(run: Path) -> None:
-    """The lock as another machine on the same file system writes it; its process number means nothing here."""
-    holder = replace(myself(str(run), ["gpu001"]), machine="login2", boot="another boot", pid=2**22 + 1)
-    (run.parent / FILE).write_bytes(holder_bytes(holder))
+@contextmanager
+def held_elsewhere(run: Path) -> Iterator[None]:
+    """The lock as another machine on the same file system holds it; its process number means nothing here."""
+    body = {"run": str(run), "machine": "login2", "pid": 2**22 + 1, "since": "2026-01-01", "hosts": ["gpu001"]}
+    with (run.parent / FILE).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(orjson.dumps(body))
+        file.flush()
+        yield
 
 
 def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path) -> None:
-    """There is no such process here, and no such boot."""
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 1)
-    held_elsewhere(run)
-    found = status(run)
-    assert (found.state, found.holder) == ("running", f"login2, process {2**22 + 1}")
-    assert [one.state for one in all_runs(tmp_path / "results", most=5)] == ["running"]
-    (run / "STOP").touch()
-    assert status(run).state == "stopping"
+    with held_elsewhere(run):
+        found = status(run)
+        assert (found.state, found.holder) == ("running", f"login2, process {2**22 + 1}")
+        assert [one.state for one in all_runs(tmp_path / "results", most=5)] == ["running"]
+        (run / "STOP").touch()
+        assert status(run).state == "stopping"
+    assert status(run).state == "killed"
 
 
 def test_a_run_of_another_machine_is_neither_resumed_nor_called_unstoppable(tmp_path: Path) -> None:
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 1)
-    held_elsewhere(run)
-    with pytest.raises(StoreError, match=r"is going on .login2, process"):
-        go_on(tmp_path)
-    assert not stop(run, wait_s=0.0).ended
+    with held_elsewhere(run):
+        with pytest.raises(StoreError, match=r"is going on .login2, process"):
+            go_on(tmp_path)
+        assert not stop(run, wait_s=0.0).ended
     assert (run / "STOP").exists()
 
 

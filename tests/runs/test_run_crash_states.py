@@ -74,8 +74,6 @@ def put(files: Mapping[Path, bytes], root: Path, folder: Path) -> Path | None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for path, data in files.items():
-        if path.name == ".lock":
-            continue  # of a process that died; here it is this one, which lives
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
