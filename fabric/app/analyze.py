@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from fabric.app.report import as_judged
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
@@ -37,13 +38,14 @@ from fabric.runs.journal import FILE as JOURNAL
 from fabric.runs.left_open import settled
 from fabric.runs.past_run import read_past_run, refuse_own_record
 from fabric.runs.plain_file import storing
+from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
 from fabric.runs.so_far import not_begun, read_readmissions
 from fabric.runs.tables import write_measurements, write_samples
 
 
-def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
+def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
     """
     Judge a run again from its directory alone, with today's code and, if given, another baseline.
 
@@ -59,6 +61,19 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
     return shown.judged
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A large run is millions of objects that all live to the end: looking through them doubles the time (measured)."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_without_collector()
 def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     """A run read back from its directory alone and judged again; writes nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
@@ -95,6 +110,33 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     again = judged.again if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
     judged = replace(judged, again=again, goes_on=goes_on, history_bytes=read_bytes)
     return ShownRun(judged, inventory, probes, by_id, document, complete)
+
+
+def as_judged(
+    path: Path,
+    document: Mapping[str, Any],
+    scenario: Scenario,
+    verdict: Verdict,
+    *,
+    elapsed_s: float,
+    judged_by: tuple[str, ...],
+    complete: bool = True,
+) -> JudgedRun:
+    """A run with its verdict; one that is not *complete* goes on while somebody works on it."""
+    return JudgedRun(
+        scenario=scenario,
+        verdict=verdict,
+        path=str(path),
+        run_id=document.get("run_id", path.name),
+        elapsed_s=elapsed_s,
+        backend=document["backend"],
+        judged_by=judged_by,
+        again=f"fabric report {path}",
+        complete=complete,
+        goes_on=not complete and running(path) is not None,
+        history_bytes=history_bytes(path),
+        go_on="" if complete else go_on_command(path, document),
+    )
 
 
 def named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fabric.app.analyze import all_probes, concluded, named, probes_of, write_derived
+from fabric.app.analyze import all_probes, as_judged, concluded, named, probes_of, write_derived
 from fabric.app.prepare import Asked
-from fabric.app.report import as_judged
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity

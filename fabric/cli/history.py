@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fabric.cli.options import PATH, WholeNumber, answer, json_option, print_json, print_lines, results_option
-from fabric.cli.report import newest
+from fabric.runs.run_folders import run_path
 
 DAYS_MOST = 36_500
 """For --days: a century (a choice); more would begin before the calendar does."""
@@ -52,7 +52,7 @@ def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
     from fabric.app.compare import compare
     from fabric.report.compare import EXIT_CODES, compare_document, compare_lines
 
-    found = compare(newest(first), newest(second))
+    found = compare(run_path(first), run_path(second))
     told = (found.first, found.second, found.comparison, found.notes)
     return answer(
         compare_document(*told), compare_lines(*told), as_json=as_json, code=EXIT_CODES[found.comparison.change]

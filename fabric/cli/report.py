@@ -10,6 +10,7 @@ import click
 
 from fabric.cli.options import PATH, answer, json_option, print_json, print_lines
 from fabric.report.output import say, visible, warn
+from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
     from fabric.model.judged_run import JudgedRun
@@ -52,23 +53,22 @@ def report_command(
         return 0
     if not runs:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
-    runs = tuple(newest(run) for run in runs)
+    runs = tuple(run_path(run) for run in runs)
     if certificate or key is not None:
         return _certify(runs, key)
     if len(runs) > 1:
         return _compare(runs, probe or as_csv or push or as_json, html=html or open_it, open_it=open_it)
     if probe is not None:
-        return _print_output(runs[0], probe)
-    if as_csv:
-        return _print_csv(runs[0])
-    if push is not None:
-        return _push(runs[0], push)
-    if html or open_it:
-        return _make(runs[0], open_it=open_it)
-    from fabric.app.report import judged_run
+        from fabric.app.report import raw_output
+
+        print_lines(line.expandtabs() for line in raw_output(runs[0], probe).splitlines())
+        return 0
+    if as_csv or push is not None or html or open_it:
+        return _made(runs[0], as_csv=as_csv, push=push, open_it=open_it)
+    from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(runs[0])
-    return show(judged_run(runs[0]), as_json=as_json)
+    return show(analyze(runs[0]), as_json=as_json)
 
 
 def _tell_who_is_at_work(run: Path) -> None:
@@ -78,16 +78,6 @@ def _tell_who_is_at_work(run: Path) -> None:
     if (holder := running(run)) is not None:
         until_now = "below is what was measured until now"
         warn(visible(f"{run} is going on ({holder.text}): {until_now}; see: fabric status {run}"))
-
-
-def newest(path: Path) -> Path:
-    """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
-    from fabric.runs.plain_file import is_there
-    from fabric.runs.run_folders import runs_of
-
-    if is_there(path / "run.json"):
-        return path
-    return path / "latest" if is_there(path / "latest" / "run.json") else max(runs_of(path).runs, default=path)
 
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
@@ -133,39 +123,28 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     return code
 
 
-def _print_output(run: Path, probe: str) -> int:
-    from fabric.app.report import raw_output
-
-    print_lines(line.expandtabs() for line in raw_output(run, probe).splitlines())
-    return 0
-
-
-def _print_csv(run: Path) -> int:
-    from fabric.app.report import csv
-
-    for lines in csv(run):
-        say(lines)
-    return 0
-
-
-def _push(run: Path, url: str) -> int:
-    from fabric.app.report import push as push_metrics
-
-    push_metrics(run, url)
-    say(f"pushed to {url}")
-    return 0
-
-
-def _make(run: Path, *, open_it: bool) -> int:
-    from fabric.app.repair import decide, is_post_repair
-    from fabric.app.report import keep_decision, make_reports, scenario_of
+def _made(path: Path, *, as_csv: bool, push: str | None, open_it: bool) -> int:
+    """What is made of a run that is judged again: CSV, metrics for a push gateway, or its reports."""
+    from fabric.app import report
+    from fabric.app.analyze import reopened
+    from fabric.app.repair import decided, is_post_repair
     from fabric.report.decision import acceptance_document
+    from fabric.report.exports import csv_lines
 
-    if is_post_repair(scenario_of(run)):  # its page begins with the decision
-        keep_decision(run, acceptance_document(decide(run)))
-    path = make_reports(run)
-    say(str(path))
-    return _show_in_browser(path) if open_it else 0
+    run = reopened(path)
+    if as_csv:
+        for lines in csv_lines(run):
+            say(lines)
+        return 0
+    if push is not None:
+        report.push(run, push)
+        say(f"pushed to {push}")
+        return 0
+    if is_post_repair(run.judged.scenario):  # its page begins with the decision
+        report.keep_decision(path, acceptance_document(decided(run)))
+    page = report.make_reports(run)
+    say(str(page))
+    return _show_in_browser(page) if open_it else 0
 
 
 def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
@@ -201,7 +180,7 @@ def analyze_command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
     """
     from fabric.app.analyze import analyze
 
-    return show(analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)
+    return show(analyze(run_path(run), baseline_path=baseline, rewrite=True), as_json=as_json)
 
 
 @click.command("verify")

@@ -20,9 +20,10 @@ from fabric.cli.options import (
     scenario_options,
 )
 from fabric.cli.plan import budget_lines
-from fabric.cli.report import newest, show
+from fabric.cli.report import show
 from fabric.errors import ConfigError
 from fabric.report.output import visible, warn
+from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
@@ -146,7 +147,7 @@ def _asked(given: Given, because: Path | None, *, quick: bool, told: Told) -> As
         raise ConfigError.at("--budget", text)
     from fabric.app.repair import prepare_repair
 
-    return prepare_repair(given, newest(because), quick=quick)
+    return prepare_repair(given, run_path(because), quick=quick)
 
 
 def _tell(note: str | None) -> None:

@@ -15,7 +15,6 @@ import pytest
 from fabric.app import analyze as judging
 from fabric.app import status as statuses
 from fabric.app.analyze import analyze
-from fabric.app.report import judged_run
 from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
 from fabric.runs.run_lock import FILE, holding
@@ -173,9 +172,9 @@ def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path)
     cut_after(run, "finished", 3)
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         before = sorted(run.iterdir())
-        assert judged_run(run).goes_on
+        assert analyze(run).goes_on
         assert sorted(run.iterdir()) == before
-    assert not judged_run(run).goes_on
+    assert not analyze(run).goes_on
     assert status(run).judged
 
 
@@ -183,7 +182,7 @@ def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_
     begin(tmp_path)
     run = run_of(tmp_path)
     kept_of(run, history_bytes=1, outcome="inconclusive")
-    judged_run(run)
+    analyze(run)
     assert (status(run).outcome, status(run).judged) == ("pass", True)
 
 
