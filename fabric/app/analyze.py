@@ -32,9 +32,8 @@ from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
 from fabric.runs.change_results import change_results
 from fabric.runs.durable import write_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import read_events, replanned
-from fabric.runs.journal import FILE as JOURNAL
+from fabric.runs.events import EVENTS, read_events, replanned
+from fabric.runs.journal import JOURNAL
 from fabric.runs.left_open import settled
 from fabric.runs.past_run import read_past_run, refuse_own_record
 from fabric.runs.plain_file import storing

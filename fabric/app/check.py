@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fabric.app.prepare import hosts_named
@@ -20,6 +19,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor
+from fabric.runs.run_document import version_of
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 """Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
@@ -45,7 +45,7 @@ def check(
     if faults and name != "mock":
         executor.close()
         raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
-    found = list(signed(orchestrator.NAME, orchestrator.installed(_version_of, backend=name)))
+    found = list(signed(orchestrator.NAME, orchestrator.installed(version_of, backend=name)))
     if scenario is not None:
         found += signed(orchestrator.NAME, orchestrator.settings(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
@@ -89,10 +89,3 @@ def _asked_for(
         raise ConfigError.at("fabric check", "expected a scenario, or --inventory FILE, or both")
     inventory = load_inventory(inventory_path, extra_faults=faults)
     return None, inventory, hosts_named(hosts or "all", inventory)
-
-
-def _version_of(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

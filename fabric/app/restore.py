@@ -17,7 +17,7 @@ from fabric.engine.interruption import Interruption, listening
 from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
-from fabric.runs.journal import FILE, Journal
+from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.left_open import OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
 from fabric.runs.run_document import read_run
@@ -63,10 +63,10 @@ def restore(
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
     if run is not None:
-        if not is_there(run / FILE):
+        if not is_there(run / JOURNAL):
             read_run(run)
             return []
-        return _restore_journal(run / FILE, _Way(make_executor, inventory_path, backend))
+        return _restore_journal(run / JOURNAL, _Way(make_executor, inventory_path, backend))
     found: list[Restored] = []
     for journal in journals(results):
         try:
@@ -114,8 +114,8 @@ class _Way:
         except (FabricError, KeyError, TypeError) as exc:
             names = ", ".join(one.change_id for one in changes)
             raise MayBeLive(
-                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
-                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or undo them "
+                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / JOURNAL} "
+                f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or undo them "
                 f"by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
             ) from exc
         return self.make_executor(self.backend or document["backend"], inventory), inventory
@@ -141,7 +141,7 @@ def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list
         raise ConfigError.at(path, text)
     executor, inventory = way.of(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
-    journal = Journal(path / FILE)
+    journal = Journal(path / JOURNAL)
     told: list[Restored] = []
     try:
         carry_out((_restore_change(str(path), change, journal, told, known) for change in changes), executor)

@@ -29,8 +29,7 @@ from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
 from fabric.runs.change_results import FINAL
 from fabric.runs.durable import remove_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import read_events
+from fabric.runs.events import EVENTS, read_events
 from fabric.runs.left_open import CLOSED, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers
 from fabric.runs.plain_file import is_there, storing

@@ -32,10 +32,8 @@ from fabric.model.probe import ProbeResult
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import from_events, read_events
-from fabric.runs.journal import FILE as JOURNAL
-from fabric.runs.journal import Journal
+from fabric.runs.events import EVENTS, from_events, read_events
+from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.left_open import refuse_while_open, say_what_is_open
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import go_on_command, run_document

@@ -21,10 +21,8 @@ from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.runs.durable import write_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import Event, read_events
-from fabric.runs.journal import FILE as JOURNAL
-from fabric.runs.journal import read_journal
+from fabric.runs.events import EVENTS, Event, read_events
+from fabric.runs.journal import JOURNAL, read_journal
 from fabric.runs.left_open import CLOSED, open_changes, open_or_may_be_live
 from fabric.runs.plain_file import is_there, storing
 from fabric.runs.run_document import go_on_command, read_run

@@ -27,7 +27,7 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
 from fabric.runs.durable import remove_durably, write_durably
-from fabric.runs.events import FILE as EVENTS
+from fabric.runs.events import EVENTS
 from fabric.runs.identity import read_identity
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
 from fabric.runs.plain_file import read_plain, storing

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import PATH, backend_option, json_option, print_json
+from fabric.cli.options import PATH, answer, backend_option, json_option, print_json
 
 
 @click.command("check")
@@ -65,9 +65,5 @@ def show(file: Path, *, as_json: bool) -> int:
     inventory = load_inventory(file)
     baselines = load_baselines({host.platform.baseline for host in inventory.topology.hosts.values()}, file)
     notes = baseline_notes(None, inventory, baselines)
-    if as_json:
-        print_json(inventory_document(inventory, notes=notes))
-        return 0
-    for line in inventory_lines(inventory, notes=notes):
-        click.echo(line)
-    return 0
+    document, lines = inventory_document(inventory, notes=notes), inventory_lines(inventory, notes=notes)
+    return answer(document, lines, as_json=as_json)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fabric.cli.options import PATH, WholeNumber, answer, json_option, print_json, print_lines, results_option
+from fabric.cli.options import PATH, WholeNumber, answer, json_option, results_option
 from fabric.runs.run_folders import run_path
 
 DAYS_MOST = 36_500
@@ -27,14 +27,10 @@ def history_command(component: str | None, results: Path, days: int | None, *, a
 
     found = history(results, component=component, days=days)
     code = 3 if found.closed else 0  # not all that is there was told
-    if as_json:
-        document = asdict(found)
-        for row, one in zip(document["signals"], found.signals, strict=True):
-            row.update(values=dict(zip(SIGNALS, one.values, strict=True)), lemon=one.lemon)
-        print_json({"format": 1, **document})
-        return code
-    print_lines(lines(found))
-    return code
+    document = asdict(found) if as_json else {}
+    for row, one in zip(document.get("signals", ()), found.signals, strict=False):
+        row.update(values=dict(zip(SIGNALS, one.values, strict=True)), lemon=one.lemon)
+    return answer({"format": 1, **document}, lines(found), as_json=as_json, code=code)
 
 
 @click.command("compare")

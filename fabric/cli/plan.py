@@ -12,6 +12,7 @@ import click
 from fabric.cli.options import (
     PATH,
     WholeNumber,
+    answer,
     collect_seldom,
     json_option,
     print_json,
@@ -20,7 +21,7 @@ from fabric.cli.options import (
 )
 from fabric.model.fields.quantities import in_unit
 from fabric.model.text import duration_text
-from fabric.report.output import counted, say
+from fabric.report.output import counted
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
@@ -157,9 +158,5 @@ def simulate_command(
         seeds=seeds,
         seed=seed,
     )
-    answer = what_if(question)
-    if as_json:
-        print_json(what_if_document(answer))
-    else:
-        say(what_if_text(answer))
-    return 0
+    found = what_if(question)
+    return answer(what_if_document(found), [what_if_text(found)], as_json=as_json)

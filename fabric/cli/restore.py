@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import PATH, json_option, print_json, results_option
-from fabric.report.output import say, warn
-
-if TYPE_CHECKING:
-    from fabric.app.restore import Restored
+from fabric.cli.options import PATH, answer, json_option, results_option
+from fabric.report.output import warn
 
 
 @click.command("restore")
@@ -30,16 +26,17 @@ def restore_command(
 ) -> int:
     """Take back what RUN (a run directory), or every run under --results, may have left on the fabric."""
     from fabric.app.restore import in_order, restore, restore_hosts
+    from fabric.report.restored import restored_json, restored_lines
     from fabric.wiring import make_executor
 
-    if all_hosts and inventory is None:
-        raise click.UsageError("--all-hosts needs --inventory FILE")
-    if inventory is not None and not all_hosts and run is None:
-        raise click.UsageError("--inventory needs a RUN, or --all-hosts")
-    if backend is not None and inventory is None:
-        raise click.UsageError("--backend needs --inventory FILE")
-    if all_hosts and run is not None:
-        raise click.UsageError("give either a run or --all-hosts")
+    wrong = {
+        "--all-hosts needs --inventory FILE": all_hosts and inventory is None,
+        "--inventory needs a RUN, or --all-hosts": inventory is not None and not all_hosts and run is None,
+        "--backend needs --inventory FILE": backend is not None and inventory is None,
+        "give either a run or --all-hosts": all_hosts and run is not None,
+    }
+    for text in (text for text, found in wrong.items() if found):
+        raise click.UsageError(text)
     where = f"in {run}" if run is not None else f"under {results.absolute()}"
     if inventory is None and run is None and not results.is_dir():
         raise click.UsageError(f"{results.absolute()} is no folder of runs: give a run, or --results")
@@ -51,21 +48,8 @@ def restore_command(
             found = restore(
                 run, results=results, make_executor=make_executor, inventory_path=inventory, backend=backend
             )
-    return _show(found, where=where, as_json=as_json)
-
-
-def _show(found: list[Restored], *, where: str, as_json: bool) -> int:
-    """Exit 0 when nothing is left, 4 when something may be."""
-    from fabric.report.restored import restored_json, restored_lines
-
     code = 0 if all(one.certain for one in found) else 4
-    if as_json:
-        print_json({"changes": restored_json(found), "exit_code": code})
-        return code
-    for line in restored_lines(found):
-        say(line)
-    if not found:
-        say(f"no change is open {where}")
-    elif code:
-        say("A change may still be live: see above; run it again, or undo it by hand.")
-    return code
+    lines = restored_lines(found) if found else [f"no change is open {where}"]
+    if code:
+        lines = [*lines, "A change may still be live: see above; run it again, or undo it by hand."]
+    return answer({"changes": restored_json(found), "exit_code": code}, lines, as_json=as_json, code=code)

@@ -16,7 +16,7 @@ from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, Probe
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB
 
-FILE = "events.jsonl"
+EVENTS = "events.jsonl"
 """Its name in a run's directory."""
 
 LIMITS = Limits(16 * GIB, 64 * MIB)

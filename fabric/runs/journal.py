@@ -15,7 +15,7 @@ from fabric.errors import StoreError
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
 from fabric.runs.plain_file import GIB, MIB
 
-FILE = "changes.jsonl"
+JOURNAL = "changes.jsonl"
 """Its name in a run's directory."""
 
 LIMITS = Limits(GIB, 16 * MIB, many_at_once=False)

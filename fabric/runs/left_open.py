@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fabric.errors import MayBeLive, StoreError
 from fabric.model.change import Change, ChangeResult
-from fabric.runs.journal import FILE, Entry, read_journal
+from fabric.runs.journal import JOURNAL, Entry, read_journal
 from fabric.runs.plain_file import is_there, plain_stream
 
 CLOSED = frozenset({"reverted", "refused", "failed", "lost"})
@@ -61,13 +61,13 @@ def _is_written(path: Path) -> bool:
 def journals(results: Path) -> tuple[Path, ...]:
     """What is called a journal in every run under a results folder, by name; not all of it need be one."""
     runs = results.glob("*/*") if results.is_dir() else ()
-    return tuple(sorted(path / FILE for path in runs if not path.is_symlink() and _is_in(path)))
+    return tuple(sorted(path / JOURNAL for path in runs if not path.is_symlink() and _is_in(path)))
 
 
 def _is_in(run: Path) -> bool:
     """Whether a run has a journal; not where that cannot be seen, as in another account's folder."""
     try:
-        return is_there(run / FILE)
+        return is_there(run / JOURNAL)
     except OSError:
         return False
 
@@ -109,7 +109,7 @@ def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
 
 def say_what_is_open(run: Path) -> None:
     """Raise MayBeLive when a run that ended early could not take everything back."""
-    found = open_or_may_be_live(run / FILE) if is_there(run / FILE) else ()
+    found = open_or_may_be_live(run / JOURNAL) if is_there(run / JOURNAL) else ()
     if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")

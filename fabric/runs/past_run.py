@@ -16,8 +16,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
 from fabric.plan.plan import Plan, plan_scenario
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import History, history_of, read_events, replanned
+from fabric.runs.events import EVENTS, History, history_of, read_events, replanned
 from fabric.runs.run_document import baselines_from, read_run
 
 

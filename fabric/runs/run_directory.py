@@ -18,7 +18,7 @@ from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import Probe, ProbeResult
 from fabric.runs.durable import write_durably
-from fabric.runs.events import FILE, EventLog, planned_fields, to_fields
+from fabric.runs.events import EVENTS, EventLog, planned_fields, to_fields
 from fabric.runs.plain_file import storing
 from fabric.runs.raw import RawOutput
 
@@ -38,7 +38,7 @@ class RunDirectory:
     def __init__(self, path: Path, *, added: Iterable[Probe] = ()) -> None:
         self.path = path
         self.added = list(added)
-        self.events = EventLog(path / FILE)
+        self.events = EventLog(path / EVENTS)
         self._raw = RawOutput(path)
 
     @staticmethod

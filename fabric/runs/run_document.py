@@ -58,12 +58,17 @@ def go_on_command(run: Path | str, document: Mapping[str, Any]) -> str:
     return f"fabric resume {run}{' --yes' if yes else ''}"
 
 
+def version_of(distribution: str) -> str | None:
+    """The version of an installed package; None where there is none."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
 def own_version() -> str:
     """The version of this tool."""
-    try:
-        return version("fabric-testbench")
-    except PackageNotFoundError:
-        return "not installed"
+    return version_of("fabric-testbench") or "not installed"
 
 
 def read_run(path: Path) -> dict[str, Any]:
