@@ -43,8 +43,8 @@ from self_check import inventory as hall
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.run import run
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.wiring import BACKENDS
 
 A2A_PER_HOUR, RING_PER_HOUR = 9540, 7640  # calls of 16 GiB that fill an hour together, on the mock

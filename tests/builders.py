@@ -9,8 +9,8 @@ from pathlib import Path
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.model.inventory import TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import FailureKind
+from fabric.model.verdict import JudgedRun
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
 from fabric.wiring import BACKENDS

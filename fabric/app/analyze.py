@@ -20,27 +20,25 @@ from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
-from fabric.model.verdict import Baseline, Verdict
+from fabric.model.verdict import Baseline, JudgedRun, Verdict
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.derived import write_reports
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
-from fabric.runs.change_results import change_results
 from fabric.runs.durable import write_durably
 from fabric.runs.events import EVENTS, read_events, replanned
 from fabric.runs.journal import JOURNAL
-from fabric.runs.left_open import settled
+from fabric.runs.open_changes import change_results, settled
 from fabric.runs.past_run import read_past_run, refuse_own_record
 from fabric.runs.plain_file import storing
+from fabric.runs.progress import not_begun, read_readmissions
 from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
-from fabric.runs.so_far import not_begun, read_readmissions
 from fabric.runs.tables import write_measurements, write_samples
 
 

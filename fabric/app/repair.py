@@ -37,8 +37,8 @@ from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from fabric.probes.variants import shortened
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.identity import read_identity
 from fabric.runs.past_run import PastRun, read_past_run
+from fabric.runs.run_document import read_identity
 from fabric.runs.run_folders import run_folders
 from fabric.runs.samples import read_samples
 

@@ -19,9 +19,9 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.side_by_side import SideBySide, side_by_side
 from fabric.runs.durable import write_durably
 from fabric.runs.events import from_events, read_events
-from fabric.runs.identity import read_identity
 from fabric.runs.plain_file import storing
 from fabric.runs.raw import raw_entries
+from fabric.runs.run_document import read_identity
 from fabric.runs.run_lock import running
 
 COMPARISON = "compare.html"

@@ -18,7 +18,7 @@ from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.left_open import OpenChange, journals, open_or_may_be_live
+from fabric.runs.open_changes import OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
 from fabric.runs.run_document import read_run
 
@@ -115,8 +115,8 @@ class _Way:
             names = ", ".join(one.change_id for one in changes)
             raise MayBeLive(
                 f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / JOURNAL} "
-                f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or undo them "
-                f"by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
+                f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or "
+                f"undo them by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
             ) from exc
         return self.make_executor(self.backend or document["backend"], inventory), inventory
 

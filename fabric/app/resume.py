@@ -21,24 +21,23 @@ from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.repair import Because
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
-from fabric.runs.change_results import FINAL
 from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, read_events
-from fabric.runs.left_open import CLOSED, refuse_while_open
 from fabric.runs.manifest import JUDGED, leftovers
+from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
 from fabric.runs.plain_file import is_there, storing
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import baselines_from, go_on_command, own_version, read_run
 from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
-from fabric.runs.so_far import SoFar, so_far
 
 MakeExecutor = Callable[[str, Inventory, int], Executor]
 """Builds the executor of a backend by its name, for a seed."""
@@ -186,7 +185,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
     path = found.path
-    done = _history(path, found.document) if is_there(path / EVENTS) else SoFar()
+    done = _history(path, found.document) if is_there(path / EVENTS) else Progress()
     with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
@@ -206,17 +205,17 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
     return directory
 
 
-def _history(path: Path, document: Mapping[str, Any]) -> SoFar:
+def _history(path: Path, document: Mapping[str, Any]) -> Progress:
     """How far it came; one that was killed before its first line has done nothing."""
     if not is_there(path / EVENTS):
-        return SoFar()
+        return Progress()
     events = list(read_events(path / EVENTS))
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
-    return so_far(events)
+    return progress_of(events)
 
 
-def _not_planned(plan: Plan, done: SoFar) -> list[str]:
+def _not_planned(plan: Plan, done: Progress) -> list[str]:
     known = {probe.probe_id for probe in done.added}
     for phase_plan in plan.phases:
         known.update(slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots)

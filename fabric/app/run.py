@@ -27,18 +27,18 @@ from fabric.judge.verdict.further_tests import follow_ups
 from fabric.judge.verdict.gate import out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.shown_run import ShownRun
 from fabric.runs.events import EVENTS, from_events, read_events
 from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.left_open import refuse_while_open, say_what_is_open
+from fabric.runs.open_changes import refuse_while_open, say_what_is_open
+from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import go_on_command, run_document
 from fabric.runs.run_lock import holding
-from fabric.runs.so_far import SoFar
 
 MakeExecutor = Callable[[Inventory, int], Executor]
 """Builds the executor of the chosen backend."""
@@ -53,7 +53,7 @@ class Begun:
     document: Mapping[str, Any]
     directory: RunDirectory
     executor: Executor
-    so_far: SoFar = field(default_factory=SoFar)
+    so_far: Progress = field(default_factory=Progress)
 
 
 def run(

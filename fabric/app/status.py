@@ -23,12 +23,12 @@ from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.runs.durable import write_durably
 from fabric.runs.events import EVENTS, Event, read_events
 from fabric.runs.journal import JOURNAL, read_journal
-from fabric.runs.left_open import CLOSED, open_changes, open_or_may_be_live
+from fabric.runs.open_changes import CLOSED, open_changes, open_or_may_be_live
 from fabric.runs.plain_file import is_there, storing
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_folders import run_folders, run_path
 from fabric.runs.run_lock import running
-from fabric.runs.so_far import SoFar, so_far
 
 MOST_JUDGED = 5_000
 """Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""
@@ -112,7 +112,7 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
     events = _history(run)
-    done = so_far(events)
+    done = progress_of(events)
     holder = running(run)
     known = set(done.results)
     planned = _planned(events) + len(done.added)
@@ -140,7 +140,7 @@ def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
     )
 
 
-def _state(run: Path, events: list[Event], done: SoFar, *, at_work: bool) -> str:
+def _state(run: Path, events: list[Event], done: Progress, *, at_work: bool) -> str:
     if done.over:
         return "ended"
     if at_work:
@@ -338,7 +338,7 @@ def _ask(folder: Path, host: str) -> None:
 
 def _away(events: Sequence[Event]) -> set[str]:
     """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
-    done = so_far(events)
+    done = progress_of(events)
     found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
     excluded: set[str] = set()
     for event in events:

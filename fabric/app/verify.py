@@ -28,11 +28,10 @@ from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
 from fabric.runs.durable import remove_durably, write_durably
 from fabric.runs.events import EVENTS
-from fabric.runs.identity import read_identity
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
 from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.raw import FOLDER as RAW
-from fabric.runs.run_document import own_version
+from fabric.runs.run_document import own_version, read_identity
 from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import running
 

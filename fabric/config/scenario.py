@@ -22,9 +22,8 @@ from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.repetition import AUTO, LEAST_SAMPLES
 from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
-from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.model.scenario import AUTO, LEAST_SAMPLES, JudgeSettings, Phase, ProbeSpec, Scenario
 from fabric.probes.kinds import UNUSABLE
 
 

@@ -14,9 +14,8 @@ from fabric.config.tool_settings import AsWritten, Env
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import BASELINE_NAME, SAFE_NAME, Choice, Decimal, Flag, Line, Whole, refusal
-from fabric.model.repetition import AS_WRITTEN, AUTO
 from fabric.model.sampling import CRITERIA, SampleSettings
-from fabric.model.scenario import DRILLS, LocaliseSettings
+from fabric.model.scenario import AS_WRITTEN, AUTO, DRILLS, LocaliseSettings
 
 ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
 """Guard rails that a scenario may lift, and phases that are left out otherwise."""

@@ -1,10 +1,13 @@
-"""run.json: everything that a run was asked to do, enough to judge it again, to resume it, or to take changes back."""
+"""
+The documents that a run begins with. run.json: everything that it was asked to do, enough to judge it again, to resume
+it, or to take changes back; identity.json: which parts were in the hosts.
+"""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,12 +17,14 @@ import orjson
 
 from fabric.config import resolved_document
 from fabric.config.document import near_path
-from fabric.errors import ConfigError
+from fabric.errors import ConfigError, StoreError
 from fabric.model.inventory import Inventory
 from fabric.model.recorded import Key, Recorded
+from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Limit
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.runs.durable import write_durably
+from fabric.runs.plain_file import MIB, read_plain, storing
 from fabric.runs.run_directory import RUN_FORMAT
 
 MOST_BYTES = 64 * MIB
@@ -110,3 +115,38 @@ def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baselin
 
 def _recorded(entry: Mapping[str, Any]) -> Recorded:
     return Recorded(**{**entry, "key": Key(**entry["key"]), "runs": tuple(entry["runs"])})
+
+
+IDENTITY = "identity.json"
+"""Which parts were in the hosts when a run began; a source of the run, never made again."""
+
+IDENTITY_FORMAT = 1
+MOST_IDENTITY_BYTES = 128 * MIB
+"""Of identity.json (a choice: 2,048 hosts of some 30 parts take 12 MB)."""
+
+
+def write_identity(run: Path, hosts: Iterable[HostIdentity]) -> None:
+    """Raises StoreError when the disk says no."""
+    body = {"format": IDENTITY_FORMAT, "hosts": [asdict(host) for host in hosts]}
+    with storing(run / IDENTITY):
+        write_durably(run / IDENTITY, orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_identity(run: Path) -> dict[str, HostIdentity] | None:
+    """By host; None where the run did not ask. Raises StoreError for a file that is not as it is written here."""
+    file = run / IDENTITY
+    try:
+        document = orjson.loads(read_plain(file, MOST_IDENTITY_BYTES))
+        if document["format"] != IDENTITY_FORMAT:
+            raise StoreError(f"{file}: format {document['format']!r} where {IDENTITY_FORMAT} is known")
+        hosts = (
+            HostIdentity(one["host"], tuple(PartIdentity(**part) for part in one["parts"]), tuple(one["unread"]))
+            for one in document["hosts"]
+        )
+        return {host.host: host for host in hosts}
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise StoreError(f"{file}: cannot read: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise StoreError(f"{file}: not as this version writes it: {exc}") from exc

@@ -31,7 +31,7 @@ from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Lost
 from fabric.runs import durable
 from fabric.runs.journal import Journal
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 from tests.changes.asked import ber

@@ -9,9 +9,9 @@ import pytest
 from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.engine.admission import HungRings
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.wiring import BACKENDS
 from tests.places import INVENTORY
 from tests.scenario.changing import Watcher

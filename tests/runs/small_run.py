@@ -11,7 +11,7 @@ import orjson
 from fabric.app.prepare import Given, prepare
 from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
-from fabric.model.judged_run import JudgedRun
+from fabric.model.verdict import JudgedRun
 from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
 from tests.places import INVENTORY

@@ -12,7 +12,7 @@ from fabric.app.restore import restore
 from fabric.errors import MayBeLive, StoreError
 from fabric.runs import durable
 from fabric.runs.journal import JOURNAL, Journal, read_journal
-from fabric.runs.left_open import open_changes, refuse_while_open
+from fabric.runs.open_changes import open_changes, refuse_while_open
 from fabric.wiring import BACKENDS
 from tests.runs.small_run import begin, run_of
 

@@ -11,8 +11,8 @@ from fabric.app.compare import compare
 from fabric.app.prepare import Given, prepare
 from fabric.app.resume import look, resume
 from fabric.engine.observer import Observer
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan
 from fabric.runs.events import read_events
 from fabric.runs.past_run import read_past_run

@@ -13,7 +13,7 @@ import pytest
 
 from fabric.errors import MayBeLive
 from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from tests.scenario.test_restore import left, restored
 
 ROOT = Path(__file__).parents[2]

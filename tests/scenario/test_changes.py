@@ -16,7 +16,7 @@ from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, 
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.runs.journal import JOURNAL, Journal, read_journal
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import BER, Watched, Watcher, injecting, prepared, run
 

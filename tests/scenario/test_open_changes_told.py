@@ -22,7 +22,7 @@ from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
 from fabric.runs.journal import JOURNAL, Journal
-from fabric.runs.left_open import open_changes, refuse_while_open
+from fabric.runs.open_changes import open_changes, refuse_while_open
 from fabric.runs.run_lock import holding
 from fabric.wiring import BACKENDS
 from tests.scenario.changing import Watched, Watcher, prepared, run

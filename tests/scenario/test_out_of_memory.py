@@ -18,7 +18,7 @@ from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
 from fabric.runs.journal import JOURNAL
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from fabric.wiring import BACKENDS
 from tests.cli.command_line import called
 from tests.places import ROOT, SCENARIOS

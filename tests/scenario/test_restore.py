@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from fabric.cli.status import restore_command as command
 
 from fabric.app.restore import Restored, restore
-from fabric.cli.restore import restore_command as command
 from fabric.errors import MayBeLive
 from fabric.runs.journal import JOURNAL
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from tests.scenario.changing import run
 from tests.scenario.test_changes import mock, no_way_back
 

@@ -13,7 +13,7 @@ from fabric.app.resume import look, resume
 from fabric.app.status import status
 from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
-from fabric.model.repetition import FilledTime
+from fabric.model.scenario import FilledTime
 from fabric.plan.plan import plan_scenario
 from fabric.ports import Executor
 from fabric.runs.events import read_events
