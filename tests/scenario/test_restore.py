@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from fabric.cli.status import restore_command as command
 
 from fabric.app.restore import Restored, restore
+from fabric.cli.status import restore_command as command
 from fabric.errors import MayBeLive
 from fabric.runs.journal import JOURNAL
 from fabric.runs.open_changes import open_changes
