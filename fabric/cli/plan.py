@@ -19,7 +19,6 @@ from fabric.cli.options import (
     print_lines,
     scenario_options,
 )
-from fabric.model.fields.quantities import in_unit
 from fabric.model.text import duration_text
 from fabric.report.output import counted
 
@@ -76,6 +75,8 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
 
 def budget_lines(asked: Asked) -> Iterator[str]:
     """What fits into a budget, what is left out, and what is then not covered; none without one."""
+    from fabric.model.fields.quantities import in_unit
+
     if (chosen := asked.chosen) is None or asked.given is None or asked.given.budget_s is None:
         return
     yield f"within {in_unit(asked.given.budget_s)}: {chosen.covered:,} of {chosen.coverable:,} components"

@@ -71,7 +71,7 @@ class Bounded(Scalar):
 class Whole(Bounded):
     """A whole number in plain digits."""
 
-    shape = re.compile(r"(0|[1-9][0-9]{0,17})")
+    shape = re.compile(r"(0|[1-9][0-9]{0,18})")
 
     def parse(self, value: object) -> int:
         """``22`` but not ``022``, ``0x16``, ``2_2``, ``22.0`` or ``22:22``."""
