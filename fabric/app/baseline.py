@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, Problem
 from fabric.judge.normal.distribution import RecordedNumber, Split, record
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.limits import changes_between, limit_changes
@@ -78,7 +79,8 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     file = out or Path(f"{candidate.name}{CANDIDATE}")
     if file.exists():
         raise ConfigError.at(file, "is there already: remove it, or name another with --out")
-    _write(file, candidate_text(candidate))
+    with storing(file):
+        write_durably(file, candidate_text(candidate).encode())
     load_candidate(file)
     return RecordedRuns(candidate, file, too_few)
 
@@ -181,20 +183,14 @@ def accept(acceptance: BaselineUpdate) -> Baseline:
     """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
     file = acceptance.file
     before = load_baseline(file)
-    trial = file.with_name(f".{file.stem}.trial") / file.name  # a baseline is called as its file
-    try:
-        trial.parent.mkdir(exist_ok=True)
+    with storing(file), TemporaryDirectory(prefix=f".{file.stem}.", dir=file.parent) as folder:
+        trial = Path(folder) / file.name  # a baseline is called as its file
         trial.write_text(acceptance.text, encoding="utf-8")
         after = load_baseline(trial)
-    except OSError as exc:
-        raise StoreError(f"{file}: cannot write: {exc.strerror or exc}") from exc
-    finally:
-        trial.unlink(missing_ok=True)
-        if trial.parent.is_dir():
-            trial.parent.rmdir()
     if after.limits != before.limits:
         raise ConfigError.at(file, "its limits would not stay as they are: is 'recorded:' written oddly?")
-    _write(file, acceptance.text)
+    with storing(file):
+        write_durably(file, acceptance.text.encode())
     return load_baseline(file)
 
 
@@ -224,8 +220,3 @@ def compare(a: str, b: str, *, baselines: Path) -> tuple[list[LimitChange] | Non
     limits = [one.limits for one in found if isinstance(one, Baseline)]
     changes = changes_between(found[0].recorded, found[1].recorded)
     return limit_changes(*limits) if len(limits) == len(found) else None, changes
-
-
-def _write(file: Path, text: str) -> None:
-    with storing(file):
-        write_durably(file, text.encode())

@@ -14,6 +14,7 @@ import orjson
 
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
+from fabric.model.part import Part
 from fabric.probes.kinds import PEER_KINDS
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
@@ -173,21 +174,22 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
 def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
     """A line a run that has something to say of the component, of all where there is none."""
     if component is None:
-        return [_line(run, None, "", {}) for run in judged]
-    host, _, part = component.partition("/")
-    with_host = [run for run in judged if host in run.hosts]
-    found = shares.shares_of(host, [(run.path, run.apart) for run in with_host])
+        return [_line(run, None, {}) for run in judged]
+    part = Part.of(component)
+    with_host = [run for run in judged if part.host in run.hosts]
+    found = shares.shares_of(part.host, [(run.path, run.apart) for run in with_host])
     _refuse_unknown(judged, component, hosts, {name for one in found for name in one}, results)
     measured = {run.path: one for run, one in zip(with_host, found, strict=True)}
     return [
-        _line(run, host, part, measured.get(run.path, {}))
+        _line(run, part, measured.get(run.path, {}))
         for run in judged
-        if run.path in measured or any(one.component == host for one in run.suspects)
+        if run.path in measured or any(one.component == part.host for one in run.suspects)
     ]
 
 
-def _line(run: _Judged, host: str | None, part: str, measured: shares.Shares) -> RunLine:
-    own = part.partition(":")[0]  # the cable of an RNIC was measured by what its RNIC sent
+def _line(run: _Judged, part: Part | None, measured: shares.Shares) -> RunLine:
+    host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
+    # The cable of an RNIC was measured by what its RNIC sent: by *own*.
     failed = [one for one in run.bad if one.outcome == "fail" and (host is None or host in one.hosts)]
     suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
     found = [share for name, share in measured.items() if share is not None and _names(name, own)]
@@ -202,7 +204,7 @@ def _line(run: _Judged, host: str | None, part: str, measured: shares.Shares) ->
         len(run.hosts),
         min(found, default=None),
         len({one.probe_id for one in failed if _names(one.probe_id, own)}),
-        tuple(name for name in dict.fromkeys(suspected) if _names(name, part)),
+        tuple(name for name in dict.fromkeys(suspected) if _names(name, inside)),
         None if decided is None else decided.value,
     )
 
@@ -212,18 +214,18 @@ def _refuse_unknown(
 ) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
     suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
-    host, _, part = component.partition("/")
+    part = Part.of(component)
     if component in suspects:
         return
-    if host not in hosts:
+    if part.host not in hosts:
         hint = nearest(component, [*hosts, *suspects])
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
         raise ConfigError.at(component, text)
-    texts = [*measured, *(one.partition("/")[2] for one in suspects if one.partition("/")[0] == host)]
-    texts += [one.name for run in judged for one in run.bad if host in one.hosts]
-    if part and not any(_names(text, part.partition(":")[0]) for text in texts):
+    texts = [*measured, *(one.inside for one in map(Part.of, suspects) if one.host == part.host)]
+    texts += [one.name for run in judged for one in run.bad if part.host in one.hosts]
+    if part.inside and not any(_names(text, part.item) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
-        hint = nearest(part, sorted(words))
+        hint = nearest(part.inside, sorted(words))
         raise ConfigError.at(component, f"no run below {results} says anything of that part{hint}")
 
 

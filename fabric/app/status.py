@@ -17,6 +17,7 @@ from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreErr
 from fabric.model.fields.folded import FoldedNames
 from fabric.model.fields.wording import nearest
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
@@ -339,7 +340,7 @@ def _ask(folder: Path, host: str) -> None:
 def _away(events: Sequence[Event]) -> set[str]:
     """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
     done = progress_of(events)
-    found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
+    found = {*done.left_out, *(Part.of(name).host for name in done.out)}
     excluded: set[str] = set()
     for event in events:
         if event["event"] == "phase_started":
