@@ -19,8 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given, prepare
-from fabric.app.repair import decide, prepare_repair
+from fabric.app.repair import decided, prepare_repair
 from fabric.app.run import run
 from fabric.model.repair import Acceptance
 from fabric.report.progress import ConsoleProgress
@@ -84,7 +85,7 @@ def one(seed: int, results: Path, *, quick: bool) -> dict[str, Acceptance]:
     found = {}
     for name, faults in after.items():
         given = Given(ROOT / "scenarios" / "post-repair.yaml", INVENTORY, host, faults)
-        found[name] = decide(measured(prepare_repair(given, failed, quick=quick), results, seed + 1000))
+        found[name] = decided(reopened(measured(prepare_repair(given, failed, quick=quick), results, seed + 1000)))
     return found
 
 

@@ -165,16 +165,13 @@ def _covers(topology: Topology) -> Covers:
 
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
     """What the guard rails refuse of each phase, with the line that asks for it."""
-    found = [
-        (phase_plan.phase.written, text)
-        for phase_plan in plan.phases
-        for text in (
-            *blast_problems(phase_plan.changes, inventory.topology, inventory.changes, scenario.allow),
-            *hold_problems(phase_plan, inventory.changes.lease),
-        )
-    ]
-    lines = _lines_of_changes(scenario)
-    return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
+    settings, lines = inventory.changes, _lines_of_changes(scenario)
+    found: list[Problem] = []
+    for one in plan.phases:
+        texts = [*blast_problems(one.changes, inventory.topology, settings, scenario.allow)]
+        texts += hold_problems(one, settings.lease)
+        found += [Problem(str(path), lines.get(one.phase.written, 0), text) for text in texts]
+    return found
 
 
 def _lines_of_changes(scenario: Scenario) -> dict[str, int]:

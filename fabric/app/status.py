@@ -134,7 +134,7 @@ def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
         event_age_s=time.time() - (run / EVENTS).stat().st_mtime if events else None,
         resumed=done.resumed,
         holder="" if holder is None else holder.text,
-        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if is_there(run / JOURNAL) else (),
+        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)),
         judged=told is not None,
         no_number=sum(one.outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) for one in done.results.values()),
         decision="" if decided is None else decided.value,
@@ -242,13 +242,11 @@ def _waited(path: Path, until_s: float) -> bool:
 
 
 def _open(path: Path) -> tuple[str, ...]:
-    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if is_there(path / JOURNAL) else ()
+    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL))
 
 
 def last_states(path: Path) -> dict[str, str]:
     """The state of every change of a run, as its journal says last."""
-    if not is_there(path / JOURNAL):
-        return {}
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 
@@ -303,7 +301,7 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
         raise ConfigError.at(path, text)
     known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
     wanted, said = _unfolded(hosts, sorted(away))
-    said += [text for host in wanted for text in _wrong(host, known, away)]
+    said += [_wrong(host, known, away) for host in wanted if host not in away or host not in known]
     if said:
         raise ConfigError(Problem("HOST", 0, text) for text in said)
     for host in wanted:
@@ -340,20 +338,16 @@ def _ask(folder: Path, host: str) -> None:
 def _away(events: Sequence[Event]) -> set[str]:
     """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
     done = progress_of(events)
-    found = {*done.left_out, *(Part.of(name).host for name in done.out)}
     excluded: set[str] = set()
     for event in events:
         if event["event"] == "phase_started":
             excluded = set(event["excluded"])
         elif event["event"] == "readmitted":
             excluded.discard(event["component"])
-    return found | excluded
+    return excluded.union(done.left_out, (Part.of(name).host for name in done.out))
 
 
-def _wrong(host: str, known: Sequence[str], away: set[str]) -> list[str]:
+def _wrong(host: str, known: Sequence[str], away: set[str]) -> str:
     if host not in known:
-        return [f"no host '{host}' in this run{nearest(host, known)}"]
-    if host in away:
-        return []
-    gone = ", ".join(sorted(away)) or "none"
-    return [f"{host} takes part: nothing to readmit (out of the run: {gone})"]
+        return f"no host '{host}' in this run{nearest(host, known)}"
+    return f"{host} takes part: nothing to readmit (out of the run: {', '.join(sorted(away)) or 'none'})"

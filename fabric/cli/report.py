@@ -107,13 +107,14 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric.app.repair import decide
+    from fabric.app.analyze import reopened
+    from fabric.app.repair import decided
     from fabric.app.report import keep_decision
     from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
-    found = decide(path)
+    found = decided(reopened(path))
     keep_decision(path, acceptance_document(found))
     code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
     if as_json:

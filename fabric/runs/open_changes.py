@@ -112,8 +112,7 @@ def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
 
 def say_what_is_open(run: Path) -> None:
     """Raise MayBeLive when a run that ended early could not take everything back."""
-    found = open_or_may_be_live(run / JOURNAL) if is_there(run / JOURNAL) else ()
-    if found:
+    if found := open_or_may_be_live(run / JOURNAL):
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
 

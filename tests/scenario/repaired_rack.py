@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fabric.app.analyze import reopened
 from fabric.app.prepare import Asked, Given
-from fabric.app.repair import decide, prepare_repair
+from fabric.app.repair import decided, prepare_repair
 from fabric.app.report import keep_decision
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
@@ -49,6 +50,6 @@ def validated(
     if flap is not None:
         asked = builders.with_timed(asked, flap)
     path = measured(asked, because.parents[1], seed=seed)
-    found = decide(path)
+    found = decided(reopened(path))
     keep_decision(path, acceptance_document(found))
     return path, found
