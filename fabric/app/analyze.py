@@ -23,7 +23,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, JudgedRun, Verdict
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan.plan import Plan
 from fabric.report.derived import write_reports
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
@@ -33,7 +33,7 @@ from fabric.runs.durable import write_durably
 from fabric.runs.events import EVENTS, read_events, replanned
 from fabric.runs.journal import JOURNAL
 from fabric.runs.open_changes import change_results, settled
-from fabric.runs.past_run import read_past_run, refuse_own_record
+from fabric.runs.past_run import planned_probes, read_past_run, refuse_own_record
 from fabric.runs.plain_file import storing
 from fabric.runs.progress import not_begun, read_readmissions
 from fabric.runs.run_document import go_on_command
@@ -84,7 +84,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     history = past.history
     first, by_id = history.first, history.results
     plan = reached(past.plan, not_begun(history.others))
-    probes = [*all_probes(plan), *replanned(history.others)]
+    probes = [*planned_probes(plan), *replanned(history.others)]
     judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
     verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=path / EVENTS)
     complete = past.ended
@@ -139,16 +139,6 @@ def as_judged(
 def named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
     """Each baseline by its name and where it comes from."""
     return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
-
-
-def probes_of(phase_plan: PhasePlan) -> list[Probe]:
-    """The planned probes of a phase."""
-    return [slot.probe for component in phase_plan.schedule.components for slot in component]
-
-
-def all_probes(plan: Plan) -> list[Probe]:
-    """The planned probes of a run."""
-    return [probe for phase_plan in plan.phases for probe in probes_of(phase_plan)]
 
 
 def concluded(

@@ -159,7 +159,7 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
     """Run directories, the oldest first, and what cannot be read, with the reason."""
     since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
     found = run_folders(results)
-    closed = [one.text for one in found.closed if one.path.name >= since]
+    closed = [f"{path}: {why}" for path, why in found.closed.items() if path.name >= since]
     runs = []
     for path in found.runs:
         if path.name >= since:

@@ -12,7 +12,7 @@ import orjson
 
 from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import because_of, filled
-from fabric.app.restore import Restored, in_order, restore
+from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
@@ -31,6 +31,7 @@ from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, read_events
 from fabric.runs.manifest import JUDGED, leftovers
 from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
+from fabric.runs.past_run import planned_probes
 from fabric.runs.plain_file import is_there, storing
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
@@ -154,13 +155,9 @@ def resume(
 
 def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
-    path, seed = found.path, 0  # nothing is measured by what only takes back
-
-    def make(backend: str, inventory: Inventory) -> Executor:
-        return make_executor(backend, inventory, seed)
-
-    with in_order(say) as interruption:
-        told: list[Restored] = restore(path, results=results, make_executor=make)
+    path = found.path
+    with in_order(say) as interruption:  # the seed: nothing is measured by what only takes back
+        told = restore(path, results=results, make_executor=lambda name, inventory: make_executor(name, inventory, 0))
     for one in told:
         say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
     if not all(one.certain for one in told):
@@ -185,7 +182,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
     path = found.path
-    done = _history(path, found.document) if is_there(path / EVENTS) else Progress()
+    done = _history(path, found.document)
     with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
@@ -207,18 +204,14 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
 
 def _history(path: Path, document: Mapping[str, Any]) -> Progress:
     """How far it came; one that was killed before its first line has done nothing."""
-    if not is_there(path / EVENTS):
-        return Progress()
-    events = list(read_events(path / EVENTS))
+    events = list(read_events(path / EVENTS)) if is_there(path / EVENTS) else []
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
     return progress_of(events)
 
 
 def _not_planned(plan: Plan, done: Progress) -> list[str]:
-    known = {probe.probe_id for probe in done.added}
-    for phase_plan in plan.phases:
-        known.update(slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots)
+    known = {probe.probe_id for probe in (*planned_probes(plan), *done.added)}
     return [probe_id for probe_id in {**done.results, **done.attempts} if probe_id not in known]
 
 

@@ -8,10 +8,11 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fabric.app.analyze import all_probes, as_judged, concluded, named, probes_of, write_derived
+from fabric.app.analyze import as_judged, concluded, named, write_derived
 from fabric.app.prepare import Asked
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
@@ -22,7 +23,7 @@ from fabric.engine.interruption import heeding_threads, listening
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
-from fabric.errors import Interrupted, MayBeLive, OutOfMemory, StoreError, out_of_memory
+from fabric.errors import Interrupted, OutOfMemory, StoreError, out_of_memory
 from fabric.judge.verdict.further_tests import follow_ups
 from fabric.judge.verdict.gate import out_after, own_fails
 from fabric.judge.verdict.probes import Judge
@@ -35,6 +36,7 @@ from fabric.report.shown_run import ShownRun
 from fabric.runs.events import EVENTS, from_events, read_events
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.open_changes import refuse_while_open, say_what_is_open
+from fabric.runs.past_run import planned_probes, probes_of
 from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import go_on_command, run_document
@@ -106,11 +108,6 @@ def nothing_held(executor: Executor, asked: Asked, say: Callable[[str], None]) -
         say(note)
 
 
-def stop_this_run() -> None:
-    """Ask this process to stop, as somebody would from outside: a thread of it died for want of memory."""
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     """Run what is still to be run, judge all of it; closes the directory and the executor. Raises as ``run``."""
     asked, directory, executor = begun.asked, begun.directory, begun.executor
@@ -120,12 +117,13 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     over, died = False, list[str]()
     try:
         executor = watching(executor, directory.path, scenario, inventory.topology)
-        with heeding_threads(stop_this_run) as died:
+        # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
+        with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
         stop_watching(executor)
         history = directory.path / EVENTS
         plan = reached(asked.plan, without_results(asked.plan, by_id))
-        probes = [*all_probes(plan), *directory.added]
+        probes = [*planned_probes(plan), *directory.added]
         verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
         directory.close()
         over = True
@@ -160,7 +158,7 @@ def _ended_early(
         for close in (executor.close, directory.close):
             with suppress(Exception):  # what cannot even be closed must not keep an open change from being told
                 close()
-        _say_what_is_open(path)
+        say_what_is_open(path)
     then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
     if memory:
         raise OutOfMemory(f"{memory}; {then}") from exc
@@ -171,13 +169,6 @@ def _ended_early(
         raise Interrupted(f"interrupted; {kept}") from exc
     if isinstance(exc, StoreError):
         raise StoreError(f"{exc}; {then}") from exc
-
-
-def _say_what_is_open(path: Path) -> None:
-    try:
-        say_what_is_open(path)
-    except MemoryError as exc:
-        raise MayBeLive(f"there is no memory left to read {path / JOURNAL}: fabric restore {path}") from exc
 
 
 def _measure(
@@ -229,7 +220,6 @@ def _changing(asked: Asked, directory: RunDirectory) -> Changing:
 
 def _own_boot_id() -> str:
     """Of the kernel that runs this; empty where it does not say."""
-    try:
+    with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return ""

@@ -98,11 +98,12 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
     Raises ConfigError where the folder is none, or cannot be read itself.
     """
     folders = run_folders(results)
-    closed = {one.path: one.why for one in folders.closed}
     found = []
-    for run in sorted((*folders.runs, *closed), key=lambda path: (path.name, path.parent.name), reverse=True)[:most]:
-        if run in closed:
-            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=closed[run]))
+    for run in sorted((*folders.runs, *folders.closed), key=lambda path: (path.name, path.parent.name), reverse=True)[
+        :most
+    ]:
+        if run in folders.closed:
+            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=folders.closed[run]))
             continue
         try:
             found.append(_status(run, told_verdict(run)))

@@ -111,8 +111,12 @@ def open_or_may_be_live(journal: Path) -> tuple[OpenChange, ...]:
 
 
 def say_what_is_open(run: Path) -> None:
-    """Raise MayBeLive when a run that ended early could not take everything back."""
-    if found := open_or_may_be_live(run / JOURNAL):
+    """Raise MayBeLive when a run that ended early could not take everything back, or nobody can tell."""
+    try:
+        found = open_or_may_be_live(run / JOURNAL)
+    except MemoryError as exc:
+        raise MayBeLive(f"there is no memory left to read {run / JOURNAL}: fabric restore {run}") from exc
+    if found:
         names = ", ".join(one.change_id for one in found)
         raise MayBeLive(f"the run ended early, and this was not seen taken back: {names}; fabric restore {run}")
 

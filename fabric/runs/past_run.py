@@ -15,7 +15,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
-from fabric.plan.plan import Plan, plan_scenario
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
 from fabric.runs.events import EVENTS, History, history_of, read_events, replanned
 from fabric.runs.run_document import baselines_from, read_run
 
@@ -68,9 +68,14 @@ class PastRun:
         return any(event["event"] == "run_ended" for event in self.history.others)
 
 
+def probes_of(phase: PhasePlan) -> list[Probe]:
+    """The planned probes of a phase."""
+    return [slot.probe for slots in phase.schedule.components for slot in slots]
+
+
 def planned_probes(plan: Plan) -> Iterator[Probe]:
-    """The probes of a plan, phase by phase."""
-    return (slot.probe for phase in plan.phases for slots in phase.schedule.components for slot in slots)
+    """Those of a plan, phase by phase."""
+    return (probe for phase in plan.phases for probe in probes_of(phase))
 
 
 def read_past_run(path: Path) -> PastRun:
