@@ -65,12 +65,10 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     if problems:
         raise ConfigError(problems)
     classes = sorted({_class_of(run, probe.hosts[0]) for run in runs for probe in run.probes})
-    if name is None and len(classes) > 1:
+    if name not in classes and len(classes) > 1:
         text = f"the runs hold {len(classes)} hardware classes ({', '.join(classes)}): say --as with one of them"
-        raise ConfigError.at("--as", text)
+        raise ConfigError.at("--as", text if name is None else f"expected one of {', '.join(classes)}, got {name!r}")
     wanted = name if name in classes else classes[0]
-    if name is not None and wanted != name and len(classes) > 1:
-        raise ConfigError.at("--as", f"expected one of {', '.join(classes)}, got {name!r}")
     samples: dict[Key, list[RecordedNumber]] = {}
     for run in runs:
         for key, sampled in _samples(run, wanted):

@@ -20,13 +20,12 @@ from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
-from fabric.runs import run_document, shares
+from fabric.runs import run_document, tables
 from fabric.runs.plain_file import read_plain, why_not_plain
 from fabric.runs.run_folders import run_folders
 from fabric.runs.run_lock import running
-from fabric.runs.tables import MEASUREMENTS
 
-_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, MEASUREMENTS: shares.MOST_BYTES}
+_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, tables.MEASUREMENTS: tables.MOST_BYTES}
 """What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
@@ -65,7 +64,7 @@ class _Judged:
     backend: str
     outcome: str
     hosts: tuple[str, ...]
-    apart: shares.Apart
+    apart: tables.Apart
     bad: tuple[_Bad, ...]
     suspects: tuple[_Suspected, ...]
 
@@ -138,7 +137,7 @@ def _suspected(entry: dict[str, Any]) -> _Suspected:
     return _Suspected(entry["component"], entry["kind"], entry["outcome"], tuple(entry["hosts"]))
 
 
-def _apart(asked: dict[str, Any]) -> shares.Apart:
+def _apart(asked: dict[str, Any]) -> tables.Apart:
     """What of a scenario has no peers; evidence (``again``) is of any kind, and repeated one by one."""
     return frozenset(
         (phase["name"], probe["name"])
@@ -177,7 +176,7 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
         return [_line(run, None, {}) for run in judged]
     part = Part.of(component)
     with_host = [run for run in judged if part.host in run.hosts]
-    found = shares.shares_of(part.host, [(run.path, run.apart) for run in with_host])
+    found = tables.shares_of(part.host, [(run.path, run.apart) for run in with_host])
     _refuse_unknown(judged, component, hosts, {name for one in found for name in one}, results)
     measured = {run.path: one for run, one in zip(with_host, found, strict=True)}
     return [
@@ -187,7 +186,7 @@ def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str]
     ]
 
 
-def _line(run: _Judged, part: Part | None, measured: shares.Shares) -> RunLine:
+def _line(run: _Judged, part: Part | None, measured: tables.Shares) -> RunLine:
     host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
     # The cable of an RNIC was measured by what its RNIC sent: by *own*.
     failed = [one for one in run.bad if one.outcome == "fail" and (host is None or host in one.hosts)]
