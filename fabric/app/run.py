@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fabric.app.analyze import as_judged, concluded, named, write_derived
+from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
@@ -32,11 +32,10 @@ from fabric.model.probe import ProbeResult
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
-from fabric.report.shown_run import ShownRun
-from fabric.runs.events import EVENTS, from_events, read_events
+from fabric.runs.events import EVENTS, History, from_events, read_events
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.open_changes import refuse_while_open, say_what_is_open
-from fabric.runs.past_run import planned_probes, probes_of
+from fabric.runs.past_run import PastRun, probes_of
 from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import go_on_command, run_document
@@ -121,23 +120,22 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
             by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
         stop_watching(executor)
-        history = directory.path / EVENTS
         plan = reached(asked.plan, without_results(asked.plan, by_id))
-        probes = [*planned_probes(plan), *directory.added]
-        verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
+        history = History(by_id, added=tuple(directory.added))
+        past = PastRun(directory.path, begun.document, scenario, inventory, asked.baselines, plan, history)
+        verdict = concluded(past)
         directory.close()
         over = True
         with suppress(StoreError):
             executor.close()
         changing.journal.close()
-        judged_by = named(asked.baselines)
-        judged = as_judged(directory.path, begun.document, scenario, verdict, elapsed_s=elapsed_s, judged_by=judged_by)
-        write_derived(ShownRun(judged, inventory, probes, by_id, begun.document), reports=reports)
+        shown = shown_run(past, verdict, elapsed_s)
+        write_derived(shown, reports=reports)
     except BaseException as exc:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
             _ended_early(begun, executor, changing, exc, over=over, memory=out_of_memory(exc) or "".join(died))
         raise
-    return judged
+    return shown.judged
 
 
 def _ended_early(

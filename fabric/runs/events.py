@@ -73,13 +73,15 @@ class History:
     A history of which only what is not a result is kept as it was written.
 
     *results* are the last of each probe, by probe id, in order of finishing; *others* all other events, in order;
-    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds).
+    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds). *added* are
+    the probes that were planned while the run went on.
     """
 
     results: Mapping[str, ProbeResult]
-    others: tuple[Event, ...]
-    first: Event | None
-    at_s: float
+    others: tuple[Event, ...] = ()
+    first: Event | None = None
+    at_s: float = 0.0
+    added: tuple[Probe, ...] = ()
 
 
 def history_of(events: Iterable[Event]) -> History:
@@ -93,7 +95,7 @@ def history_of(events: Iterable[Event]) -> History:
             _take(event, results)
         else:
             others.append(event)
-    return History(results, tuple(others), first, at_s)
+    return History(results, tuple(others), first, at_s, tuple(replanned(others)))
 
 
 def _take(event: Event, results: dict[str, ProbeResult]) -> None:

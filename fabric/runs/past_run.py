@@ -16,7 +16,7 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
-from fabric.runs.events import EVENTS, History, history_of, read_events, replanned
+from fabric.runs.events import EVENTS, History, history_of, read_events
 from fabric.runs.run_document import baselines_from, read_run
 
 
@@ -50,7 +50,7 @@ class PastRun:
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
         """Those that were planned before, then those that were planned while it went on."""
-        return (*planned_probes(self.plan), *replanned(self.history.others))
+        return (*planned_probes(self.plan), *self.history.added)
 
     @property
     def notes(self) -> tuple[str, ...]:
