@@ -31,7 +31,7 @@ from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, read_events
 from fabric.runs.manifest import JUDGED, leftovers
 from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
-from fabric.runs.past_run import planned_probes
+from fabric.runs.past_run import PastRun, planned_probes
 from fabric.runs.plain_file import is_there, storing
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
@@ -57,15 +57,8 @@ _PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
 class Resumable:
     """A run that can go on, and with what: always what its run.json says. *differs*: what the files say now instead."""
 
-    path: Path
-    asked: Asked
-    document: Mapping[str, Any]
+    past: PastRun
     differs: tuple[str, ...]
-
-    @property
-    def backend(self) -> str:
-        """How its hosts are reached."""
-        return str(self.document["backend"])
 
 
 def look(path: Path, *, force: bool) -> Resumable:
@@ -93,7 +86,7 @@ def look(path: Path, *, force: bool) -> Resumable:
         raise ConfigError.at(path, f"{text}: go on with the version that began it")
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
-    return Resumable(path, Asked(scenario, inventory, baselines, plan, ()), document, differs)
+    return Resumable(PastRun(path, document, scenario, inventory, baselines, plan), differs)
 
 
 def _why_over(path: Path) -> str:
@@ -117,21 +110,20 @@ def resume(
     Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
     measured then.
     """
-    path, asked = found.path, found.asked
-    results, scenario = path.parent.parent, path.parent.name
-    hosts = asked.scenario.hosts
-    with holding(results, scenario, hosts, run=path.name):
-        _take_back(found, results, make_executor, say)
+    past, path = found.past, found.past.path
+    results, inventory = path.parent.parent, past.inventory
+    with holding(results, path.parent.name, past.scenario.hosts, run=path.name):
+        _take_back(past, results, make_executor, say)
         refuse_while_open(results)
-        executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
+        executor = make_executor(past.backend, inventory, int(past.document["seed"]))
         try:
-            nothing_held(executor, asked, say)
-            directory = _reopened(found, say)
+            nothing_held(executor, past.scenario, inventory, say)
+            directory = _reopened(past, say)
         except BaseException:
             executor.close()
             raise
         try:
-            done = _history(path, found.document)
+            done = _history(path, past.document)
             at_s = max(done.at_s, close_samples(path))
             fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
             for change_id in _not_told(path):
@@ -145,17 +137,16 @@ def resume(
         half = len(done.half_done)
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
         say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
-        if found.backend == "mock":
+        if past.backend == "mock":
             simulated_until(executor, at_s)
         else:
             executor = continued(executor, at_s)
-        begun = Begun(asked, found.backend, found.document, directory, executor, done)
-        return measured(begun, observer=observer, reports=reports)
+        return measured(Begun(past, directory, executor, done), observer=observer, reports=reports)
 
 
-def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
+def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
-    path = found.path
+    path = past.path
     with in_order(say) as interruption:  # the seed: nothing is measured by what only takes back
         told = restore(path, results=results, make_executor=lambda name, inventory: make_executor(name, inventory, 0))
     for one in told:
@@ -164,7 +155,7 @@ def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say
         names = "; ".join(one.text for one in told if not one.certain)
         raise MayBeLive(f"this run cannot go on: {names}; try again: fabric restore {path}")
     if interruption.times:
-        raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, found.document)}")
+        raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, past.document)}")
 
 
 def _not_told(path: Path) -> list[str]:
@@ -174,15 +165,15 @@ def _not_told(path: Path) -> list[str]:
     return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
 
 
-def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
+def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
     """
     The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
 
     What was judged of an earlier interruption goes before anything more is measured: it would be told as the verdict
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
-    path = found.path
-    done = _history(path, found.document)
+    path = past.path
+    done = _history(path, past.document)
     with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
     directory = RunDirectory(path, added=done.added)
@@ -196,7 +187,7 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
         cut = counted(directory.events.cut_bytes, "byte")
         say(f"{path / EVENTS}: cut off {cut} of a torn last line")
     if not done.begun:
-        fields = {"run_id": path.name, "probes": found.asked.plan.probes}
+        fields = {"run_id": path.name, "probes": past.plan.probes}
         directory.events.append("run_started", 0.0, fields)
         directory.flush()
     return directory

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
@@ -29,6 +28,7 @@ from fabric.judge.verdict.gate import out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.probe import ProbeResult
+from fabric.model.scenario import Scenario
 from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
@@ -47,11 +47,9 @@ MakeExecutor = Callable[[Inventory, int], Executor]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run with all that it needs: a new one, or one that goes on from *so_far*. *document* is its run.json."""
+    """A run with all that it needs: a new one, or one that goes on from *so_far*."""
 
-    asked: Asked
-    backend: str
-    document: Mapping[str, Any]
+    past: PastRun
     directory: RunDirectory
     executor: Executor
     so_far: Progress = field(default_factory=Progress)
@@ -80,7 +78,7 @@ def run(
     try:
         with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
-            nothing_held(executor, asked, say)
+            nothing_held(executor, scenario, inventory, say)
             given = {} if asked.given is None else asked.given.document
             document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=given)
             directory = RunDirectory.create(results, scenario.name, document)
@@ -90,18 +88,17 @@ def run(
             except StoreError:
                 directory.events.abandon()
                 raise
-            begun = Begun(asked, backend, document, directory, executor)
-            return measured(begun, observer=observer, reports=reports)
+            past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)
+            return measured(Begun(past, directory, executor), observer=observer, reports=reports)
     except BaseException:
         with suppress(StoreError):
             executor.close()
         raise
 
 
-def nothing_held(executor: Executor, asked: Asked, say: Callable[[str], None]) -> None:
+def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:
     """Ask the guards of every host that this run would feel: MayBeLive where one holds a change, of whatever run."""
-    inventory = asked.inventory
-    said = held_on(executor, inventory, holders(inventory, asked.scenario.hosts))
+    said = held_on(executor, inventory, holders(inventory, scenario.hosts))
     refuse_held(said, inventory)
     if note := unasked_note(said):
         say(note)
@@ -109,20 +106,17 @@ def nothing_held(executor: Executor, asked: Asked, say: Callable[[str], None]) -
 
 def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     """Run what is still to be run, judge all of it; closes the directory and the executor. Raises as ``run``."""
-    asked, directory, executor = begun.asked, begun.directory, begun.executor
-    scenario, inventory = asked.scenario, asked.inventory
-    judge = Judge.as_asked(scenario.judge, asked.baselines, inventory.topology)
-    changing = _changing(asked, directory)
+    past, directory, executor = begun.past, begun.directory, begun.executor
+    changing = _changing(past)
     over, died = False, list[str]()
     try:
-        executor = watching(executor, directory.path, scenario, inventory.topology)
+        executor = watching(executor, past.path, past.scenario, past.inventory.topology)
         # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
         with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
-            by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
+            by_id, elapsed_s = _measure(begun, executor, changing, observer)
         stop_watching(executor)
-        plan = reached(asked.plan, without_results(asked.plan, by_id))
-        history = History(by_id, added=tuple(directory.added))
-        past = PastRun(directory.path, begun.document, scenario, inventory, asked.baselines, plan, history)
+        plan = reached(past.plan, without_results(past.plan, by_id))
+        past = replace(past, plan=plan, history=History(by_id, added=tuple(directory.added)))
         verdict = concluded(past)
         directory.close()
         over = True
@@ -147,7 +141,7 @@ def _ended_early(
     *over*: only reports were left to make. *memory*: what to say of it, where there was none left.
     """
     directory, path = begun.directory, begun.directory.path
-    stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.document)
+    stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.past.document)
     try:
         if stopped and not over:
             directory.events.append("run_interrupted", executor.now(), {})
@@ -170,10 +164,12 @@ def _ended_early(
 
 
 def _measure(
-    begun: Begun, executor: Executor, changing: Changing, *, judge: Judge, observer: Observer
+    begun: Begun, executor: Executor, changing: Changing, observer: Observer
 ) -> tuple[dict[str, ProbeResult], float]:
     """Run the plan; every probe's result by id, and how long it took by the executor's clock (seconds)."""
-    asked, directory, so_far = begun.asked, begun.directory, begun.so_far
+    past, directory, so_far = begun.past, begun.directory, begun.so_far
+    topology = past.inventory.topology
+    judge = Judge.as_asked(past.scenario.judge, past.baselines, topology)
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
@@ -182,37 +178,36 @@ def _measure(
 
     started_s = executor.now()
     if not so_far.begun:
-        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": asked.plan.probes})
+        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": past.plan.probes})
     finished = run_plan(
-        asked.plan,
-        topology=asked.inventory.topology,
+        past.plan,
+        topology=topology,
         executor=executor,
         directory=directory,
         observer=observer,
         gate=gate,
         changing=changing,
-        follow_ups=follow_ups(asked.scenario, asked.inventory, judge),
+        follow_ups=follow_ups(past.scenario, past.inventory, judge),
         so_far=so_far,
         judge_own=lambda plan, done: own_fails(probes_of(plan), {one.probe_id: one for one in done}, judge=judge),
     )
     elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()
-    altered = any(phase_plan.changes for phase_plan in asked.plan.phases)
-    if altered or so_far.begun:  # with the very times that the changes are told in
+    if past.changes or so_far.begun:  # with the very times that the changes are told in
         return from_events(read_events(directory.path / EVENTS)), elapsed_s
     return {result.probe_id: result for result in finished}, elapsed_s
 
 
-def _changing(asked: Asked, directory: RunDirectory) -> Changing:
+def _changing(past: PastRun) -> Changing:
     """What this run makes changes with; the journal's file is made with the first of them."""
-    run_id = directory.path.name
+    run_id = past.path.name
     return Changing(
-        Context(asked.inventory.topology, asked.inventory.changes, _own_boot_id()),
-        Journal(directory.path / JOURNAL),
-        owner=f"{asked.scenario.name}/{run_id}",
+        Context(past.inventory.topology, past.inventory.changes, _own_boot_id()),
+        Journal(past.path / JOURNAL),
+        owner=f"{past.scenario.name}/{run_id}",
         token=f"{run_id}-{secrets.token_hex(4)}",
-        allow=asked.scenario.allow,
+        allow=past.scenario.allow,
     )
 
 

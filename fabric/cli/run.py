@@ -27,7 +27,8 @@ from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
     from fabric.app.prepare import Asked, Given
-    from fabric.plan.plan import Told
+    from fabric.model.inventory import Inventory
+    from fabric.plan.plan import Plan, Told
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -80,10 +81,10 @@ def run_command(
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
         _tell(line)
-    if name != "mock" and _agree(asked, yes=yes) and asked.given is not None:
+    if name != "mock" and _agree(asked.plan, yes=yes) and asked.given is not None:
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked)) as progress:
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked.inventory)) as progress:
         judged = run(
             asked,
             backend=name,
@@ -121,14 +122,15 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
 
     with planning():
         found = look(run, force=force)
+    past = found.past
     for text in found.differs:
         say(f"gone on all the same: {text}")
-    note = out_of_reach_line(found.asked.scenario, found.asked.inventory, found.asked.baselines)
+    note = out_of_reach_line(past.scenario, past.inventory, past.baselines)
     if note is not None:
         say(f"note: {note}")
-    if found.backend != "mock":
-        _agree(found.asked, yes=yes)
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(found.asked)) as progress:
+    if past.backend != "mock":
+        _agree(past.plan, yes=yes)
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(past.inventory)) as progress:
         judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
     return show(judged, as_json=as_json)
 
@@ -157,10 +159,10 @@ def _tell(note: str | None) -> None:
         warn(visible(f"note: {note}"))
 
 
-def _agree(asked: Asked, *, yes: bool) -> bool:
+def _agree(plan: Plan, *, yes: bool) -> bool:
     """Nobody alters a real fabric by accident: a person says yes, or the command line does; True where that had to."""
 
-    changes = [change for phase_plan in asked.plan.phases for change in phase_plan.changes]
+    changes = [change for phase_plan in plan.phases for change in phase_plan.changes]
     if not changes or yes:
         return bool(changes)
     if not sys.stdin.isatty():
@@ -171,5 +173,5 @@ def _agree(asked: Asked, *, yes: bool) -> bool:
     return False
 
 
-def _addresses(asked: Asked) -> dict[str, str]:
-    return {host.name: host.address for host in asked.inventory.topology.hosts.values()}
+def _addresses(inventory: Inventory) -> dict[str, str]:
+    return {host.name: host.address for host in inventory.topology.hosts.values()}

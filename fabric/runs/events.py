@@ -7,7 +7,7 @@ Probe results become events and are read back from them: from there a run is jud
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class History:
     the probes that were planned while the run went on.
     """
 
-    results: Mapping[str, ProbeResult]
+    results: Mapping[str, ProbeResult] = field(default_factory=dict)
     others: tuple[Event, ...] = ()
     first: Event | None = None
     at_s: float = 0.0

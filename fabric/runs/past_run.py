@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from fabric.runs.run_document import baselines_from, read_run
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run, read back; *document* is its run.json."""
+    """One run: what its *document*, run.json, asks for, planned, and what its history says where that was read."""
 
     path: Path
     document: Mapping[str, Any]
@@ -30,7 +30,7 @@ class PastRun:
     inventory: Inventory
     baselines: Mapping[str, Baseline]
     plan: Plan
-    history: History
+    history: History = field(default_factory=History)
 
     @property
     def name(self) -> str:
