@@ -1,8 +1,9 @@
 """
 One run of a scenario, and one run on a host, at a time: ``results/<scenario>/.lock``, while a run goes on.
 
-Who has the file flocked holds it: the kernel lets go when that process ends, however it does, also on another machine.
-Its content tells people who that is (run, machine, process), since when, and on which hosts.
+Who has the file flocked holds it: the kernel lets go when that process ends, however it does. Its content, a JSON
+document, says who that is (run, machine, process), since when, and on which hosts; it is emptied in the end. Not every
+file system carries flocks from machine to machine: what another machine wrote there counts until a person removes it.
 """
 
 from __future__ import annotations
@@ -53,20 +54,24 @@ class Holder:
         """For a person: ``login1, process 4711``."""
         return f"{self.machine}, process {self.pid}"
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a process of this machine, whose flocks are seen."""
+        return self.machine == socket.gethostname()
+
 
 def holder_of(path: Path) -> Holder | None:
-    """Who holds a lock; None when nobody does. One whose content cannot be read holds its scenario's folder."""
+    """Who holds a lock; None when nobody does. One that is flocked and cannot be read holds its scenario's folder."""
     try:
         with plain_stream(path, _MOST_BYTES) as file:
-            if _flocked(file.fileno(), fcntl.LOCK_SH):
-                return None
-            data = file.read()
+            free = _flocked(file.fileno(), fcntl.LOCK_SH)
+            body = orjson.loads(file.read())
+        holder = Holder(**{**body, "hosts": tuple(body["hosts"])})
     except (FileNotFoundError, NotADirectoryError, NotPlain):
         return None
-    with suppress(TypeError, ValueError):
-        body = orjson.loads(data)
-        return Holder(**{**body, "hosts": tuple(body["hosts"])})
-    return Holder(str(path.parent), "a machine that is not known", 0, "not known when", ())
+    except (KeyError, TypeError, ValueError):
+        holder = Holder(str(path.parent), socket.gethostname(), 0, "not known when", ())
+    return None if free and holder.is_here else holder
 
 
 class RunLock:
@@ -86,6 +91,8 @@ class RunLock:
 
     def release(self) -> None:
         """Let go."""
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
         os.close(self._fd)
 
 
@@ -155,9 +162,10 @@ def _refuse_overlap(results: Path, folder: Path, hosts: Sequence[str]) -> None:
         shared = sorted(wanted.intersection(holder.hosts)) if holder is not None else []
         if holder is not None and (path.parent == folder or shared):
             what = f"holds {fold(shared)}" if shared else "is of the same scenario"
+            by_hand = "" if holder.is_here else f"; where {holder.machine} certainly runs it no more: rm {path}"
             raise StoreError(
                 f"{holder.run} is going on ({holder.text}, since {holder.since}) and {what}: wait for it, or "
-                f"fabric stop {holder.run}; see: fabric status {holder.run}"
+                f"fabric stop {holder.run}; see: fabric status {holder.run}{by_hand}"
             )
 
 

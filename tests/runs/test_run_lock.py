@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 from fabric.errors import StoreError
@@ -80,6 +81,20 @@ def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         other.wait()
     assert running(tmp_path / "s" / "dead") is None
     with holding(tmp_path, "s", ["h1"]):
+        pass
+
+
+def test_a_holder_on_another_machine_refuses_until_a_person_removes_its_lock(tmp_path: Path) -> None:
+    """Its flock may not be seen from here; it says who holds it, since when, and how to remove it."""
+    lock = tmp_path / "s" / FILE
+    lock.parent.mkdir()
+    lock.write_bytes(orjson.dumps({"run": "s/far", "machine": "login2", "pid": 1, "since": "noon", "hosts": ["h1"]}))
+    with pytest.raises(StoreError) as refused, holding(tmp_path, "t", ["h1"]):
+        pass
+    assert "s/far is going on (login2, process 1, since noon) and holds h1" in str(refused.value)
+    assert str(refused.value).endswith(f"where login2 certainly runs it no more: rm {lock}")
+    lock.unlink()
+    with holding(tmp_path, "t", ["h1"]):
         pass
 
 
