@@ -19,6 +19,7 @@ from fabric.runs.plain_file import (
     open_plain,
     plain_stream,
     read_plain,
+    storing,
     whole_lines,
     why_not_plain,
     writing,
