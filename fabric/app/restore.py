@@ -62,15 +62,16 @@ def restore(
     going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
+    reach = _reach(make_executor, inventory_path, backend)
     if run is not None:
         if not is_there(run / JOURNAL):
             read_run(run)
             return []
-        return _restore_journal(run / JOURNAL, _Way(make_executor, inventory_path, backend))
+        return _restore_journal(run / JOURNAL, reach)
     found: list[Restored] = []
     for journal in journals(results):
         try:
-            found += _restore_journal(journal, _Way(make_executor, inventory_path, backend))
+            found += _restore_journal(journal, reach)
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return found
@@ -84,30 +85,27 @@ def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
     It does end: each step has a limit.
     """
 
-    told: list[str] = []
+    untold = ["interrupted: what is being taken back is taken back first"]
 
     def note() -> None:
-        if not told:
-            told.append("interrupted: what is being taken back is taken back first")
-            say(told[0])
+        while untold:
+            say(untold.pop())
 
     with listening(note) as interruption:
         yield interruption
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How the hosts of a run are reached."""
+Reach = Callable[[Path, tuple[OpenChange, ...]], tuple[Executor, Inventory]]
+"""Of a run with these changes: an executor of its hosts, and their inventory."""
 
-    make_executor: MakeExecutor
-    inventory_path: Path | None
-    backend: str | None
 
-    def of(self, run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
-        """An executor and its inventory; MayBeLive where neither run.json nor somebody says."""
-        if self.inventory_path is not None:
-            inventory = load_inventory(self.inventory_path)
-            return self.make_executor(self.backend or inventory.backend, inventory), inventory
+def _reach(make_executor: MakeExecutor, inventory_path: Path | None, backend: str | None) -> Reach:
+    """How the hosts of a run are reached; it raises MayBeLive where neither run.json nor somebody says."""
+
+    def reach(run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
+        if inventory_path is not None:
+            inventory = load_inventory(inventory_path)
+            return make_executor(backend or inventory.backend, inventory), inventory
         try:
             document = read_run(run)
             inventory = resolved_inventory(document["asked"])
@@ -118,10 +116,12 @@ class _Way:
                 f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or "
                 f"undo them by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
             ) from exc
-        return self.make_executor(self.backend or document["backend"], inventory), inventory
+        return make_executor(backend or document["backend"], inventory), inventory
+
+    return reach
 
 
-def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
+def _restore_journal(journal: Path, reach: Reach) -> list[Restored]:
     run = journal.parent
     try:
         changes = open_or_may_be_live(journal)
@@ -132,14 +132,14 @@ def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
             text = "ask the hosts: fabric restore --all-hosts --inventory FILE"
             raise MayBeLive(f"neither can be read: {exc.__cause__}; {lost}; {text}") from exc
         raise
-    return _restore_run(run, changes, way) if changes else []
+    return _restore_run(run, changes, reach) if changes else []
 
 
-def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list[Restored]:
+def _restore_run(path: Path, changes: tuple[OpenChange, ...], reach: Reach) -> list[Restored]:
     if changes[0].running:
         text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
         raise ConfigError.at(path, text)
-    executor, inventory = way.of(path, changes)
+    executor, inventory = reach(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
     journal = Journal(path / JOURNAL)
     told: list[Restored] = []

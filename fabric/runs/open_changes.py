@@ -160,65 +160,49 @@ def change_results(events: Iterable[Event], planned: Sequence[Change]) -> tuple[
     of its phase add up. Raises StoreError for a state that there is not,
     and for a change that is not planned: a plan that differs from what was run must not hide one that may be live.
     """
-    lives = {change.change_id: _Life(change) for change in planned}
+    known = {change.change_id: change for change in planned}
+    told: dict[str, list[Event]] = {name: [] for name in known}
     for event in events:
-        if event["event"] != "change":
-            continue
-        life = lives.get(event["change"])
-        if life is None:
-            raise StoreError(f"event {event['seq']}: the plan has no change {event['change']!r}")
-        life.take(event)
-    return tuple(life.result() for life in lives.values() if life.state)
+        if event["event"] == "change":
+            if event["change"] not in known:
+                raise StoreError(f"event {event['seq']}: the plan has no change {event['change']!r}")
+            told[event["change"]].append(event)
+    return tuple(_result(change, told[name]) for name, change in known.items() if told[name])
 
 
-class _Life:
-    """What is known of one change so far."""
-
-    def __init__(self, change: Change) -> None:
-        self._change = change
-        self.state = ""
-        self._reason = ""
-        self._windows: list[Window] = []
-        self._before: Mapping[str, Any] | None = None
-        self._after: Mapping[str, Any] | None = None
-
-    def take(self, event: Event) -> None:
+def _result(change: Change, events: Sequence[Event]) -> ChangeResult:
+    """How one change ended, of which something was begun."""
+    since, last, windows = 0, "", list[Window]()
+    for place, event in enumerate(events):
         state = event["state"]
         if state not in FINAL | _BEGUN:
             raise StoreError(f"event {event['seq']}: a change is never {state!r}")
-        if state == "intent" or (self.state in FINAL and state in _BEGUN):
-            self._windows = [one for one in self._windows if self._is_for_all_of_its_phase and one.ended_s is not None]
-            self._before = self._after = None
-        self.state, self._reason = state, event.get("reason", "")
-        if state == "in_force":
-            if self._before is None:
-                self._before = event.get("counters", {})
-            if not self._is_on:
-                self._windows.append(Window(event["at_s"], None))
-        elif self._is_on and state not in ("open", "intent", "armed"):
-            self._windows[-1] = Window(self._windows[-1].began_s, event["at_s"])
-        if state in FINAL:
-            self._after = event.get("counters", {})
+        if state == "intent" or (last in FINAL and state in _BEGUN):
+            since = place
+            # What was measured before a run was interrupted stands, and was measured while the change was in force.
+            whole = change.when.at_s is None and change.when.for_s is None
+            windows = [one for one in windows if whole and one.ended_s is not None]
+        on = bool(windows) and windows[-1].ended_s is None
+        if state == "in_force" and not on:
+            windows.append(Window(event["at_s"], None))
+        elif on and state not in ("in_force", "open", "intent", "armed"):
+            windows[-1] = Window(windows[-1].began_s, event["at_s"])
+        last = state
+    return _ended(change, events[since:], windows)
 
-    @property
-    def _is_for_all_of_its_phase(self) -> bool:
-        """What was measured before a run was interrupted stands, and was measured while the change was in force."""
-        return self._change.when.at_s is None and self._change.when.for_s is None
 
-    @property
-    def _is_on(self) -> bool:
-        return bool(self._windows) and self._windows[-1].ended_s is None
-
-    def result(self) -> ChangeResult:
-        state, reasons = self.state, [self._reason]
-        if state not in FINAL:
-            state = "open"
-            reasons.append("the run ended before it was seen taken back")
-        growth, left_out = _growth(self._before or {}, self._after or {})
-        if left_out:
-            reasons.append(f"counters left out, they went down or vanished: {', '.join(left_out)}")
-        reason = "; ".join(filter(None, reasons))
-        return ChangeResult(self._change, state, reason, tuple(self._windows), growth)
+def _ended(change: Change, events: Sequence[Event], windows: Sequence[Window]) -> ChangeResult:
+    """Of the events since its last beginning: the last state, and by how much counters grew."""
+    state, reasons = events[-1]["state"], [events[-1].get("reason", "")]
+    if state not in FINAL:
+        state = "open"
+        reasons.append("the run ended before it was seen taken back")
+    before = [event.get("counters", {}) for event in events if event["state"] == "in_force"]
+    after = [event.get("counters", {}) for event in events if event["state"] in FINAL]
+    growth, left_out = _growth(before[0] if before else {}, after[-1] if after else {})
+    if left_out:
+        reasons.append(f"counters left out, they went down or vanished: {', '.join(left_out)}")
+    return ChangeResult(change, state, "; ".join(filter(None, reasons)), tuple(windows), growth)
 
 
 def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
