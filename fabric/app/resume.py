@@ -28,11 +28,11 @@ from fabric.ports import Executor
 from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
 from fabric.runs.durable import remove_durably
-from fabric.runs.events import EVENTS, read_events
+from fabric.runs.events import EVENTS, all_events, read_events
 from fabric.runs.manifest import JUDGED, leftovers
 from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
 from fabric.runs.past_run import PastRun, planned_probes
-from fabric.runs.plain_file import is_there, storing
+from fabric.runs.plain_file import storing
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import baselines_from, go_on_command, own_version, read_run
@@ -195,7 +195,7 @@ def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
 
 def _history(path: Path, document: Mapping[str, Any]) -> Progress:
     """How far it came; one that was killed before its first line has done nothing."""
-    events = list(read_events(path / EVENTS)) if is_there(path / EVENTS) else []
+    events = all_events(path)
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
     return progress_of(events)

@@ -22,10 +22,10 @@ from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.runs.durable import write_durably
-from fabric.runs.events import EVENTS, Event, read_events
+from fabric.runs.events import EVENTS, Event, all_events
 from fabric.runs.journal import JOURNAL, read_journal
 from fabric.runs.open_changes import CLOSED, open_changes, open_or_may_be_live
-from fabric.runs.plain_file import is_there, storing
+from fabric.runs.plain_file import storing
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_folders import run_folders, run_path
@@ -113,7 +113,7 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 
 def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
-    events = _history(run)
+    events = all_events(run)
     done = progress_of(events)
     holder = running(run)
     known = set(done.results)
@@ -154,11 +154,9 @@ def _state(run: Path, events: list[Event], done: Progress, *, at_work: bool) -> 
 
 
 def _planned(events: list[Event]) -> int:
-    """As its first line says, without rounds for which there was no time; of an older run what its phases say."""
-    if events and "probes" in events[0]:
-        left_out = sum(int(event["probes"]) for event in events if event["event"] == "rounds_over")
-        return int(events[0]["probes"]) - left_out
-    return sum({e["phase"]: int(e["probes"]) for e in events if e["event"] == "phase_started"}.values())
+    """As its first line says, without rounds for which there was no time."""
+    left_out = sum(int(event["probes"]) for event in events if event["event"] == "rounds_over")
+    return int(events[0].get("probes", 0)) - left_out if events else 0
 
 
 def _rate_per_min(events: list[Event]) -> float | None:
@@ -219,7 +217,7 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
         write_durably(path / STOP, b"")
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states, finished = last_states(path), _has_ended(_history(path))
+    states, finished = last_states(path), _has_ended(all_events(path))
     return StoppedRun(
         run=str(path),
         ended=ended,
@@ -251,17 +249,12 @@ def last_states(path: Path) -> dict[str, str]:
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
 
 
-def _history(run: Path) -> list[Event]:
-    """All events of a run; none of one that was killed before the first."""
-    return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
-
-
 def _has_ended(events: Iterable[Event]) -> bool:
     return any(event["event"] == "run_ended" for event in events)
 
 
 def _next(path: Path, go_on: str) -> str:
-    if _has_ended(_history(path)):
+    if _has_ended(all_events(path)):
         return f"it has ended: fabric report {path}"
     if _open(path):
         return f"it died with changes open: fabric restore {path}"
@@ -296,7 +289,7 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     """
     path = run_path(path)
     document = read_run(path)
-    events = _history(path)
+    events = all_events(path)
     if _has_ended(events):
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
         raise ConfigError.at(path, text)

@@ -14,7 +14,7 @@ from typing import Any
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
-from fabric.runs.plain_file import GIB, MIB
+from fabric.runs.plain_file import GIB, MIB, is_there
 
 EVENTS = "events.jsonl"
 """Its name in a run's directory."""
@@ -46,6 +46,11 @@ def read_events(path: Path, *kinds: str) -> Iterator[Event]:
     """
     found = read_lines(path, LIMITS, [b'"event":"%s"' % kind.encode() for kind in kinds])
     return (event for event in found if event["event"] in kinds) if kinds else found
+
+
+def all_events(run: Path) -> list[Event]:
+    """Every event of the run in a directory; none of one that was killed before the first."""
+    return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
 
 
 def to_fields(result: ProbeResult) -> Mapping[str, Any]:
