@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,23 +17,13 @@ from fabric.cli.options import PATH, answer, backend_option, json_option, print_
 @backend_option
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
 @json_option
-def check_command(
-    scenario: Path | None,
-    inventory: Path | None,
-    hosts: str | None,
-    backend: str | None,
-    faults: tuple[str, ...],
-    *,
-    as_json: bool,
-) -> int:
+def check_command(scenario: Path | None, inventory: Path | None, *, as_json: bool, **asked: Any) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
     from fabric.app.check import check
     from fabric.report.check import check_document, print_check
     from fabric.wiring import make_executor
 
-    found = check(
-        scenario, inventory_path=inventory, hosts=hosts, faults=faults, backend=backend, make_executor=make_executor
-    )
+    found = check(scenario, inventory_path=inventory, make_executor=make_executor, **asked)
     if as_json:
         print_json(check_document(found))
     else:

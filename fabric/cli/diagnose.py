@@ -37,23 +37,13 @@ MOST_BYTES = 64 << 20
     help="The smallest loss worth naming.",
 )
 @json_option
-def diagnose_command(
-    files: tuple[Path, ...],
-    inventory: Path | None,
-    format_name: str,
-    limit_gbps: float | None,
-    floor_percent: float,
-    *,
-    as_json: bool,
-) -> int:
+def diagnose_command(files: tuple[Path, ...], floor_percent: float, *, as_json: bool, **asked: Any) -> int:
     """Say which part is bad, from pair results of any tool: FILES hold who was measured with whom, and how fast."""
     from fabric.app.diagnose import diagnose_files
     from fabric.report.diagnosis import diagnosis_document, diagnosis_text
     from fabric.report.verdict_json import EXIT_CODES
 
-    diagnosis, notes = diagnose_files(
-        files, inventory=inventory, format_name=format_name, limit_gbps=limit_gbps, floor=floor_percent / 100
-    )
+    diagnosis, notes = diagnose_files(files, floor=floor_percent / 100, **asked)
     document, text = diagnosis_document(diagnosis, notes), diagnosis_text(diagnosis, notes)
     return answer(document, [text], as_json=as_json, code=EXIT_CODES[diagnosis.outcome])
 

@@ -130,34 +130,11 @@ def _schema(ctx: click.Context, wanted: bool) -> None:
 @click.option("--seeds", type=WholeNumber(1, 1000), default=10, show_default=True, help="How many draws.")
 @click.option("--seed", type=WholeNumber(0, 2**31), default=0, show_default=True, help="The first draw.")
 @json_option
-def simulate_command(
-    traffic: str,
-    inventory: Path,
-    routing: str | None,
-    qps: int,
-    hosts: str | None,
-    order: str | None,
-    faults: tuple[str, ...],
-    seeds: int,
-    seed: int,
-    *,
-    as_json: bool,
-) -> int:
+def simulate_command(traffic: str, inventory: Path, *, as_json: bool, **asked: Any) -> int:
     """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
     from fabric.config.what_if import load_what_if
     from fabric.report.what_if import what_if_document, what_if_text
     from fabric.sim.what_if import what_if
 
-    question = load_what_if(
-        traffic,
-        inventory,
-        routing=routing,
-        order=order,
-        hosts=hosts,
-        faults=faults,
-        qps=qps,
-        seeds=seeds,
-        seed=seed,
-    )
-    found = what_if(question)
+    found = what_if(load_what_if(traffic, inventory, **asked))
     return answer(what_if_document(found), [what_if_text(found)], as_json=as_json)

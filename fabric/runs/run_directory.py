@@ -22,8 +22,6 @@ from fabric.runs.events import EVENTS, EventLog, planned_fields, to_fields
 from fabric.runs.plain_file import storing
 from fabric.runs.raw import RawOutput
 
-__all__ = ["RUN_FORMAT", "RunDirectory", "write_durably"]
-
 RUN_FORMAT = 2
 """Version of run.json and events.jsonl; a reader refuses what it does not know."""
 
