@@ -61,6 +61,10 @@ class Time(Number):
 
         return Duration(self.least, self.most)
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As a number that may have a fraction, as all seconds."""
+        return float(super().convert(value, param, ctx))
+
 
 def collect_seldom() -> None:
     """
