@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from fabric.config import resolved_document
 from fabric.config.document import near_path
 from fabric.errors import ConfigError, StoreError
 from fabric.model.inventory import Inventory
-from fabric.model.recorded import Key, Recorded
-from fabric.model.repair import HostIdentity, PartIdentity
+from fabric.model.repair import HostIdentity
 from fabric.model.scenario import Scenario
-from fabric.model.verdict import Baseline, Limit
+from fabric.model.verdict import Baseline
 from fabric.runs.durable import write_durably
 from fabric.runs.plain_file import MIB, read_plain, storing
 from fabric.runs.run_directory import RUN_FORMAT
+
+_BASELINES, _HOSTS = TypeAdapter(dict[str, Baseline]), TypeAdapter(tuple[HostIdentity, ...])
 
 MOST_BYTES = 64 * MIB
 """Of run.json (a choice: of 2,048 hosts it takes 2 MB)."""
@@ -100,21 +102,15 @@ def read_run(path: Path) -> dict[str, Any]:
 def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
     """The limits that a run was judged by."""
     try:
-        return {
-            name: Baseline(
-                name,
-                body["source"],
-                tuple(Limit(**limit) for limit in body["limits"]),
-                tuple(_recorded(entry) for entry in body.get("recorded", ())),
-            )
-            for name, body in document["baselines"].items()
-        }
-    except (AttributeError, KeyError, TypeError) as exc:
-        raise ConfigError.at(file, f"'baselines' is not as this version writes it: {exc}") from exc
+        return _BASELINES.validate_python(document["baselines"])
+    except ValidationError as exc:
+        raise ConfigError.at(file, f"'baselines' is not as this version writes it: {_first(exc)}") from exc
 
 
-def _recorded(entry: Mapping[str, Any]) -> Recorded:
-    return Recorded(**{**entry, "key": Key(**entry["key"]), "runs": tuple(entry["runs"])})
+def _first(exc: ValidationError) -> str:
+    """The first of all problems, on one line."""
+    problem = exc.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
 
 
 IDENTITY = "identity.json"
@@ -139,14 +135,12 @@ def read_identity(run: Path) -> dict[str, HostIdentity] | None:
         document = orjson.loads(read_plain(file, MOST_IDENTITY_BYTES))
         if document["format"] != IDENTITY_FORMAT:
             raise StoreError(f"{file}: format {document['format']!r} where {IDENTITY_FORMAT} is known")
-        hosts = (
-            HostIdentity(one["host"], tuple(PartIdentity(**part) for part in one["parts"]), tuple(one["unread"]))
-            for one in document["hosts"]
-        )
-        return {host.host: host for host in hosts}
+        return {host.host: host for host in _HOSTS.validate_python(document["hosts"])}
     except FileNotFoundError:
         return None
     except OSError as exc:
         raise StoreError(f"{file}: cannot read: {exc.strerror}") from exc
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+    except ValidationError as exc:
+        raise StoreError(f"{file}: not as this version writes it: {_first(exc)}") from exc
+    except (ValueError, KeyError, TypeError) as exc:
         raise StoreError(f"{file}: not as this version writes it: {exc}") from exc
