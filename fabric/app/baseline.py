@@ -157,18 +157,14 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     present = load_baseline(file)
     problems = []
     if candidate.backend == "mock" and not simulated:
-        text = (
-            "its numbers are simulated: real hosts must not be judged by them; --simulated accepts them, to try it out"
-        )
-        problems.append(Problem(str(path), 0, text))
+        text = "its numbers are simulated: real hosts must not be judged by them"
+        problems.append(Problem(str(path), 0, f"{text}; --simulated accepts them, to try it out"))
     changes = changes_between(present.recorded, candidate.recorded)
     for change in changes:
         sinks = change.old is not None and change.new is not None and change.ratio < 1 - floor_of(change.key.kind)
         if sinks and not lower:
-            text = (
-                f"{key_words(change.key)}: the median would sink by {1 - change.ratio:.1%}: say --lower if it is right"
-            )
-            problems.append(Problem(str(path), 0, text))
+            text = f"the median would sink by {1 - change.ratio:.1%}: say --lower if it is right"
+            problems.append(Problem(str(path), 0, f"{key_words(change.key)}: {text}"))
     if problems:
         raise ConfigError(problems)
     merged = {entry.key: entry for entry in (*present.recorded, *candidate.recorded)}

@@ -174,10 +174,8 @@ def _restore_change(
             report(list_was.via, "the inventory has no such host, so UFM was not asked", False)
         if intent.kind not in kinds():
             why = unusable().get(intent.kind, "no package that is installed here has it")
-            text = (
-                f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}; install it and"
-            )
-            report("", f"{text} call fabric restore again", False)
+            text = f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}"
+            report("", f"{text}; install it and call fabric restore again", False)
         if all(one.certain for one in own):
             journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
     except StoreError as exc:

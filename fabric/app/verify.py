@@ -117,10 +117,8 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     """
     path = run_path(run)
     if holder := running(path):
-        text = (
-            f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
-        )
-        raise ConfigError.at(path, text)
+        text = f"this run goes on ({holder.text}): a certificate is of a run that ended"
+        raise ConfigError.at(path, f"{text}; until then: fabric report {path}")
     if key is not None:
         sign(b"", key)  # one that cannot be used is told before anything is judged
     shown, decision = _judged(path)
