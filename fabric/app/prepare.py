@@ -73,7 +73,7 @@ class Asked:
     """
     A scenario with everything that the command line overrides, decoded and planned.
 
-    *given* is None of a run that goes on. *chosen* is what a budget left of it; None without one.
+    *chosen* is what a budget left of it; None without one.
     """
 
     scenario: Scenario
@@ -81,7 +81,7 @@ class Asked:
     baselines: Mapping[str, Baseline]
     plan: Plan
     notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
-    given: Given | None = None
+    given: Given
     warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
     chosen: Chosen | None = None
 

@@ -79,7 +79,7 @@ def run(
         with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
             nothing_held(executor, scenario, inventory, say)
-            given = {} if asked.given is None else asked.given.document
+            given = asked.given.document
             document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=given)
             directory = RunDirectory.create(results, scenario.name, document)
             try:

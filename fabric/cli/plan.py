@@ -77,7 +77,7 @@ def budget_lines(asked: Asked) -> Iterator[str]:
     """What fits into a budget, what is left out, and what is then not covered; none without one."""
     from fabric.model.fields.quantities import in_unit
 
-    if (chosen := asked.chosen) is None or asked.given is None or asked.given.budget_s is None:
+    if (chosen := asked.chosen) is None or asked.given.budget_s is None:
         return
     yield f"within {in_unit(asked.given.budget_s)}: {chosen.covered:,} of {chosen.coverable:,} components"
     for phase, number in chosen.dropped:

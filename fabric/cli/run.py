@@ -81,7 +81,7 @@ def run_command(
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
     for line in (*asked.warnings, *budget_lines(asked)):
         _tell(line)
-    if name != "mock" and _agree(asked.plan, yes=yes) and asked.given is not None:
+    if name != "mock" and _agree(asked.plan, yes=yes):
         asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
     with ConsoleProgress(quiet=as_json, addresses=_addresses(asked.inventory)) as progress:
