@@ -50,6 +50,11 @@ class ConfigError(FabricError):
         self.problems = tuple(sorted(set(problems)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
+    @classmethod
+    def at(cls, where: object, text: str, *, line: int = 0) -> ConfigError:
+        """The one problem of a file or an option."""
+        return cls([Problem(str(where), line, text)])
+
 
 class ExecutorError(FabricError):
     """The transport failed, not the tool."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.model.inventory import TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import FailureKind
+from fabric.model.verdict import JudgedRun
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
 from fabric.tools.nccl import failures as nccl_failures
@@ -27,7 +27,7 @@ def asked(
     timed: Sequence[TimedFault] = (),
 ) -> Asked:
     """The scenario of a file as it would be run; *timed*: faults that come and go, in place of the inventory's."""
-    found = prepare(path, inventory_path=inventory, hosts=hosts, faults=tuple(faults))
+    found = prepare(Given(path, inventory=inventory, hosts=hosts, faults=tuple(faults)))
     return with_timed(found, *timed) if timed else found
 
 

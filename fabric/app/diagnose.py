@@ -70,9 +70,9 @@ def read_input(file: Path, most_bytes: int) -> bytes:
             with file.open("rb") as stream:
                 data = stream.read(most_bytes + 1)
     except OSError as exc:
-        raise ConfigError([Problem(name, 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(name, f"cannot read: {exc.strerror}") from exc
     if len(data) > most_bytes:
-        raise ConfigError([Problem(name, 0, f"larger than {most_bytes >> 20} MiB")])
+        raise ConfigError.at(name, f"larger than {most_bytes >> 20} MiB")
     return data
 
 

@@ -16,7 +16,7 @@ from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
-from fabric.runs.identity import write_identity
+from fabric.runs.run_document import write_identity
 from fabric.tools import mlxlink, serials, sysfs
 
 _Read = TypeVar("_Read")

@@ -26,10 +26,12 @@ from fabric.model.fields.entry import Entry
 from fabric.model.fields.scalars import BASELINE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.repetition import AS_WRITTEN, AUTO, LEAST_SAMPLES
 from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
 from fabric.model.scenario import (
+    AS_WRITTEN,
+    AUTO,
     DRILLS,
+    LEAST_SAMPLES,
     Expectation,
     JudgeSettings,
     Name,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase
+from fabric.model.scenario import FilledTime, Phase
 from fabric.plan.plan import PhasePlan, Plan
+from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar
 
 TIMES = 3.0
 """So many times the longest good one (a choice: a part at a third of its rate is still measured, and FAILs by that)."""
@@ -62,7 +61,7 @@ class RoundClock:
     count, and a run that goes on has what is left.
     """
 
-    def __init__(self, plan: Plan, so_far: SoFar, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: Plan, so_far: Progress, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
         self._plan, self._directory, self._clock = plan, directory, clock
         self._over = set(so_far.not_begun)
         self._began_s: dict[str, float] = {}

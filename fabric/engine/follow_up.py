@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from fabric.engine.observer import Observer
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
-from fabric.runs.so_far import Round
+from fabric.runs.progress import Round
 
 __all__ = ["Announced", "FollowUp", "FollowUpLimits", "FollowUps", "Remembers"]
 

@@ -19,8 +19,8 @@ from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
+from fabric.runs.progress import Progress, Round
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import Round, SoFar
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def planned(plan: PhasePlan) -> tuple[Probe, ...]:
     return tuple(slot.probe for slots in plan.schedule.components for slot in slots)
 
 
-def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
+def past_of(plan: PhasePlan, so_far: Progress) -> PhasePast:
     """
     What this phase had done.
 

@@ -14,9 +14,25 @@ from fabric.model.fields.kinds import Kinds, Named
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Flag, Whole, Word, refusal
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import Platform, Topology
+
+AS_WRITTEN, AUTO = "as_written", "auto"
+"""The values of the key: as often as ``repeat`` says, or until the judge can tell."""
+
+LEAST_SAMPLES = 3
+"""Every probe is measured so often before anything is concluded (safety goals, B.3: start with three)."""
+
+MOST_SAMPLES = 30
+"""More samples of one probe are never asked for (safety goals, B.3). Enough to tell 3 % at a CV of 3 % in one test."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTime:
+    """What all rounds of one repeated phase have in common: its own *name*, and the time that they fill together."""
+
+    name: str
+    within_s: float
 
 
 @dataclass(frozen=True, slots=True)

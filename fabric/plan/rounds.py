@@ -13,8 +13,7 @@ from itertools import groupby
 
 from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase, ProbeSpec, Scenario
+from fabric.model.scenario import FilledTime, Phase, ProbeSpec, Scenario
 from fabric.model.text import duration_text
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario

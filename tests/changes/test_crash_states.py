@@ -32,7 +32,7 @@ from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Lost
 from fabric.runs import durable
 from fabric.runs.journal import Journal
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from fabric.sim.world import World
 from tests.changes import guard_mishaps
 from tests.changes.asked import ber

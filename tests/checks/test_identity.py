@@ -11,7 +11,7 @@ from fabric.hosts.mock import MockExecutor
 from fabric.model.inventory import Fault, MockSettings
 from fabric.model.repair import HostIdentity
 from fabric.model.topology import Topology
-from fabric.runs.identity import FILE, read_identity, write_identity
+from fabric.runs.run_document import IDENTITY, read_identity, write_identity
 from fabric.sim.world import World
 
 
@@ -77,11 +77,11 @@ def test_what_was_read_comes_back_from_the_run_directory(rack: Topology, tmp_pat
     write_identity(tmp_path, found.values())
     assert read_identity(tmp_path) == found
     for text in ("no JSON", "{}", '{"format":9,"hosts":[]}', '{"format":1,"hosts":[{"host":"a"}]}'):
-        (tmp_path / FILE).write_text(text)
+        (tmp_path / IDENTITY).write_text(text)
         try:
             read_identity(tmp_path)
         except StoreError as exc:
-            assert FILE in str(exc)  # noqa: PT017
+            assert IDENTITY in str(exc)  # noqa: PT017
         else:
             raise AssertionError(text)
 

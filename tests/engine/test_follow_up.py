@@ -19,8 +19,8 @@ from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar, so_far
 from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
 from tests.engine.test_run_plan import Watcher, good
@@ -190,7 +190,7 @@ def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: P
     topology, later = rack_topology(1), Learns("more", once("x"))
     made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
-    past, executor = so_far(events), ScriptedExecutor(good)
+    past, executor = progress_of(events), ScriptedExecutor(good)
     run_plan(
         plan,
         topology=topology,
@@ -226,7 +226,7 @@ def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_a
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
     directory = RunDirectory.create(tmp_path, "t", {})
 
-    def told(past: SoFar | None, where: RunDirectory, watcher: Watcher) -> list[str]:
+    def told(past: Progress | None, where: RunDirectory, watcher: Watcher) -> list[str]:
         learns = Learns("more", lambda _results, _added: ())
         run_plan(
             plan,
@@ -236,14 +236,14 @@ def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_a
             observer=watcher,
             gate=lambda _plan, _results: {},
             follow_ups=(learns,),
-            so_far=past or SoFar(out={"gpu001": "did not answer"}),
+            so_far=past or Progress(out={"gpu001": "did not answer"}),
         )
         return [name for name, *_ in learns.told]
 
     assert told(None, directory, Asks(directory.path)) == ["z", "a", "gpu001", "b", "c"]
     events = list(read_events(directory.path / "events.jsonl"))
     ended = [number for number, event in enumerate(events) if event["event"] == "phase_ended"]
-    killed = so_far(events[: ended[2] + 1])
+    killed = progress_of(events[: ended[2] + 1])
     assert told(killed, RunDirectory.create(tmp_path / "later", "t", {}), Watcher()) == ["z", "a", "gpu001", "b", "c"]
 
 

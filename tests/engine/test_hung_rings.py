@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.engine.admission import HungRings
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.wiring import BACKENDS
 from tests.places import INVENTORY
 from tests.scenario.changing import Watcher
@@ -79,7 +79,7 @@ def run(folder: Path, *faults: str) -> JudgedRun:
     file = folder / "rings.yaml"
     file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml"), "utf-8")
     return run_asked(
-        prepare(file, inventory_path=None, hosts=None, faults=faults),
+        prepare(Given(file, faults=faults)),
         backend="mock",
         make_executor=BACKENDS["mock"],
         results=folder / "results",

@@ -8,8 +8,7 @@ from fabric.engine.deadlines import MARGIN_S, TIMES, LearnedDeadlines
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase, ProbeSpec
+from fabric.model.scenario import FilledTime, Phase, ProbeSpec
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.all_to_all import AllToAllSpec

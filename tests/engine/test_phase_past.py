@@ -14,7 +14,7 @@ from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.so_far import SoFar
+from fabric.runs.progress import Progress
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 
@@ -32,9 +32,9 @@ def result(probe_id: str) -> ProbeResult:
     return ProbeResult(probe_id, 1, (), None, "", 0.0, 1.0)
 
 
-def done(*names: str, added: bool = False, ended: bool = False) -> SoFar:
+def done(*names: str, added: bool = False, ended: bool = False) -> Progress:
     """These have results."""
-    return SoFar(
+    return Progress(
         results={name: result(name) for name in names},
         attempts=dict.fromkeys(names, 1),
         added=(EXTRA, ELSEWHERE) if added else (),

@@ -11,11 +11,10 @@ from random import Random
 
 from fabric.app.run import run as run_asked
 from fabric.judge.locate.merged import names
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import from_events, read_events
+from fabric.model.verdict import JudgedRun
+from fabric.runs.events import EVENTS, from_events, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.lab.chaos_rack import ChaosRack

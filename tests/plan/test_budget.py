@@ -13,8 +13,7 @@ from fabric.config import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase, Scenario
+from fabric.model.scenario import FilledTime, Phase, Scenario
 from fabric.plan.as_run import as_run
 from fabric.plan.budget import Part, within
 from fabric.plan.plan import PhasePlan, Plan, assembled, plan_scenario

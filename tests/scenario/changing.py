@@ -13,8 +13,8 @@ from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS

@@ -11,9 +11,9 @@ from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
 from fabric.app.resume import look, resume
 from fabric.model.inventory import Fault, Inventory, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN
+from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor
 from fabric.runs.events import read_events, replanned
 from fabric.wiring import BACKENDS

@@ -13,8 +13,8 @@ from fabric.app.resume import look, resume
 from fabric.app.status import readmit
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, Inventory, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress

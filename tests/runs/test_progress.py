@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from fabric.errors import StoreError
-from fabric.runs.so_far import Round, SoFar, so_far
+from fabric.runs.progress import Progress, Round, progress_of
 
 
-def history(*events: dict[str, Any]) -> SoFar:
+def history(*events: dict[str, Any]) -> Progress:
     """Events at 0, 1, 2 ... seconds."""
-    return so_far([{"seq": n + 1, "at_s": float(n), **event} for n, event in enumerate(events)])
+    return progress_of([{"seq": n + 1, "at_s": float(n), **event} for n, event in enumerate(events)])
 
 
 def started(*probes: str) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from fabric.errors import StoreError
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.repair import Readmission
 from fabric.runs.events import Event, from_events, read_events, replanned
@@ -23,7 +26,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class SoFar:
+class Progress:
     """
     How far a run came.
 
@@ -63,51 +66,40 @@ class SoFar:
         return tuple(probe_id for probe_id in self.attempts if probe_id not in self.results)
 
 
-def so_far(events: Iterable[Event]) -> SoFar:
+def progress_of(events: Iterable[Event]) -> Progress:
     """Read a history from its beginning."""
-    known = list(events)
     try:
-        return _so_far(known)
+        return _read(list(events))
     except (KeyError, TypeError, ValueError) as exc:
         raise StoreError(f"the history of this run is not as this version writes it: {exc!r}") from exc
 
 
-def _so_far(events: list[Event]) -> SoFar:
-    attempts: dict[str, int] = {}
+def _read(events: list[Event]) -> Progress:
+    of: dict[str, list[Event]] = defaultdict(list)
     stands: dict[str, bool] = {}
-    began: dict[str, float] = {}
     for event in events:
+        of[event["event"]].append(event)
         if event["event"] == "started":
-            for probe_id in event["probes"]:
-                attempts[probe_id] = attempts.get(probe_id, 0) + 1
-                stands[probe_id] = False
+            stands.update(dict.fromkeys(event["probes"], False))
         elif event["event"] == "finished":
             stands[event["probe"]] = not event.get("again", False)
-        elif event["event"] == "phase_started":
-            began.setdefault(event["phase"], float(event["at_s"]))
-    added = tuple(replanned(events))
-    why = [event for event in events if event["event"] == "replanned"]
-    hosts = _hosts(events)
-    return SoFar(
-        results={name: result for name, result in from_events(events).items() if stands[name]},
-        attempts=attempts,
-        ended=frozenset(event["phase"] for event in events if event["event"] == "phase_ended"),
-        out=hosts.out,
+    why, added = of["replanned"], tuple(replanned(of["replanned"]))
+    return Progress(
+        results={name: result for name, result in from_events(of["finished"]).items() if stands[name]},
+        attempts=Counter(probe_id for event in of["started"] for probe_id in event["probes"]),
+        ended=frozenset(event["phase"] for event in of["phase_ended"]),
         added=added,
         instead=tuple((e["instead_of"], probe) for e, probe in zip(why, added, strict=True) if "instead_of" in e),
         rounds=_rounds(why),
-        bad_rounds=hosts.bad_rounds,
-        rounds_judged=frozenset(event["phase"] for event in events if event["event"] == "round_judged"),
-        left_out=hosts.left_out,
-        phases_began=began,
-        not_begun=not_begun(events),
-        readmitted=hosts.readmitted,
-        on_trial=frozenset(hosts.on_trial),
+        rounds_judged=frozenset(event["phase"] for event in of["round_judged"]),
+        phases_began={event["phase"]: float(event["at_s"]) for event in reversed(of["phase_started"])},
+        not_begun=not_begun(of["rounds_over"]),
         began_s=events[0]["at_s"] if events else 0.0,
         at_s=max((event["at_s"] for event in events), default=0.0),
-        resumed=sum(event["event"] == "resumed" for event in events),
+        resumed=len(of["resumed"]),
         begun=bool(events),
-        over=any(event["event"] == "run_ended" for event in events),
+        over=bool(of["run_ended"]),
+        **_hosts(events),
     )
 
 
@@ -126,35 +118,35 @@ def _rounds(why: Iterable[Event]) -> dict[str, dict[str, Round]]:
     return found
 
 
-@dataclass(slots=True)
-class _Hosts:
-    """What ``SoFar`` has of hosts; who was readmitted is in, with all its parts, and counts anew."""
-
-    out: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    bad_rounds: dict[str, dict[str, int]] = field(default_factory=dict)
-    readmitted: dict[str, float] = field(default_factory=dict)
-    on_trial: set[str] = field(default_factory=set)
-
-
-def _hosts(events: Iterable[Event]) -> _Hosts:
-    found = _Hosts()
+def _hosts(events: Iterable[Event]) -> dict[str, Any]:
+    """What ``Progress`` has of hosts; who was readmitted is in, with all its parts, and counts anew."""
+    out: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    bad_rounds: dict[str, dict[str, int]] = {}
+    readmitted: dict[str, float] = {}
+    on_trial: frozenset[str] = frozenset()
     for event in events:
         if event["event"] == "out":
-            found.out[event["component"]] = event["reason"]
+            out[event["component"]] = event["reason"]
         elif event["event"] == "round_judged":
-            found.left_out.update(event["left_out"])
-            found.bad_rounds[event["written"]] = dict(event["bad_rounds"])
-            found.on_trial = set(event.get("on_trial", ()))
+            left_out.update(event["left_out"])
+            bad_rounds[event["written"]] = dict(event["bad_rounds"])
+            on_trial = frozenset(event.get("on_trial", ()))
         elif event["event"] == "readmitted":
             host = event["component"]
-            found.readmitted[host] = float(event["at_s"])
-            found.out = {name: why for name, why in found.out.items() if name.partition("/")[0] != host}
-            found.on_trial.add(host)
-            found.left_out.pop(host, None)
-            for counts in found.bad_rounds.values():
+            readmitted[host] = float(event["at_s"])
+            out = {name: why for name, why in out.items() if Part.of(name).host != host}
+            on_trial |= {host}
+            left_out.pop(host, None)
+            for counts in bad_rounds.values():
                 counts.pop(host, None)
-    return found
+    return {
+        "out": out,
+        "left_out": left_out,
+        "bad_rounds": bad_rounds,
+        "readmitted": readmitted,
+        "on_trial": on_trial,
+    }
 
 
 def not_begun(events: Iterable[Event]) -> frozenset[str]:
