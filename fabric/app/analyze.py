@@ -23,7 +23,7 @@ from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline, Verdict
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.plan.plan import Plan
 from fabric.report.derived import write_reports
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
@@ -71,7 +71,7 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     history = past.history
     first, by_id = history.first, history.results
     plan = reached(past.plan, not_begun(history.others))
-    probes = [*all_probes(plan), *replanned(history.others)]
+    probes = [*plan.planned, *replanned(history.others)]
     judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
     verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=path / EVENTS)
     complete = past.ended
@@ -99,16 +99,6 @@ def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
 def named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
     """Each baseline by its name and where it comes from."""
     return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
-
-
-def probes_of(phase_plan: PhasePlan) -> list[Probe]:
-    """The planned probes of a phase."""
-    return [slot.probe for component in phase_plan.schedule.components for slot in component]
-
-
-def all_probes(plan: Plan) -> list[Probe]:
-    """The planned probes of a run."""
-    return [probe for phase_plan in plan.phases for probe in probes_of(phase_plan)]
 
 
 def concluded(

@@ -220,9 +220,7 @@ def _history(path: Path, document: Mapping[str, Any]) -> SoFar:
 
 
 def _not_planned(plan: Plan, done: SoFar) -> list[str]:
-    known = {probe.probe_id for probe in done.added}
-    for phase_plan in plan.phases:
-        known.update(slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots)
+    known = {probe.probe_id for probe in (*done.added, *plan.planned)}
     return [probe_id for probe_id in {**done.results, **done.attempts} if probe_id not in known]
 
 

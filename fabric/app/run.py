@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fabric.app.analyze import all_probes, concluded, named, probes_of, write_derived
+from fabric.app.analyze import concluded, named, write_derived
 from fabric.app.prepare import Asked
 from fabric.app.report import as_judged
 from fabric.changes.kind import Context
@@ -127,7 +127,7 @@ def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
         stop_watching(executor)
         history = directory.path / EVENTS
         plan = reached(asked.plan, without_results(asked.plan, by_id))
-        probes = [*all_probes(plan), *directory.added]
+        probes = [*plan.planned, *directory.added]
         verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
         directory.close()
         over = True
@@ -191,7 +191,7 @@ def _measure(
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
         added = [probe for probe in directory.added if probe.phase == phase_plan.phase.name]
-        return out_after(phase_plan.phase, [*probes_of(phase_plan), *added], by_id, judge=judge)
+        return out_after(phase_plan.phase, [*phase_plan.planned, *added], by_id, judge=judge)
 
     started_s = executor.now()
     if not so_far.begun:
@@ -206,7 +206,7 @@ def _measure(
         changing=changing,
         follow_ups=follow_ups(asked.scenario, asked.inventory, judge),
         so_far=so_far,
-        judge_own=lambda plan, done: own_fails(probes_of(plan), {one.probe_id: one for one in done}, judge=judge),
+        judge_own=lambda plan, done: own_fails(plan.planned, {one.probe_id: one for one in done}, judge=judge),
     )
     elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})

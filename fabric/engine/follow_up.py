@@ -100,7 +100,7 @@ class FollowUps:
             for number, (part, _) in enumerate(self._parts)
             if had is not None and part.name in had
         }
-        self._known = {slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots}
+        self._known = {probe.probe_id for probe in phase_plan.planned}
 
     def next(
         self, results: Sequence[ProbeResult], added: Sequence[Probe], now_s: float

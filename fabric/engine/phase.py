@@ -40,16 +40,11 @@ class PhasePast:
 
     def waiting(self, plan: PhasePlan) -> list[Probe]:
         """What is still to be run, in planned order; then what was added."""
-        return [probe for probe in (*planned(plan), *self.added) if probe.probe_id not in self.results]
+        return [probe for probe in (*plan.planned, *self.added) if probe.probe_id not in self.results]
 
     def is_whole(self, plan: PhasePlan) -> bool:
         """Nothing is left to be run."""
         return not self.waiting(plan)
-
-
-def planned(plan: PhasePlan) -> tuple[Probe, ...]:
-    """The probes of a phase's plan."""
-    return tuple(slot.probe for slots in plan.schedule.components for slot in slots)
 
 
 def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
@@ -60,7 +55,7 @@ def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
     unless it ended, because what is measured beside another course of changes is another measurement.
     """
     name = plan.phase.name
-    own = {probe.probe_id: probe for probe in planned(plan)}
+    own = {probe.probe_id: probe for probe in plan.planned}
     added = tuple(probe for probe in so_far.added if probe.phase == name)
     known = own | {probe.probe_id: probe for probe in added}
     stands = name in so_far.ended or not has_time_line(plan)
@@ -117,7 +112,7 @@ class PhaseRun:
         self._admission = ProbeAdmission(excluded, means.health)
         self._waiting = Waiting(past.waiting(plan))
         self._begun = past.attempts
-        self._replanning = Replanning(planned(plan), means.topology, self._admission)
+        self._replanning = Replanning(plan.planned, means.topology, self._admission)
         for lost, probe in past.instead:
             self._replanning.remember(lost, probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended

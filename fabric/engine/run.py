@@ -11,7 +11,7 @@ from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
 from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
-from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of, planned
+from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -156,5 +156,5 @@ class _Run:
             executor=self._means.executor,
             directory=self._means.directory,
             observer=self._means.observer,
-            hosts={host for probe in planned(phase_plan) for host in probe.hosts},
+            hosts={host for probe in phase_plan.planned for host in probe.hosts},
         )

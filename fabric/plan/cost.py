@@ -60,11 +60,10 @@ def _works(planned: Schedule, topology: Topology) -> tuple[_Work, _Work]:
     """Of hosts and of leaves."""
     hosts: _Work = {}
     leaves: _Work = {}
-    for component in planned.components:
-        for slot in component:
-            for work, names in ((hosts, slot.probe.hosts), (leaves, set(_leaves(slot.probe, topology)))):
-                for name in names:
-                    work.setdefault(name, []).append(slot.probe.duration_s)
+    for slot in planned.slots:
+        for work, names in ((hosts, slot.probe.hosts), (leaves, set(_leaves(slot.probe, topology)))):
+            for name in names:
+                work.setdefault(name, []).append(slot.probe.duration_s)
     return hosts, leaves
 
 

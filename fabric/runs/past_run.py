@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +51,7 @@ class PastRun:
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
         """Those that were planned before, then those that were planned while it went on."""
-        return (*planned_probes(self.plan), *replanned(self.history.others))
+        return (*self.plan.planned, *replanned(self.history.others))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,11 +67,6 @@ class PastRun:
     def ended(self) -> bool:
         """False when its history stops before the run did."""
         return any(event["event"] == "run_ended" for event in self.history.others)
-
-
-def planned_probes(plan: Plan) -> Iterator[Probe]:
-    """The probes of a plan, phase by phase."""
-    return (slot.probe for phase in plan.phases for slots in phase.schedule.components for slot in slots)
 
 
 def read_past_run(path: Path) -> PastRun:

@@ -48,7 +48,7 @@ class Wants:
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """Copies, and counts how often it was asked."""
         self.asked += 1
-        first = phase_plan.schedule.components[0][0].probe
+        first = phase_plan.planned[0]
         return [replace(first, probe_id=f"a/gpu001/{name}") for name in self._wanted(results, added)]
 
 
