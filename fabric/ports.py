@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fabric.errors import ExecutorError
+from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.command import Command, CommandResult
 
 Ticket = int
@@ -123,3 +123,26 @@ class Sampler(Protocol):
     def stop_sampling(self, ticket: Ticket) -> None:
         """End it; what was read before still arrives, then nothing more. Unknown tickets are ignored."""
         ...
+
+
+# Every executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is beyond all.
+_PATIENCE_S = 300.0
+
+
+def run_once(executor: Executor, command: Command) -> CommandResult:
+    """
+    Start *command*, wait for its answer and return it; raises the ExecutorError it was lost with.
+
+    Happenings of other commands are dropped: the executor must have none running.
+    """
+    ticket = executor.start(command)
+    until_s = executor.now() + command.timeout_s + _PATIENCE_S
+    while True:
+        for happening in executor.wait(until_s):
+            if happening.ticket == ticket and isinstance(happening, Ended):
+                return happening.result
+            if happening.ticket == ticket and isinstance(happening, Lost):
+                raise happening.error
+        if executor.now() >= until_s:
+            executor.cancel(ticket)
+            raise HostUnreachable(command.host, f"waiting for {command.argv[0]}", "the executor never answered")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fabric.engine.watching import SamplingExecutor, Wrapped
-from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Happening, Sampled, Source, Ticket
 
 
@@ -20,12 +19,6 @@ class Shifted(Wrapped):
     def now(self) -> float:
         """The run's clock."""
         return self._inner.now() + self._later_s
-
-    def start(self, command: Command) -> Ticket:
-        """As the executor's; a start at a time is one of the run's clock."""
-        if command.start_at_s is None:
-            return self._inner.start(command)
-        return self._inner.start(replace(command, start_at_s=command.start_at_s - self._later_s))
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """As the executor's."""

@@ -257,8 +257,7 @@ class ProbeRun:
 
     def _why_so_soon(self) -> str:
         """That a deadline was shorter than the planned one."""
-        late = isinstance(self._error, CommandTimeout) and self._error.inactivity_s is None
-        if not late or self._commands.client.timeout_s != self.limit_s:
+        if not isinstance(self._error, CommandTimeout) or self._commands.client.timeout_s != self.limit_s:
             return ""
         return f", which is more than {TIMES:g} times what it took in earlier rounds"
 

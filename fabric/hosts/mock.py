@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.mock_sampling import MockSamplings
-from fabric.hosts.once import begins_s, check_start
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.sim.hosts.timeline import Exited, Listening
@@ -36,8 +34,7 @@ class MockExecutor:
     """
     An Executor over a simulated World; nothing here waits in real time.
 
-    A command starts *start_latency_s* after ``start`` was called, or at its own time if that is later; a dead host is
-    given up after *connect_timeout_s*.
+    A command starts *start_latency_s* after ``start`` was called; a dead host is given up after *connect_timeout_s*.
     """
 
     def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
@@ -59,14 +56,13 @@ class MockExecutor:
 
     def start(self, command: Command) -> Ticket:
         """Begin a command a moment from now."""
-        check_start(command, self._now_s)
         self._last = ticket = self._last + 1
         reason = self._world.unreachable(command.host, self._now_s)
-        at_s = begins_s(command, self._now_s + self._latency_s)
+        at_s = self._now_s + self._latency_s
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
-            insort(self._starting, run, key=lambda one: one.at_s)
-            heappush(self._limits, (at_s + _patience_s(command), ticket))
+            self._starting.append(run)
+            heappush(self._limits, (at_s + command.timeout_s, ticket))
         else:
             heappush(self._limits, (self._now_s + self._connect_s, ticket))
         return ticket
@@ -216,14 +212,7 @@ def _timed_out(run: _Run, event: Exited) -> Lost:
     command = run.command
     stdout, _ = _capped(event.stdout, command.output_cap_bytes)
     stderr, _ = _capped(event.stderr, command.output_cap_bytes)
-    limit_s = None if _patience_s(command) == command.timeout_s else command.inactivity_s
-    error = CommandTimeout(command.host, command.timeout_s, stdout, stderr, inactivity_s=limit_s)
-    return Lost(run.ticket, error, event.at_s)
-
-
-def _patience_s(command: Command) -> float:
-    """How long a command is waited for: a simulated tool says everything at its end, so until then it is silent."""
-    return command.timeout_s if command.inactivity_s is None else min(command.timeout_s, command.inactivity_s)
+    return Lost(run.ticket, CommandTimeout(command.host, command.timeout_s, stdout, stderr), event.at_s)
 
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:

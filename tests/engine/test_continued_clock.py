@@ -37,12 +37,6 @@ def test_what_happens_is_told_in_its_time() -> None:
     assert 500.0 <= result.started_s <= result.ended_s <= executor.now() < 520.0
 
 
-def test_a_start_at_a_time_is_one_of_its_clock() -> None:
-    executor = continued(rack(), 500.0)
-    executor.start(Command("gpu001", ("echo", "present"), 10.0, start_at_s=530.0))
-    assert ended(executor).result.started_s >= 530.0
-
-
 def test_samples_are_told_in_its_time() -> None:
     executor = continued(rack(), 500.0)
     assert isinstance(executor, SamplingExecutor)

@@ -18,7 +18,6 @@ from functools import partial
 from fabric.agent.bundle import program, receiving_argv
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.session import BLOCKED_S, SILENCE_S, AgentSession
-from fabric.hosts.once import check_start
 from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
 from fabric.hosts.threads import Dispatcher, Mailbox, Workers
 from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
@@ -49,10 +48,6 @@ class _Host:
     plain_works: bool = False
     no_agent: str = ""  # why no agent can be started there
 
-    def first(self) -> Order:
-        """What waits and begins first."""
-        return min(self.waiting.values(), key=_start_s)
-
     def conversations(self) -> list[Conversation]:
         """All that is under way."""
         known = [self.agent, *self.plain.values()]
@@ -64,10 +59,6 @@ class _Host:
             self.plain_works = isinstance(happening, Ended)
             if isinstance(happening, Lost) and isinstance(happening.error, HostUnreachable):
                 self.no_agent = ""
-
-
-def _start_s(order: Order) -> float:
-    return 0.0 if order.command is None else order.command.start_at_s or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,6 @@ class AgentExecutor(ABC):
     def start(self, command: Command) -> Ticket:
         """Begin a command; raises ValueError for one that no host could run."""
         environed(command)
-        check_start(command, self.now())
         return self._order(Order(0, command.host, command))
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
@@ -206,10 +196,8 @@ class AgentExecutor(ABC):
         if not host.no_agent:
             opening = self._agent(host)
         else:
-            order = host.first()
-            if _start_s(order) > self.now():
-                return  # the tick looks again
-            host.plain[order.ticket] = host.waiting.pop(order.ticket)
+            order = host.waiting.pop(next(iter(host.waiting)))
+            host.plain[order.ticket] = order
             opening = self._wrapped(host, order)
         host.opening = True
         self._workers.submit(partial(self._open_stream, host, opening))
@@ -387,7 +375,7 @@ class AgentExecutor(ABC):
             if host.waiting:
                 self._connect(host)
             if host.waiting:
-                pause_s = min(pause_s, TICK_S, max(0.0, _start_s(host.first()) - now_s) or TICK_S)
+                pause_s = min(pause_s, TICK_S)
         return now_s + pause_s
 
     def _settle(self) -> None:
