@@ -73,7 +73,7 @@ Happening = Ready | Ended | Lost
 
 class Executor(Protocol):
     """
-    Runs commands on hosts, many at a time, and owns the clock.
+    Runs commands on hosts, many at a time, reads counters there again and again, and owns the clock.
 
     ``start`` never blocks on a host and never raises for one: every started command yields exactly one Ended or
     Lost (and before it at most one Ready, if it has a ``ready_port``). A non-zero exit is an answer (Ended).
@@ -96,18 +96,6 @@ class Executor(Protocol):
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
         ...
 
-    def wake(self) -> None:
-        """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
-        ...
-
-    def close(self) -> None:
-        """End everything that was started and let go of every connection; safe to call twice."""
-        ...
-
-
-class Sampler(Protocol):
-    """What an executor can do beside running commands: read counters on a host again and again."""
-
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
         """
         Begin to sample, not oftener than every 0.01 s; rows arrive half a second's at once.
@@ -122,6 +110,14 @@ class Sampler(Protocol):
 
     def stop_sampling(self, ticket: Ticket) -> None:
         """End it; what was read before still arrives, then nothing more. Unknown tickets are ignored."""
+        ...
+
+    def wake(self) -> None:
+        """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
+        ...
+
+    def close(self) -> None:
+        """End everything that was started and let go of every connection; safe to call twice."""
         ...
 
 

@@ -15,10 +15,8 @@ import signal
 import sys
 import time
 
-from fabric.agent.keeper import Keeper
-from fabric.agent.sessions import Sessions, printable
-from fabric.agent.told import Told
-from fabric.agent.wire import parsed
+from fabric.agent.sessions import Keeper, Sessions, printable
+from fabric.agent.wire import Told, parsed
 from fabric.agent.work import TOLD_BYTES, Work
 
 TYPE_CHECKING = False

@@ -8,10 +8,9 @@ import os
 import time
 
 from fabric.agent.commands import CHUNK_BYTES, Output, Running, listening
-from fabric.agent.keeper import Keeper
-from fabric.agent.samplers import Sampling
-from fabric.agent.sessions import Sessions, members
-from fabric.agent.told import Told
+from fabric.agent.sampling import Sampling
+from fabric.agent.sessions import Keeper, Sessions, members
+from fabric.agent.wire import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,12 +1,55 @@
-"""The clock of a run that goes on: an executor whose own clock began anew, or counts from another moment."""
+"""Executors around executors; among them the clock of a run that goes on, whose executor counts from another moment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fabric.engine.watching import SamplingExecutor, Wrapped
+from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Happening, Sampled, Source, Ticket
+
+
+class Wrapped:
+    """An Executor that does what another one does."""
+
+    def __init__(self, inner: Executor) -> None:
+        self._inner = inner
+
+    def now(self) -> float:
+        """As the executor's."""
+        return self._inner.now()
+
+    def start(self, command: Command) -> Ticket:
+        """As the executor's."""
+        return self._inner.start(command)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.cancel(ticket)
+
+    def wait(self, until_s: float) -> Sequence[Happening]:
+        """As the executor's."""
+        return self._inner.wait(until_s)
+
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+        """As the executor's."""
+        return self._inner.start_sampling(host, sources, period_s)
+
+    def samples(self) -> Sequence[Sampled]:
+        """As the executor's."""
+        return self._inner.samples()
+
+    def stop_sampling(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.stop_sampling(ticket)
+
+    def wake(self) -> None:
+        """As the executor's."""
+        self._inner.wake()
+
+    def close(self) -> None:
+        """As the executor's."""
+        self._inner.close()
 
 
 class Shifted(Wrapped):
@@ -31,36 +74,17 @@ class Shifted(Wrapped):
         began_s, ended_s = result.started_s + self._later_s, result.ended_s + self._later_s
         return replace(happening, result=replace(result, started_s=began_s, ended_s=ended_s))
 
-
-class ShiftedSampling(Shifted):
-    """The same, of an executor that can sample."""
-
-    def __init__(self, inner: SamplingExecutor, later_s: float) -> None:
-        super().__init__(inner, later_s)
-        self._sampler = inner
-
-    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """As the executor's."""
-        return self._sampler.start_sampling(host, sources, period_s)
-
     def samples(self) -> Sequence[Sampled]:
         """As the executor's."""
         return [
             replace(sampled, at_s=tuple(at_s + self._later_s for at_s in sampled.at_s))
-            for sampled in self._sampler.samples()
+            for sampled in self._inner.samples()
         ]
-
-    def stop_sampling(self, ticket: Ticket) -> None:
-        """As the executor's."""
-        self._sampler.stop_sampling(ticket)
 
 
 def continued(executor: Executor, at_s: float) -> Executor:
     """The same executor, whose clock reads *at_s* now: the time between two sessions of a run does not count."""
-    later_s = at_s - executor.now()
-    if isinstance(executor, SamplingExecutor):
-        return ShiftedSampling(executor, later_s)
-    return Shifted(executor, later_s)
+    return Shifted(executor, at_s - executor.now())
 
 
 def simulated_until(executor: Executor, at_s: float) -> Executor:

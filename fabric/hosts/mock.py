@@ -101,7 +101,7 @@ class MockExecutor:
         """Nothing here ever blocks."""
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """Begin to sample a moment from now; see ``ports.Sampler``. A simulated host expands few patterns."""
+        """Begin to sample a moment from now; see ``ports.Executor``. A simulated host expands few patterns."""
         self._last = ticket = self._last + 1
         lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + self._latency_s)
         if lost is not None:

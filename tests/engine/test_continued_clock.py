@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fabric.engine.continued_clock import continued, simulated_until
-from fabric.engine.watching import SamplingExecutor
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.ports import Ended, Executor, Source
@@ -39,7 +38,6 @@ def test_what_happens_is_told_in_its_time() -> None:
 
 def test_samples_are_told_in_its_time() -> None:
     executor = continued(rack(), 500.0)
-    assert isinstance(executor, SamplingExecutor)
     path = "/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed"
     ticket = executor.start_sampling("gpu001", (Source(path=path),), 1.0)
     executor.wait(505.0)

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.plan.link_coverage import CoveragePlan, Stage, plan_by_chance, plan_coverage, stage_bound
-from fabric.plan.routed_fabric import RoutedFabric, routed_fabric
+from fabric.plan.link_coverage import (
+    CoveragePlan,
+    RoutedFabric,
+    Stage,
+    plan_by_chance,
+    plan_coverage,
+    routed_fabric,
+    stage_bound,
+)
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes

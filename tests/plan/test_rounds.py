@@ -11,9 +11,9 @@ from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Phase, Scenario
 from fabric.model.text import duration_text
+from fabric.plan.as_run import longer_than_asked, rounds_alike, timed
 from fabric.plan.cost import cost
 from fabric.plan.plan import PhasePlan, Plan, plan_scenario
-from fabric.plan.rounds import longer_than_asked, rounds_alike, timed
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.concurrent_rings import ConcurrentRingsSpec
 from fabric.probes.loopback import LoopbackSpec

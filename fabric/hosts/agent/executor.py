@@ -75,7 +75,7 @@ class _Opening:
 
 class AgentExecutor(ABC):
     """
-    An Executor and Sampler over streams; subclasses say how one is opened.
+    An Executor over streams; subclasses say how one is opened.
 
     Which hosts have no agent is remembered as soon as plain commands work there; without *agents* none is ever tried.
     """
@@ -116,7 +116,7 @@ class AgentExecutor(ABC):
         return self._order(Order(0, command.host, command))
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """Begin to sample; see ``ports.Sampler``."""
+        """Begin to sample; see ``ports.Executor``."""
         return self._order(Order(0, host, None, tuple(sources), period_s))
 
     def stop_sampling(self, ticket: Ticket) -> None:
