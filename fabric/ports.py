@@ -84,6 +84,14 @@ class Executor(Protocol):
         """Seconds of this executor's clock, real or simulated; never goes back."""
         ...
 
+    def go_on(self, at_s: float) -> None:
+        """
+        The clock reads *at_s* now, where an interrupted run stopped; to be called while nothing is under way.
+
+        A simulated rack lives on until then; it takes no time.
+        """
+        ...
+
     def start(self, command: Command) -> Ticket:
         """Begin a command; what becomes of it arrives through ``wait``."""
         ...

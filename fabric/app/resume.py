@@ -16,7 +16,6 @@ from fabric.app.restore import Restored, in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
-from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
@@ -146,10 +145,7 @@ def resume(
         half = len(done.half_done)
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
         say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
-        if found.backend == "mock":
-            simulated_until(executor, at_s)
-        else:
-            executor = continued(executor, at_s)
+        executor.go_on(at_s)
         begun = Begun(asked, found.backend, found.document, directory, executor, done)
         return measured(begun, observer=observer, reports=reports)
 

@@ -141,7 +141,7 @@ class _Run:
     def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""
         ended = phase_plan.phase.name in self._so_far.ended
-        return ended or (bool(phase_plan.changes) and past.is_whole(phase_plan))
+        return ended or (bool(phase_plan.changes) and not past.waiting(phase_plan))
 
     def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges | None:
         """The changes of a phase, ready to begin; None when it has none."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fabric.engine.continued_clock import Wrapped
+from fabric.model.command import Command
 from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
@@ -34,7 +34,7 @@ class _Series:
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
-class Watch(Wrapped):
+class Watch:
     """
     An Executor that samples on some hosts while it does what it is told by the engine.
 
@@ -43,14 +43,45 @@ class Watch(Wrapped):
     """
 
     def __init__(self, executor: Executor, folder: Path, settings: SampleSettings) -> None:
-        super().__init__(executor)
-        self._settings = settings
+        self._inner, self._settings = executor, settings
         self._log = SampleLog(folder / FILE, settings.every_s)
         self._series: dict[Ticket, _Series] = {}
         self._again: list[tuple[float, int, _Series]] = []
         self._tries = 0
         self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
         self._meanings: dict[tuple[str, ...], list[tuple[_Key, float, float] | None]] = {}
+
+    def now(self) -> float:
+        """As the executor's."""
+        return self._inner.now()
+
+    def go_on(self, at_s: float) -> None:
+        """As the executor's."""
+        self._inner.go_on(at_s)
+
+    def start(self, command: Command) -> Ticket:
+        """As the executor's."""
+        return self._inner.start(command)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.cancel(ticket)
+
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
+        """As the executor's."""
+        return self._inner.start_sampling(host, sources, period_s)
+
+    def samples(self) -> Sequence[Sampled]:
+        """As the executor's."""
+        return self._inner.samples()
+
+    def stop_sampling(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.stop_sampling(ticket)
+
+    def wake(self) -> None:
+        """As the executor's."""
+        self._inner.wake()
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""

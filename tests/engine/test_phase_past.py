@@ -74,4 +74,4 @@ def test_of_a_phase_with_a_time_line_nothing_stands_unless_it_ended(when: dict[s
 def test_of_a_phase_under_one_standing_change_all_stands() -> None:
     plan = replace(PLAN, changes=(CHANGE,))
     assert set(past_of(plan, done(SECOND.probe_id)).results) == {SECOND.probe_id}
-    assert past_of(plan, done(*(probe.probe_id for probe in plan.planned))).is_whole(plan)
+    assert not past_of(plan, done(*(probe.probe_id for probe in plan.planned))).waiting(plan)

@@ -15,7 +15,7 @@ import pytest
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.ssh.connection import Connection
-from fabric.hosts.ssh.connections import HostConnections
+from fabric.hosts.ssh.connector import HostConnections
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.hosts.ssh.host_keys import HostRefused
 from fabric.model.command import Command

@@ -191,7 +191,6 @@ def test_stages_for_an_unknown_hash_cover_all_with_hashes_they_have_not_seen() -
     """95 % promised: of 20 hashes most are covered whole, and hardly a link is left by any."""
     clos = build(POD_64)
     plan = plan_by_chance(lambda salt: routed_fabric(clos, routing="ecmp", salt=salt))
-    assert plan.enough
     assert plan.likely >= 0.95
     whole = 0
     for salt in range(100, 120):

@@ -85,7 +85,7 @@ class AgentExecutor(ABC):
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
         self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
-        self._tickets, self._closed = 0, False
+        self._tickets, self._closed, self._later_s = 0, False, 0.0
         self._closing, self._drained = threading.Event(), threading.Event()
         # All that follows belongs to the dispatcher's thread.
         self._hosts: dict[str, _Host] = {}
@@ -107,8 +107,22 @@ class AgentExecutor(ABC):
         """Make every ``_stream`` that blocks fail soon; called by ``close``."""
         return
 
-    now = staticmethod(time.monotonic)
-    """Seconds of the machine's monotonic clock."""
+    def now(self) -> float:
+        """Seconds of the machine's monotonic clock, counted from where the run began."""
+        return time.monotonic() + self._later_s
+
+    def go_on(self, at_s: float) -> None:
+        """The clock reads *at_s* now; agents that wait for orders stay."""
+        shifted = threading.Event()
+        self._dispatcher.post(partial(self._shift, at_s - self.now(), shifted))
+        shifted.wait(GRACE_S)
+
+    def _shift(self, by_s: float, shifted: threading.Event) -> None:
+        self._later_s += by_s
+        for host in self._hosts.values():
+            if host.agent is not None:
+                host.agent.shift(by_s)
+        shifted.set()
 
     def start(self, command: Command) -> Ticket:
         """Begin a command; raises ValueError for one that no host could run."""
@@ -130,7 +144,7 @@ class AgentExecutor(ABC):
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
-        return self._mailbox.wait(until_s)
+        return self._mailbox.wait(until_s - self._later_s)
 
     def samples(self) -> Sequence[Sampled]:
         """All rows that have arrived since the last call, oldest first."""
@@ -178,7 +192,7 @@ class AgentExecutor(ABC):
             if session.busy or session.stream.alive():
                 session.begin(order)
                 self._to_flush[host] = session
-                self._dispatcher.tick_by(self.now() + TICK_S)
+                self._dispatcher.tick_within(TICK_S)
                 return
             session.abandon("connection lost")
             self._ended(host, session)
@@ -253,7 +267,7 @@ class AgentExecutor(ABC):
 
     def _opened(self, host: _Host, opening: _Opening, stream: HostStream | None) -> None:
         host.opening = False
-        self._dispatcher.tick_by(self.now() + TICK_S)
+        self._dispatcher.tick_within(TICK_S)
         if stream is None:  # no room for one more; it is tried again with the next tick
             if (order := opening.order) is not None:
                 del host.plain[order.ticket]
@@ -340,7 +354,7 @@ class AgentExecutor(ABC):
         host = self._open.get(ticket)
         if host is None:
             return
-        self._dispatcher.tick_by(self.now() + TICK_S)
+        self._dispatcher.tick_within(TICK_S)
         if (order := host.waiting.pop(ticket, None)) is not None:
             self._lose_unbegun(order)
         elif isinstance(plain := host.plain.get(ticket), Order):
@@ -364,9 +378,9 @@ class AgentExecutor(ABC):
                 conversation.give_up(_CLOSING)
                 self._ended(host, conversation)
 
-    def _tick(self, now_s: float) -> float:
-        """Deadlines and heartbeats of all hosts; returns when to look again."""
-        pause_s = _IDLE_S
+    def _tick(self) -> float:
+        """Deadlines and heartbeats of all hosts; returns in how many seconds to look again."""
+        now_s, pause_s = self.now(), _IDLE_S
         for host in self._hosts.values():
             for conversation in host.conversations():
                 pause_s = min(pause_s, conversation.tick(now_s))
@@ -376,7 +390,7 @@ class AgentExecutor(ABC):
                 self._connect(host)
             if host.waiting:
                 pause_s = min(pause_s, TICK_S)
-        return now_s + pause_s
+        return pause_s
 
     def _settle(self) -> None:
         """At the end of a pass: send what was asked, together; tell what happened, together."""
@@ -386,7 +400,7 @@ class AgentExecutor(ABC):
             if session.failure:
                 self._ended(host, session)
             elif session.blocked:
-                self._dispatcher.tick_by(self.now() + BLOCKED_S)
+                self._dispatcher.tick_within(BLOCKED_S)
         if self._fresh:
             fresh, self._fresh = self._fresh, []
             self._mailbox.put(fresh)

@@ -75,6 +75,13 @@ class AgentSession(Conversation):
         """True when something waits to be sent."""
         return bool(self._outgoing)
 
+    def shift(self, by_s: float) -> None:
+        """Our clock reads so much more from now on; nothing is under way."""
+        self._ahead_s += by_s
+        self._ahead_since_s += by_s
+        self._begun_s += by_s
+        self._spoke_s += by_s
+
     def begin(self, order: Order) -> None:
         """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
         running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
