@@ -146,18 +146,22 @@ class Work:
         if fd not in self.outputs:
             return  # it has ended meanwhile
         command, output = self.outputs[fd]
-        if output.read() and len(output.kept) >= CHUNK_BYTES and command.key >= 0:
-            self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+        if output.read():
+            self._forward(command, output)
         if output.fd < 0:
             del self.outputs[fd]
+
+    def _forward(self, command: Running, output: Output) -> None:
+        """A large piece of output is handed on; that of a tool is kept, as is all at the end."""
+        if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
+            self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
 
     def _finished(self, command: Running) -> None:
         """Everything of it is gone: take the rest of its output, and tell its end."""
         for output in command.outputs:
             self.outputs.pop(output.fd, None)
             while output.read():
-                if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
-                    self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+                self._forward(command, output)
             output.close()
         self._keeper.ended(command.pid)
         if command in self._tools:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -13,7 +13,7 @@ from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
 from fabric.probes.sources import OPTICS, PFC, darkest_lanes, pfc_sums
-from fabric.sim.hosts.timeline import Exited, Listening
+from fabric.sim.hosts.timeline import Exited
 from fabric.sim.tools.readings import Readings
 from fabric.sim.world import World
 
@@ -52,7 +52,7 @@ class MockExecutor:
         self._starting: deque[_Run] = deque()  # in order of time
         self._limits: list[tuple[float, Ticket]] = []  # deadlines and connect time-outs; stale entries are skipped
         self._ready: list[Happening] = []
-        self._samplings = MockSamplings(world)
+        self._samplings = _Samplings(world)
 
     def now(self) -> float:
         """Simulated seconds."""
@@ -94,8 +94,8 @@ class MockExecutor:
         """Jump to the next instant at which something happens, or to *until_s*."""
         found = self._ready
         self._ready = []
-        unread = self._samplings.waiting()
-        while not found and self._samplings.waiting() == unread:
+        unread = len(self._samplings.rows)
+        while not found and len(self._samplings.rows) == unread:
             next_s = self._next_s()
             if next_s > until_s or next_s == inf:
                 if self._now_s < until_s < inf:
@@ -123,7 +123,8 @@ class MockExecutor:
 
     def samples(self) -> Sequence[Sampled]:
         """All rows since the last call."""
-        return self._samplings.taken()
+        rows, self._samplings.rows = self._samplings.rows, []
+        return rows
 
     def _next_s(self) -> float:
         limits = self._limits
@@ -174,29 +175,24 @@ class MockExecutor:
     def _take(self, found: list[Happening]) -> None:
         """Translate what happened in the world."""
         for event in self._world.advance(self._now_s):
-            if self._samplings.owns(event.pid):
+            if event.pid in self._samplings.by_pid:
                 if isinstance(event, Exited):
                     self._samplings.exited(event)
             elif isinstance(event, Exited):
                 run = self._by_pid.pop(event.pid)
                 del self._open[run.ticket]
-                found.append(_timed_out(run, event) if run.timed_out else _ended(run, event))
-            else:
-                self._listening(event, found)
-
-    def _listening(self, event: Listening, found: list[Happening]) -> None:
-        run = self._by_pid[event.pid]
-        if run.command.ready_port == event.port:
-            found.append(Ready(run.ticket, event.at_s))
+                found.append(_ended(run, event))
+            elif (run := self._by_pid[event.pid]).command.ready_port == event.port:
+                found.append(Ready(run.ticket, event.at_s))
 
     def close(self) -> None:
         """End everything that runs; the executor can be asked nothing more but ``now``."""
         for pid in list(self._by_pid):
             self._world.kill(pid, self._now_s)
-        for ticket in self._samplings.tickets():
+        for ticket in list(self._samplings.open):
             self.stop_sampling(ticket)
         self._world.advance(self._now_s)
-        self._samplings.forget()
+        self._samplings.by_pid.clear()
         self._open.clear()
         self._by_pid.clear()
         self._starting.clear()
@@ -204,28 +200,20 @@ class MockExecutor:
         self._ready.clear()
 
 
-def _ended(run: _Run, event: Exited) -> Ended:
+def _ended(run: _Run, event: Exited) -> Ended | Lost:
     command = run.command
-    cap = command.output_cap_bytes
-    stdout, stderr = event.stdout, event.stderr
-    truncated = False
-    if 4 * len(stdout) > cap or 4 * len(stderr) > cap:  # a character is at most four bytes of UTF-8
-        stdout, out_cut = _capped(stdout, cap)
-        stderr, err_cut = _capped(stderr, cap)
-        truncated = out_cut or err_cut
-    result = CommandResult(command, event.exit_status, stdout, stderr, run.at_s, event.at_s, truncated)
+    stdout, out_cut = _capped(event.stdout, command.output_cap_bytes)
+    stderr, err_cut = _capped(event.stderr, command.output_cap_bytes)
+    if run.timed_out:
+        return Lost(run.ticket, CommandTimeout(command.host, command.timeout_s, stdout, stderr), event.at_s)
+    result = CommandResult(command, event.exit_status, stdout, stderr, run.at_s, event.at_s, out_cut or err_cut)
     return Ended(run.ticket, result)
-
-
-def _timed_out(run: _Run, event: Exited) -> Lost:
-    command = run.command
-    stdout, _ = _capped(event.stdout, command.output_cap_bytes)
-    stderr, _ = _capped(event.stderr, command.output_cap_bytes)
-    return Lost(run.ticket, CommandTimeout(command.host, command.timeout_s, stdout, stderr), event.at_s)
 
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:
     """At most *cap_bytes* of a text, with a mark where it was cut."""
+    if 4 * len(text) <= cap_bytes:  # a character is at most four bytes of UTF-8
+        return text, False
     data = text.encode("utf-8", "surrogateescape")
     if len(data) <= cap_bytes:
         return text, False
@@ -256,15 +244,19 @@ class _Sampling:
     running: dict[int, tuple[Source, float]] = field(default_factory=dict)  # by process: when it was started
 
 
-class MockSamplings:
-    """Every sampling of a world. What a host that went away would have said is Lost."""
+class _Samplings:
+    """
+    Every sampling of a world; *open* by ticket, *by_pid* that of each tool that runs, *rows* nobody has taken yet.
+
+    What a host that went away would have said is Lost.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._open: dict[Ticket, _Sampling] = {}
+        self.open: dict[Ticket, _Sampling] = {}
         self._due: list[tuple[float, Ticket]] = []  # entries of what was stopped are skipped
-        self._by_pid: dict[int, _Sampling] = {}
-        self._sampled: list[Sampled] = []
+        self.by_pid: dict[int, _Sampling] = {}
+        self.rows: list[Sampled] = []
 
     def start(self, ticket: Ticket, host: str, sources: Sequence[Source], period_s: float, at_s: float) -> Lost | None:
         """Begin at *at_s*; Lost when this cannot be."""
@@ -275,32 +267,19 @@ class MockSamplings:
         paths = [source.path for source in sources if source.path]
         files = self._world.readings(host, paths) if paths else None
         tools = tuple(source for source in sources if source.argv)
-        self._open[ticket] = _Sampling(ticket, host, files, tools, max(LEAST_PERIOD_S, period_s))
+        self.open[ticket] = _Sampling(ticket, host, files, tools, max(LEAST_PERIOD_S, period_s))
         heappush(self._due, (at_s, ticket))
         return None
 
     def stop(self, ticket: Ticket, now_s: float) -> None:
         """End it; a tool under way is killed."""
-        sampling = self._open.pop(ticket, None)
+        sampling = self.open.pop(ticket, None)
         for pid in list(sampling.running) if sampling is not None else ():
             self._world.kill(pid, now_s)
 
-    def tickets(self) -> list[Ticket]:
-        """Those that were not stopped."""
-        return list(self._open)
-
-    def waiting(self) -> int:
-        """How many rows nobody has taken yet."""
-        return len(self._sampled)
-
-    def taken(self) -> list[Sampled]:
-        """All rows since this was last asked."""
-        sampled, self._sampled = self._sampled, []
-        return sampled
-
     def next_s(self) -> float:
         """When something is due; infinite when never."""
-        while self._due and self._due[0][1] not in self._open:
+        while self._due and self._due[0][1] not in self.open:
             heappop(self._due)
         return self._due[0][0] if self._due else inf
 
@@ -309,7 +288,7 @@ class MockSamplings:
         lost: list[Lost] = []
         while self.next_s() <= now_s:
             _, ticket = heappop(self._due)
-            sampling = self._open[ticket]
+            sampling = self.open[ticket]
             reason = self._world.unreachable(sampling.host, now_s)
             if reason is not None:
                 self.stop(ticket, now_s)
@@ -319,32 +298,24 @@ class MockSamplings:
             self._read(sampling, now_s)
         return lost
 
-    def owns(self, pid: int) -> bool:
-        """Whether a process is a sampled tool."""
-        return pid in self._by_pid
-
     def exited(self, event: Exited) -> None:
         """A tool has ended; one that failed leaves no row."""
-        sampling = self._by_pid.pop(event.pid)
+        sampling = self.by_pid.pop(event.pid)
         source, began_s = sampling.running.pop(event.pid)
-        if event.exit_status == 0 and sampling.ticket in self._open:
+        if event.exit_status == 0 and sampling.ticket in self.open:
             names, values = tool_row(_as_scripted(source, event.stdout), source.form)
             if names:
-                self._sampled.append(Sampled(sampling.ticket, tuple(names), (began_s,), (tuple(values),)))
-
-    def forget(self) -> None:
-        """The executor was closed."""
-        self._by_pid.clear()
+                self.rows.append(Sampled(sampling.ticket, tuple(names), (began_s,), (tuple(values),)))
 
     def _read(self, sampling: _Sampling, now_s: float) -> None:
         row = sampling.files.row(now_s) if sampling.files is not None else None
         if sampling.files is not None and row is not None:
-            self._sampled.append(Sampled(sampling.ticket, sampling.files.names, (now_s,), (tuple(row),)))
+            self.rows.append(Sampled(sampling.ticket, sampling.files.names, (now_s,), (tuple(row),)))
         under_way = [source for source, _ in sampling.running.values()]
-        for source in _not_in(sampling.tools, under_way):
+        for source in (one for one in sampling.tools if one not in under_way):
             pid = self._world.start(sampling.host, self._program(sampling.host, source), {}, now_s)
             sampling.running[pid] = source, now_s
-            self._by_pid[pid] = sampling
+            self.by_pid[pid] = sampling
 
     def _program(self, host: str, source: Source) -> tuple[str, ...]:
         """Simulated hosts have no shell: of the scripts that are sampled they run the one program, the rest is here."""
@@ -360,7 +331,3 @@ def _as_scripted(source: Source, stdout: str) -> str:
     if OPTICS in source.argv:
         return darkest_lanes(source.argv[-1], stdout)
     return pfc_sums(source.argv[-1], stdout) if PFC in source.argv else stdout
-
-
-def _not_in(tools: Iterable[Source], under_way: Sequence[Source]) -> list[Source]:
-    return [source for source in tools if source not in under_way]

@@ -198,7 +198,7 @@ class AgentExecutor(ABC):
             self._ended(host, session)
         if host.no_agent and order.command is None:
             cause = f"sampling needs an agent, and none can be started: {host.no_agent}"
-            self._tell(Lost(order.ticket, HostUnreachable(host.name, "sampling", cause), self.now()))
+            self._lose(order, HostUnreachable(host.name, "sampling", cause))
             return
         host.waiting[order.ticket] = order
         self._connect(host)
@@ -340,8 +340,7 @@ class AgentExecutor(ABC):
         for order in orders:
             order.tries += 1
             if order.tries > _TRIES or self._closed:
-                error = HostUnreachable(host.name, f"starting {order.tool}", session.failure)
-                self._tell(Lost(order.ticket, error, self.now()))
+                self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", session.failure))
             else:
                 self._begin(host, order)
 
@@ -356,7 +355,7 @@ class AgentExecutor(ABC):
             return
         self._dispatcher.tick_within(TICK_S)
         if (order := host.waiting.pop(ticket, None)) is not None:
-            self._lose_unbegun(order)
+            self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", "cancelled before it began"))
         elif isinstance(plain := host.plain.get(ticket), Order):
             plain.cancelled = True  # as soon as it has begun
         elif plain is not None:
@@ -364,8 +363,7 @@ class AgentExecutor(ABC):
         elif host.agent is not None and host.agent.cancel(ticket):
             del self._open[ticket]
 
-    def _lose_unbegun(self, order: Order) -> None:
-        error = HostUnreachable(order.host, f"starting {order.tool}", "cancelled before it began")
+    def _lose(self, order: Order, error: HostUnreachable) -> None:
         self._tell(Lost(order.ticket, error, self.now()))
 
     def _cancel_all(self) -> None:

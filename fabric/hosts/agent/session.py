@@ -224,16 +224,7 @@ class AgentSession(Conversation):
         """What our clock read when the host's read *host_s*."""
         return host_s + self._ahead_s
 
-    def _answered(
-        self,
-        running: _Running,
-        message: agent.Listens
-        | agent.Printed
-        | agent.CannotDo
-        | agent.SampledNames
-        | agent.Rows
-        | agent.SamplingStopped,
-    ) -> None:
+    def _answered(self, running: _Running, message: agent.Message) -> None:
         ticket, command = running.order.ticket, running.order.command
         match message:
             case agent.Printed() if command is not None:
