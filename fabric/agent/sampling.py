@@ -79,21 +79,37 @@ def _difference(now: "Number", before: "Number") -> "Any":
     return [now]
 
 
-class Files:
-    """Files that hold a number each, or lines of a name and a number; kept open, read from the start each time."""
+class FileSampler:
+    """
+    Files that hold a number each, or lines of a name and a number; kept open, read from the start once a period.
 
-    def __init__(self, patterns: "list[str]") -> None:
+    Periods that were missed are left out, not made up for.
+    """
+
+    def __init__(self, asked: "dict[str, Any]") -> None:
         import glob  # only here, for it brings along re, which takes longer to import than all else
 
         paths = []  # type: list[str]
-        for pattern in patterns:
+        for pattern in asked["files"]:
             paths += sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]  # noqa: PTH207
         if len(paths) > MOST_FILES:
             raise ValueError(f"{len(paths)} files to sample, more than {MOST_FILES}")
         self._paths = list(dict.fromkeys(paths))
         self._fds = {}  # type: dict[str, int]
+        self.series = Series(asked["id"], 0)
+        self._period_s = max(_LEAST_PERIOD_S, asked["period"])
+        self._next_s = time.monotonic()
 
-    def row(self) -> "tuple[list[str], list[Number]]":
+    def step(self, now_s: float) -> float:
+        """Read if it is time; returns when it is time again."""
+        if now_s >= self._next_s:
+            self.series.add(now_s, *self._row())
+            self._next_s += self._period_s
+            if self._next_s <= now_s:
+                self._next_s = now_s + self._period_s
+        return self._next_s
+
+    def _row(self) -> "tuple[list[str], list[Number]]":
         """Names and values; a file that cannot be read, or holds no number, is None."""
         names = []  # type: list[str]
         values = []  # type: list[Number]
@@ -172,30 +188,6 @@ def number_of(word: str) -> "Number":
     return value if value - value == 0 else None
 
 
-class FileSampler:
-    """Reads files once a period; periods that were missed are left out, not made up for."""
-
-    def __init__(self, asked: "dict[str, Any]") -> None:
-        self.series = Series(asked["id"], 0)
-        self._period_s = max(_LEAST_PERIOD_S, asked["period"])
-        self._files = Files(asked["files"])
-        self._next_s = time.monotonic()
-
-    def step(self, now_s: float) -> float:
-        """Read if it is time; returns when it is time again."""
-        if now_s >= self._next_s:
-            names, values = self._files.row()
-            self.series.add(now_s, names, values)
-            self._next_s += self._period_s
-            if self._next_s <= now_s:
-                self._next_s = now_s + self._period_s
-        return self._next_s
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._files.close()
-
-
 class ToolSampler:
     """Runs a tool once a period, never twice at a time; what it prints is one row."""
 
@@ -224,8 +216,7 @@ class ToolSampler:
         """Take what the tool printed; one that failed leaves no row."""
         running, self.running = self.running, None
         if running is not None and running.status == 0:
-            names, values = tool_row(running.outputs[0].taken(), self._form)
-            self.series.add(running.begun_s, names, values)
+            self.series.add(running.begun_s, *tool_row(running.outputs[0].taken(), self._form))
 
     def close(self) -> None:
         """End the tool."""

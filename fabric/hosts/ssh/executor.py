@@ -7,6 +7,7 @@ import resource
 import shlex
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import paramiko
 
@@ -44,9 +45,11 @@ class SshExecutor(AgentExecutor):
         super().__init__(agents=agents)
         self._limit_s = settings.connect_timeout_s
         self._connector = SshConnector(settings)
-        self._connections = {host: HostConnections(host, self._opener(host, at)) for host, at in addresses.items()}
-        for name, login in (logins or {}).items():
-            self._connections[name] = HostConnections(name, self._opener(name, login.address, login))
+        ways = {host: (at, None) for host, at in addresses.items()} | {
+            name: (login.address, login) for name, login in (logins or {}).items()
+        }
+        connect = self._connector.connect
+        self._connections = {name: HostConnections(name, partial(connect, name, *way)) for name, way in ways.items()}
         _raise_file_limit()
 
     def close(self) -> None:
@@ -54,9 +57,6 @@ class SshExecutor(AgentExecutor):
         super().close()
         for host in self._connections.values():
             host.close()
-
-    def _opener(self, host: str, address: str, login: Login | None = None) -> Callable[[], Connection]:
-        return lambda: self._connector.connect(host, address, login)
 
     def _interrupt(self) -> None:
         self._connector.close()
