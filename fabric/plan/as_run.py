@@ -101,7 +101,7 @@ def timed(
         block = tuple(group)
         made = list(block)
         if _repeats(block[0]):
-            wanted_s = _wanted_s(block[0], whole_s)
+            wanted_s = block[0].for_s or (block[0].share or 0.0) * (whole_s or 0.0)
             fills = FilledTime(block[0].name, wanted_s)
             once = plan_scenario(replace(scenario, phases=tuple(_round(block, 0, fills))), inventory)
             if known is not None:
@@ -161,12 +161,6 @@ def longer_than_asked(plan: Plan, lasts_s: float | None) -> str | None:
 
 def _repeats(phase: Phase) -> bool:
     return phase.for_s is not None or phase.share is not None
-
-
-def _wanted_s(phase: Phase, whole_s: float | None) -> float:
-    if phase.for_s is not None:
-        return phase.for_s
-    return (phase.share or 0.0) * (whole_s or 0.0)
 
 
 def _require_share(scenario: Scenario) -> None:

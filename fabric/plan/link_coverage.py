@@ -202,15 +202,14 @@ class TierCoverage:
     """
     The directed links of a tier: how many there are, and how many carry half their rate in some stage.
 
-    *never* no traffic can load: they are on no route, or too few RNICs are below them. *missed* are left out although
-    there is a way.
+    *never* no traffic can load: they are on no route, or too few RNICs are below them. What else lacks is left out
+    although there is a way.
     """
 
     name: str
     links: int
     covered: int
     never: int
-    missed: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,11 +221,6 @@ class CoveragePlan:
     tiers: tuple[TierCoverage, ...]
     never: tuple[int, ...]
     missed: tuple[int, ...]
-
-    @property
-    def ratio(self) -> float:
-        """Stages over the lower bound; 1 is optimal."""
-        return len(self.stages) / self.bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +261,7 @@ def plan_coverage(net: RoutedFabric) -> CoveragePlan:
     return CoveragePlan(
         stages=tuple(stages),
         bound=stage_bound(net, wanted),
-        tiers=tuple(_tiers(net, asked, never, left)),
+        tiers=tuple(_tiers(net, asked, asked & ~never & ~left, never)),
         never=tuple(np.flatnonzero(never).tolist()),
         missed=tuple(np.flatnonzero(left).tolist()),
     )
@@ -439,9 +433,8 @@ def _accepted(net: RoutedFabric, proposed: Stage, left: Floats, room: Ints) -> S
     return Stage(proposed.src[taken], proposed.dst[taken])
 
 
-def _tiers(net: RoutedFabric, asked: Bools, never: Bools, missed: Bools) -> Iterator[TierCoverage]:
-    done = asked & ~never & ~missed
+def _tiers(net: RoutedFabric, *kinds: Bools) -> Iterator[TierCoverage]:
     for number, name in enumerate(TIERS):
-        links, *counts = (int(net.cables[(net.tier == number) & which].sum()) for which in (asked, done, never, missed))
+        links, *counts = (int(net.cables[(net.tier == number) & which].sum()) for which in kinds)
         if links:
             yield TierCoverage(name, links, *counts)
