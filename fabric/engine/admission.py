@@ -6,10 +6,9 @@ Reading the tables of switches measures nothing of the host that reads them: a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fabric.engine.probe_run import ProbeRun
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
 from fabric.model.outcome import Outcome
 from fabric.model.part import Part
@@ -124,15 +123,6 @@ class HungRings:
         if not self.why or probe.kind not in PAIRED:
             return None
         return next((host for host in probe.hosts if host in self.why), None)
-
-    def note(self, run: ProbeRun, result: ProbeResult, running: Callable[[], Iterable[ProbeRun]]) -> None:
-        """How a probe ended; of those *running* the rings of a host that is known to hang by that are given up."""
-        host = self.finished(run.probe, result, hung=run.hung)
-        if host is None:
-            return
-        for other in running():
-            if self.host_of(other.probe) == host:
-                other.abandon(host, self.why[host])
 
     def finished(self, probe: Probe, result: ProbeResult, *, hung: bool) -> str | None:
         """Note how a probe ended, *hung*: at its deadline, though all its hosts answer. Who is known by that now."""

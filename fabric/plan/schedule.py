@@ -59,10 +59,10 @@ class _Claim:
 
     def free_s(self, from_s: float, for_s: float) -> float:
         """The first moment, not before *from_s*, from which it is free for so long."""
-        for at in range(bisect_right(self.ends_s, from_s), len(self.ends_s)):
-            if self.begins_s[at] >= from_s + for_s:
-                break
+        at = bisect_right(self.ends_s, from_s)
+        while at < len(self.ends_s) and self.begins_s[at] < from_s + for_s:
             from_s = self.ends_s[at]
+            at += 1
         return from_s
 
     def hold(self, from_s: float, for_s: float) -> None:
