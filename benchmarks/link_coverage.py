@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.plan.link_coverage import CoveragePlan, plan_by_chance, plan_coverage
-from fabric.plan.routed_fabric import KNOWN, LEAST_LOAD, routed_fabric
+from fabric.plan.link_coverage import KNOWN, LEAST_LOAD, CoveragePlan, plan_by_chance, plan_coverage, routed_fabric
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes

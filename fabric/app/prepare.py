@@ -21,11 +21,10 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
-from fabric.plan.as_run import as_run
+from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.hold_limit import hold_problems, may_come_too_late
 from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
-from fabric.plan.rounds import longer_than_asked, rounds_alike
 from fabric.probes.again import AgainSpec
 
 

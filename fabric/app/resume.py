@@ -16,7 +16,6 @@ from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
-from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
@@ -31,7 +30,7 @@ from fabric.runs.durable import remove_durably
 from fabric.runs.events import EVENTS, all_events, read_events
 from fabric.runs.manifest import JUDGED, leftovers
 from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
-from fabric.runs.past_run import PastRun, planned_probes
+from fabric.runs.past_run import PastRun
 from fabric.runs.plain_file import storing
 from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
@@ -137,10 +136,7 @@ def resume(
         half = len(done.half_done)
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
         say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
-        if past.backend == "mock":
-            simulated_until(executor, at_s)
-        else:
-            executor = continued(executor, at_s)
+        executor.go_on(at_s)
         return measured(Begun(past, directory, executor, done), observer=observer, reports=reports)
 
 
@@ -202,7 +198,7 @@ def _history(path: Path, document: Mapping[str, Any]) -> Progress:
 
 
 def _not_planned(plan: Plan, done: Progress) -> list[str]:
-    known = {probe.probe_id for probe in (*planned_probes(plan), *done.added)}
+    known = {probe.probe_id for probe in (*plan.planned, *done.added)}
     return [probe_id for probe_id in {**done.results, **done.attempts} if probe_id not in known]
 
 

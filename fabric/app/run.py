@@ -35,7 +35,7 @@ from fabric.ports import Executor
 from fabric.runs.events import EVENTS, History, from_events, read_events
 from fabric.runs.journal import JOURNAL, Journal
 from fabric.runs.open_changes import refuse_while_open, say_what_is_open
-from fabric.runs.past_run import PastRun, probes_of
+from fabric.runs.past_run import PastRun
 from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import go_on_command, run_document
@@ -174,7 +174,7 @@ def _measure(
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
         added = [probe for probe in directory.added if probe.phase == phase_plan.phase.name]
-        return out_after(phase_plan.phase, [*probes_of(phase_plan), *added], by_id, judge=judge)
+        return out_after(phase_plan.phase, [*phase_plan.planned, *added], by_id, judge=judge)
 
     started_s = executor.now()
     if not so_far.begun:
@@ -189,7 +189,7 @@ def _measure(
         changing=changing,
         follow_ups=follow_ups(past.scenario, past.inventory, judge),
         so_far=so_far,
-        judge_own=lambda plan, done: own_fails(probes_of(plan), {one.probe_id: one for one in done}, judge=judge),
+        judge_own=lambda plan, done: own_fails(plan.planned, {one.probe_id: one for one in done}, judge=judge),
     )
     elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})

@@ -40,7 +40,7 @@ class LearnedDeadlines:
         """After a round: what was measured in it, good or slow; what ended otherwise does not say how long it takes."""
         if plan.phase.fills is None:
             return
-        probes = {slot.probe.probe_id: slot.probe for slots in plan.schedule.components for slot in slots}
+        probes = {probe.probe_id: probe for probe in plan.planned}
         for result in results:
             probe = probes.get(result.probe_id)
             if probe is not None and result.outcome is None and result.measurements:
@@ -113,7 +113,5 @@ def without_results(plan: Plan, results: Container[str]) -> frozenset[str]:
     return frozenset(
         one.phase.name
         for one in plan.phases
-        if one.phase.fills is not None
-        and one.schedule.components
-        and one.schedule.components[0][0].probe.probe_id not in results
+        if one.phase.fills is not None and one.schedule.slots and one.schedule.slots[0].probe.probe_id not in results
     )

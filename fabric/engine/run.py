@@ -11,7 +11,7 @@ from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
 from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
-from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of, planned
+from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
@@ -141,7 +141,7 @@ class _Run:
     def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""
         ended = phase_plan.phase.name in self._so_far.ended
-        return ended or (bool(phase_plan.changes) and past.is_whole(phase_plan))
+        return ended or (bool(phase_plan.changes) and not past.waiting(phase_plan))
 
     def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges | None:
         """The changes of a phase, ready to begin; None when it has none."""
@@ -156,5 +156,5 @@ class _Run:
             executor=self._means.executor,
             directory=self._means.directory,
             observer=self._means.observer,
-            hosts={host for probe in planned(phase_plan) for host in probe.hosts},
+            hosts={host for probe in phase_plan.planned for host in probe.hosts},
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
-from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.plan.plan import Plan, plan_scenario
 from fabric.runs.events import EVENTS, History, history_of, read_events
 from fabric.runs.run_document import baselines_from, read_run
 
@@ -50,7 +50,7 @@ class PastRun:
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
         """Those that were planned before, then those that were planned while it went on."""
-        return (*planned_probes(self.plan), *self.history.added)
+        return (*self.plan.planned, *self.history.added)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -66,16 +66,6 @@ class PastRun:
     def ended(self) -> bool:
         """False when its history stops before the run did."""
         return any(event["event"] == "run_ended" for event in self.history.others)
-
-
-def probes_of(phase: PhasePlan) -> list[Probe]:
-    """The planned probes of a phase."""
-    return [slot.probe for slots in phase.schedule.components for slot in slots]
-
-
-def planned_probes(plan: Plan) -> Iterator[Probe]:
-    """Those of a plan, phase by phase."""
-    return (probe for phase in plan.phases for probe in probes_of(phase))
 
 
 def read_past_run(path: Path) -> PastRun:

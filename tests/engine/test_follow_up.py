@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.follow_up import Announced, FollowUp
+from fabric.engine.follow_up import FollowUp, announce
 from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
 from fabric.model.outcome import Outcome
@@ -48,7 +48,7 @@ class Wants:
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """Copies, and counts how often it was asked."""
         self.asked += 1
-        first = phase_plan.schedule.components[0][0].probe
+        first = phase_plan.planned[0]
         return [replace(first, probe_id=f"a/gpu001/{name}") for name in self._wanted(results, added)]
 
 
@@ -257,10 +257,10 @@ def test_parts_that_are_measured_again_are_told_once() -> None:
     def again(part: str, number: int) -> Probe:
         return Probe(f"a/{part}.{number}", "pairwise", "a", (), (), 1.0, {AGAIN: part})
 
-    announced = Announced(Told())
-    announced.tell([again("gpu001/mlx5_0", 1), again("gpu001/mlx5_0", 2)])
-    announced.tell([again("gpu001/mlx5_0", 3), again("gpu002/mlx5_0", 1)])
-    announced.tell([replace(again("gpu001/mlx5_0", 4), params={})])
+    known: set[str] = set()
+    announce([again("gpu001/mlx5_0", 1), again("gpu001/mlx5_0", 2)], known, Told())
+    announce([again("gpu001/mlx5_0", 3), again("gpu002/mlx5_0", 1)], known, Told())
+    announce([replace(again("gpu001/mlx5_0", 4), params={})], known, Told())
     assert told == [(["gpu001/mlx5_0"], 2), (["gpu002/mlx5_0"], 1)]
 
 

@@ -52,7 +52,7 @@ def test_who_hung_is_known_once_the_other_one_did_well() -> None:
     assert known == [None, "b"]
     assert found.host_of(ring("b", "c")) == "b"
     assert found.host_of(ring("c", "d")) is None
-    assert found.reason("b") == "its ring with a hung, and a was measured with another host"
+    assert found.why["b"] == "its ring with a hung, and a was measured with another host"
 
 
 def test_who_did_well_before_is_not_to_blame() -> None:

@@ -126,7 +126,7 @@ def test_a_readmitted_host_begins_anew(tmp_path: Path, *, killed: bool) -> None:
         soak.go_on()
     assert soak.out() == set()
     assert soak.failed == {}
-    assert not [*soak.health.all_out]
+    assert not [*soak.health.out]
     assert list((soak.directory.path / FOLDER).iterdir()) == []
     soak.round(3, WELL)
     soak.round(4, BAD)

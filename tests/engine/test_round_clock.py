@@ -115,7 +115,7 @@ def test_a_time_that_is_not_over_goes_on_after_an_interruption(tmp_path: Path) -
 
 def test_what_was_not_reached_is_no_part_of_the_plan_any_more() -> None:
     plan = Plan((BEFORE, *ROUNDS))
-    done = {slot.probe.probe_id for one in (BEFORE, *ROUNDS[:2]) for slot in one.schedule.components[0]}
+    done = {slot.probe.probe_id for one in (BEFORE, *ROUNDS[:2]) for slot in one.schedule.slots}
     names = without_results(plan, done)
     assert names == {"soak-r3", "soak-r4", "soak-r5"}
     assert [one.phase.name for one in reached(plan, names).phases] == ["check", "soak-r1", "soak-r2"]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.watching import Watch, watching
-from fabric.errors import ConfigError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, MockSettings, TimedFault
@@ -19,7 +18,6 @@ from fabric.ports import Ended
 from fabric.runs.samples import read_samples
 from fabric.sim.world import World
 from tests.conftest import rack_topology
-from tests.scenario.changing import Watched
 
 RACK = rack_topology(2, parts=2)
 
@@ -97,9 +95,3 @@ def test_nothing_is_sampled_that_was_not_asked_for(mock: MockExecutor, tmp_path:
     """The executor is the very same."""
     assert watching(mock, tmp_path, scenario(None), RACK) is mock
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_backend_that_cannot_sample_is_refused(mock: MockExecutor, tmp_path: Path) -> None:
-    """Before anything runs, and with what to do."""
-    with pytest.raises(ConfigError, match="cannot be sampled through this backend"):
-        watching(Watched(mock, lambda _: None), tmp_path, scenario(SampleSettings()), RACK)

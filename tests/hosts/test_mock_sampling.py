@@ -7,10 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fabric.errors import CommandTimeout
 from fabric.hosts.mock import MockExecutor
-from fabric.hosts.once import run_once
-from fabric.model.command import Command
 from fabric.model.inventory import Fault, MockSettings
 from fabric.ports import Lost, Sampled, Source
 from fabric.sim.world import World
@@ -67,11 +64,3 @@ def test_a_dead_host_or_a_pattern_is_lost(mock: MockExecutor, host: str, path: s
     (lost,) = mock.wait(mock.now() + 60)
     assert isinstance(lost, Lost)
     assert (lost.ticket, lost.error.host) == (ticket, host)  # type: ignore[attr-defined]
-
-
-def test_a_silent_command_is_ended_by_its_inactivity_limit(mock: MockExecutor) -> None:
-    """The limit, not the deadline, is what the error names."""
-    with pytest.raises(CommandTimeout, match="no output for 3 s"):
-        run_once(mock, Command("gpu001", ("sleep", "60"), 30, inactivity_s=3.0))
-    with pytest.raises(CommandTimeout, match="no answer within 2 s"):
-        run_once(mock, Command("gpu001", ("sleep", "60"), 2, inactivity_s=3.0))

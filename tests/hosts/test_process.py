@@ -13,10 +13,9 @@ from functools import partial
 import pytest
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
-from fabric.ports import Lost
+from fabric.ports import Lost, run_once
 from tests.hosts.contract import ExecutorContract
 from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
 from tests.hosts.programs import Programs

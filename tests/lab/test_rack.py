@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault
-from fabric.ports import Ended, Ready
+from fabric.ports import Ended, Ready, run_once
 from tests.hosts.observing import collected
 from tests.lab.namespaces import inside
 from tests.lab.rack import Rack

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
-from fabric.ports import Ended, Lost
+from fabric.ports import Ended, Lost, run_once
 from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
 from tests.lab.lab import Lab, own_environment
 from tests.lab.sshd import children, make_key

@@ -64,7 +64,7 @@ def repeated(*rounds: list[Probe], within_s: float = 1e3) -> Plan:
 
 def kept(plan: Plan) -> set[str]:
     """Ids of all its probes."""
-    return {slot.probe.probe_id for phase in plan.phases for slots in phase.schedule.components for slot in slots}
+    return {probe.probe_id for probe in plan.planned}
 
 
 def test_what_fits_as_a_whole_is_kept_as_a_whole() -> None:

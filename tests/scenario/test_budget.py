@@ -63,7 +63,7 @@ class Runs:
 
 def probes_of(plan: Plan) -> set[str]:
     """Ids of all that it plans."""
-    return {slot.probe.probe_id for one in plan.phases for slots in one.schedule.components for slot in slots}
+    return {probe.probe_id for probe in plan.planned}
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def test_an_older_firmware_than_the_peers_have_is_said(failed: Path) -> None:
 
 def test_the_failing_probes_are_measured_again_and_no_others(failed: Path) -> None:
     asked = prepare_repair(Given(POST_REPAIR, inventory=HEALTHY), failed, quick=False)
-    planned = [slot.probe for slots in asked.plan.phases[0].schedule.components for slot in slots]
+    planned = asked.plan.phases[0].planned
     accused = [row.probe for row in reopened(failed).rows if row.verdict.outcome is Outcome.FAIL]
     assert len(planned) == 5 * len(accused)
     assert {(probe.kind, probe.hosts, probe.params["series"]) for probe in planned} == {
@@ -118,7 +118,7 @@ def test_the_failing_probes_are_measured_again_and_no_others(failed: Path) -> No
 def test_only_the_repaired_host_is_kept_for_the_two_hours(failed: Path) -> None:
     asked = prepare_repair(Given(POST_REPAIR, inventory=HEALTHY), failed, quick=False)
     last = asked.plan.phases[-1]
-    probes = [slot.probe for slots in last.schedule.components for slot in slots]
+    probes = last.planned
     assert all("gpu003" in probe.hosts for probe in probes)
     assert last.schedule.makespan_s >= 126 * 60
     assert asked.plan.duration_s < 3 * 3600
