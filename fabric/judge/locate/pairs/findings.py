@@ -9,8 +9,7 @@ from math import exp, floor, log, log10
 import numpy as np
 
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
-from fabric.judge.locate.pairs.decode import Blamed, certain_from
-from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -82,6 +81,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         *_by_direction(blamed, fitted),
         f"slowest: {_named(fitted, int(of_it[0]))}",
         likelier(blamed.margin),
+        *([f"perhaps no fault: {blamed.doubt}"] if blamed.doubt else []),
     ]
     if host != UNKNOWN and samples.rail is not None:
         kind = "rnic"
@@ -90,7 +90,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     return Suspect(
         component=components.names[blamed.component],
         kind="host" if kind.startswith("host") else kind,
-        outcome=Outcome.FAIL if blamed.gain >= certain_from(blamed.loss, evidence) else Outcome.INCONCLUSIVE,
+        outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=tuple(said),
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),

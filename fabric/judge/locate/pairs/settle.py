@@ -8,7 +8,7 @@ from math import exp, lgamma
 
 import numpy as np
 
-from fabric.judge.locate.pairs.decode import settled_from
+from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.fitted import Fitted
 from fabric.judge.locate.pairs.samples import MOST_BELOW, UNKNOWN, Bools, Ints
 
@@ -30,7 +30,7 @@ def uncertain(fitted: Fitted) -> list[int]:
     """Components that are blamed, and not certain yet, with their rivals."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        if blamed.margin < settled_from(blamed.loss, fitted.evidence):
+        if blamed.margin < CERTAIN:
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
     return list(found)
