@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.schedule import PairState, next_round

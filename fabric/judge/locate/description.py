@@ -467,8 +467,12 @@ OPEN = 1.2
 _OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
 
 
-def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float) -> tuple[int, ...]:
-    """Parts that are not blamed and may be bad: another test would tell. The likeliest first."""
+def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float) -> tuple[tuple[int, float], ...]:
+    """
+    Parts that are not blamed and may be bad, the likeliest first, with their gains, priors aside.
+
+    Another test would tell.
+    """
     search = _Search.of(y, found.normal, incidence, found.background, _OPEN_LOSS * floor)
     density, explained = search.density(list(found.effects))
     taken = np.array([one.part for one in found.effects], dtype=np.int64)
@@ -479,4 +483,4 @@ def open_parts(found: Description, y: Floats, incidence: Incidence, floor: float
     gain, *_ = search.gains(density, explained, parts, free, _FORMS[:1])
     gain += 0.5 * np.log(np.maximum(incidence.count[parts], 2))
     order = np.argsort(-gain, kind="stable")
-    return tuple(int(parts[i]) for i in order.tolist() if gain[i] > OPEN)
+    return tuple((int(parts[i]), float(gain[i])) for i in order.tolist() if gain[i] > OPEN)

@@ -21,6 +21,8 @@ _LEAST_SHARE = 0.08  # of the samples in a level
 _MOST_LEVELS = 4
 _LEVEL_COST, _FAR_COST = 3.0, 4.0  # nats of a further level, and of one that is far below
 _MOST_HOSTS = 128  # among which groups are looked for
+_PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
+_LEAST_IN_LEVEL = 4  # samples
 _LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
@@ -79,7 +81,12 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
     found: list[float] = []
     for peak in sorted(peaks.tolist(), key=lambda i: -density[i]):
         level = float(middle[peak])
-        if np.mean(np.abs(y - level) < 2.5 * width) >= least_share and all(abs(level - o) > 2.5 * width for o in found):
+        near = np.abs(y - level) < 2.5 * width
+        if (
+            near.mean() >= least_share
+            and near.sum() >= min(_LEAST_IN_LEVEL, len(y) / 2)
+            and all(abs(level - o) > 2.5 * width for o in found)
+        ):
             found.append(level)
     return np.array(sorted(found, reverse=True)[:_MOST_LEVELS] or [float(np.median(y))])
 
@@ -111,7 +118,8 @@ def _settled(y: Floats, levels: Floats) -> tuple[Floats, Floats, float]:
             ]
         )
         spread = np.abs((y - levels[nearest])[near])
-        noise = max(LEAST_NOISE, 1.4826 * float(np.median(spread)))
+        seen, count = 1.4826 * float(np.median(spread)), len(spread)
+        noise = max(LEAST_NOISE, ((count * seen**2 + _PRIOR_COUNT * _PRIOR_NOISE**2) / (count + _PRIOR_COUNT)) ** 0.5)
         window = max(FLOOR, 3 * noise)
     weight = np.bincount(nearest[near], minlength=len(levels)) + 1.0
     return levels, weight / weight.sum(), noise

@@ -8,6 +8,7 @@ from math import exp, floor, log, log10
 
 import numpy as np
 
+from fabric.judge.locate.description import HEAVY
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
 from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
@@ -42,7 +43,10 @@ _NEXT = {
 }
 
 FAR = 5.0
-"""Sigmas: chance alone makes one sample in three million so slow."""
+"""Sigmas: chance alone makes one sample in three million so slow where tails are light."""
+
+FAR_HEAVY = 8.0
+"""The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
 CHANCE = 0.05
 """That dips alone make a pair of a healthy file look always slow may be as likely (a choice, as for shared parts)."""
@@ -61,7 +65,7 @@ def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that no blamed component explains."""
     evidence = fitted.evidence
-    far = max(FAR * evidence.noise, evidence.least_loss)
+    far = max((FAR if fitted.normal.degrees > HEAVY else FAR_HEAVY) * evidence.noise, evidence.least_loss)
     odd: Bools = evidence.ratio < 1 - fitted.decoded.explained - far
     return odd
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -79,10 +79,15 @@ class Blamed:
 
 @dataclass(frozen=True)
 class Decoded:
-    """*blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample."""
+    """
+    *blamed*, most certain first; *open* components may be bad; *explained* is the expected loss of each sample.
+
+    *likely* are those of *open* that more than chance speaks against.
+    """
 
     blamed: tuple[Blamed, ...]
     open: tuple[int, ...]
+    likely: tuple[int, ...]
     explained: Floats
 
 
@@ -136,9 +141,11 @@ def _fitted(
     evidence = PairEvidence(
         np.exp(y - normal.expected(y)), noise, components.paths, len(components.names), _OF_FLOOR * floor
     )
+    maybe = open_parts(found, y, incidence, _OF_FLOOR * floor)
     decoded = Decoded(
         tuple(sorted(blamed, key=lambda one: (-one.margin, one.component))),
-        open_parts(found, y, incidence, _OF_FLOOR * floor),
+        tuple(part for part, _ in maybe),
+        tuple(part for part, gain in maybe if gain > LIKELY),
         1 - np.exp(-found.explained),
     )
     references = tuple(Reference(exp(level), noise) for level, noise in zip(normal.main, normal.noise, strict=True))
@@ -182,7 +189,7 @@ def _doubts(
             doubts.append(f"{alike} of {hosts} hosts lose as much: a class of hosts (make, wiring, place), not faults")
         elif one in small and not placed and hosts < CLASS_HOSTS and one.loss < least:
             doubts.append("hosts that stand elsewhere are as much slower on real clusters: give an inventory")
-        elif one.loss < NEAR and (behind[incidence.of(one.part)] > one.loss / 2).mean() < _OFTEN:
+        elif (behind[incidence.of(one.part)] > one.loss / 2).mean() < _OFTEN:
             doubts.append("less than half of its samples are slow")
         else:
             doubts.append("")
@@ -204,6 +211,12 @@ def _classes(samples: PairSamples, normal: Normal) -> tuple[Grouping, ...]:
     return tuple(Grouping(name, groups) for name in normal.names)
 
 
+LIKELY = 4.0
+"""Nats, priors aside, from which a part that is not blamed is followed further (e^4 = 55 to 1)."""
+
+LEAST_GOOD = 3
+"""Pairs that reach the usual level and are explained by nothing bad: fewer may be lucky ones."""
+
 LEAST_PLANES = 3
 """Fewer rails do not tell which of them is the usual one."""
 
@@ -212,12 +225,12 @@ def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True
     """
     The planes, which are alike by kind and line rate, decoded anew beside each other where they differ.
 
-    A plane's noise is no less than the median of all: few samples lie close together by chance. With *levels* one that
+    A plane's noise is no less than the mean of all: few samples lie close together by chance. With *levels* one that
     is behind the others as a whole by two thirds of *floor* (a share) or more is decoded beside their level.
     """
     if len(planes) < LEAST_PLANES:
         return list(planes)
-    noise = median(one.evidence.noise for one in planes)
+    noise = fmean(one.evidence.noise for one in planes)
     found = [_noisier(one, noise, floor) for one in planes]
     if not levels:
         return found
@@ -253,7 +266,8 @@ def _anew(fitted: Fitted, usual: Mapping[str, float], floor: float) -> Fitted:
     normal = replace(fitted.normal, level=fitted.normal.level + beside[:, None])
     again = fit(fitted.samples, floor=floor, usual=normal)
     kinds = {again.components.kinds[one.component] for one in again.decoded.blamed if one.certain}
-    return again if kinds and kinds <= _SWITCHES else fitted
+    good = (again.decoded.explained == 0) & (again.evidence.ratio > 1 - again.evidence.least_loss)
+    return again if kinds and kinds <= _SWITCHES and good.sum() >= LEAST_GOOD else fitted
 
 
 _SWITCHES = frozenset({"leaf", "uplinks", "link", "link_up", "link_down", "spine"})
