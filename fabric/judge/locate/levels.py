@@ -22,7 +22,7 @@ _MOST_LEVELS = 4
 _LEVEL_COST, _FAR_COST = 3.0, 4.0  # nats of a further level, and of one that is far below
 _MOST_HOSTS = 128  # among which groups are looked for
 _PRIOR_NOISE, _PRIOR_COUNT = 0.01, 4.0  # few samples say little of their spread: 1 % counts as four of them
-_LEAST_IN_LEVEL = 4  # samples
+_LEAST_IN_LEVEL, _FEW = 4, 16  # samples; of fewer than the second one is enough
 _LEAST_GROUP = 3
 _LEAST_SAMPLES = 6
 _LEAD = 3.0  # nats from which light tails are taken
@@ -84,7 +84,7 @@ def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> 
         near = np.abs(y - level) < 2.5 * width
         if (
             near.mean() >= least_share
-            and near.sum() >= min(_LEAST_IN_LEVEL, len(y) / 2)
+            and near.sum() >= (_LEAST_IN_LEVEL if len(y) >= _FEW else 1)
             and all(abs(level - o) > 2.5 * width for o in found)
         ):
             found.append(level)
