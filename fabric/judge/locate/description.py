@@ -63,7 +63,7 @@ def student(z: Floats, degrees: float) -> Floats:
 @dataclass(frozen=True)
 class Normal:
     """
-    What healthy samples reach: class ``of_class[i]`` of sample *i* has levels *level* (log Gb/s), *weight*, one *noise*.
+    What healthy samples reach. Class ``of_class[i]`` of sample *i* has *level* (log Gb/s), a *weight*, one *noise*.
 
     *level* and *weight* have a row a class; a class with fewer levels than others has weights of 0. *cost*: nats that
     it takes to say this structure. *groups*: the hosts' groups where the classes are those of groups, else None;
@@ -317,8 +317,8 @@ class _Search:
             for width, often, dear, more in forms:
                 held = self.held_down(sample, at, width)
                 ratio = np.where(open_, often * held / before + (1 - often), 1.0)
-                gain = np.bincount(local, np.log(ratio), minlength=len(parts))
-                gain = gain - dear - more * np.log(np.maximum(count, 2)) - costs[parts]
+                cost = dear + more * np.log(np.maximum(count, 2)) + costs[parts]
+                gain: Floats = np.bincount(local, np.log(ratio), minlength=len(parts)) - cost
                 gain[guess < self.floor] = -np.inf
                 better = gain > best
                 best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
