@@ -7,6 +7,7 @@ from pathlib import Path
 from fabric.hosts.mock import MockExecutor
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
+from fabric.model.inventory import MockSettings
 from fabric.ports import Source, run_once
 from fabric.sim.world import World
 from tests.conftest import rack_topology
@@ -58,6 +59,6 @@ def test_a_deadline_is_kept_in_its_time() -> None:
 
 
 def test_a_simulated_rack_lives_on_to_that_moment() -> None:
-    executor = MockExecutor(World(rack_topology(1), faults=(), seed=1, noise_cv=0.0))
+    executor = MockExecutor(World(rack_topology(1), MockSettings(noise_cv=0.0), seed=1))
     executor.go_on(500.0)
     assert executor.now() >= 500.0

@@ -21,6 +21,9 @@ import numpy as np
 from fabric.judge.locate.description import Incidence
 from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
 
+SPINES = "spines"
+"""All that is between the leaves, where the path of a test is not known: a spine or a cable that some of them cross."""
+
 FAMILY = {
     "host": 0,
     "host_tx": 0,
@@ -31,8 +34,12 @@ FAMILY = {
     "uplinks": 2,
     "leaf": 3,
     "spine": 4,
+    "spines": 4,
 }
 """Kinds of one family: directions are those of the same things."""
+
+WHOLE_HOST = 5
+"""The family of hosts as a whole, of all their rails."""
 
 EXTRA = {
     "host_tx": 1.6,
@@ -43,6 +50,7 @@ EXTRA = {
     "uplinks": 2.0,
     "leaf": 2.0,
     "spine": 2.0,
+    "spines": 2.0,
 }
 """Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch."""
 
@@ -67,6 +75,15 @@ class Components:
     spine: Ints
     part: Ints
     paths: Ints
+
+    @cached_property
+    def host_sides(self) -> Ints:
+        """By host: the component that is its whole side."""
+        found: Ints = np.full(int(self.hosts.max(initial=-1)) + 1, UNKNOWN)
+        for component, kind in enumerate(self.kinds):
+            if kind == "host":
+                found[self.hosts[component]] = component
+        return found
 
     @cached_property
     def incidence(self) -> Incidence:
@@ -138,6 +155,7 @@ def _switches(samples: PairSamples, made: _Made) -> list[Ints]:
     if blind.any():
         up = np.array([*(made.add(f"{name}:uplinks", "uplinks", leaf=n) for n, name in enumerate(names)), UNKNOWN])
         columns += [np.where(blind, up[of_a], UNKNOWN), np.where(blind, up[of_b], UNKNOWN)]
+        columns.append(np.where(blind, made.add(SPINES, "spines"), UNKNOWN))
     if (crosses & known).any():
         columns += _known_paths(samples, made)
     return columns

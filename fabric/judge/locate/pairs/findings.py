@@ -24,6 +24,7 @@ _TEXT = {
     "link_down": "one uplink of the leaf, in one direction: from the spine to the leaf",
     "leaf": "the leaf switch: every host under it shows it, to every other",
     "spine": "the spine switch: every pair that crosses it is slow",
+    "spines": "what is between the leaves: a spine, or a cable to it; which is not known, because the path is not",
     "uplinks": "the uplinks of the leaf: which of them is not known, because the path of these tests is not",
 }
 
@@ -38,6 +39,7 @@ _NEXT = {
     "swap the cable first",
     "leaf": "look at the leaf switch first: all hosts on it show the same",
     "spine": "look at the spine switch and its line card first",
+    "spines": "read the counters of the spines' ports (or of both ends of each uplink); test with static routes",
     "uplinks": "read the counters of all uplinks of the leaf, or test them one by one with adaptive routing off",
     "path": "test the two hosts again over a chosen path; read the counters of the switches between them",
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from fabric.judge.locate.description import CERTAIN, NEAR, Description, Effect, Incidence, Normal, describe, open_parts
 from fabric.judge.locate.levels import FIFTH, PLACED, refitted, structures
-from fabric.judge.locate.pairs.components import Components, components_of
+from fabric.judge.locate.pairs.components import EXTRA, FAMILY, WHOLE_HOST, Components, components_of
 from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
 
 EFFECT_FLOOR = 0.03
@@ -23,6 +23,9 @@ EFFECT_FLOOR = 0.03
 
 SURE = 0.99
 """Confidence is never more: the model is not the world."""
+
+DOUBTFUL = 0.5
+"""Confidence is never more where it may be no fault at all."""
 
 CLASS_HOSTS = 32
 """Among fewer hosts one may be the only one of its class."""
@@ -113,7 +116,7 @@ def fit(samples: PairSamples, *, floor: float = EFFECT_FLOOR, usual: Normal | No
     """
     components = components_of(samples)
     incidence = components.incidence
-    y = np.log(np.maximum(samples.gbps, _NOTHING * float(samples.gbps.max())))
+    y = _logs(samples)
     known = samples.leaf if samples.leaves and (samples.leaf != UNKNOWN).all() else None
     tried = [usual] if usual is not None else structures(y, samples.a, samples.b, len(samples.hosts), known)
     found = max((describe(y, one, incidence, floor=_OF_FLOOR * floor) for one in tried), key=lambda one: one.score)
@@ -148,7 +151,7 @@ def _fitted(
         tuple(part for part, gain in maybe if gain > LIKELY),
         1 - np.exp(-found.explained),
     )
-    references = tuple(Reference(exp(level), noise) for level, noise in zip(normal.main, normal.noise, strict=True))
+    references = tuple(Reference(exp(level), float(s)) for level, s in zip(normal.main, normal.noise, strict=True))
     return Fitted(
         samples, components, evidence, decoded, _classes(samples, normal), normal.of_class, references, normal
     )
@@ -161,7 +164,7 @@ def _blamed(effect: Effect, doubt: str) -> Blamed:
         effect.part,
         effect.share_lost,
         margin=effect.gain - best,
-        confidence=min(SURE, 1 / (1 + exp(-effect.gain) + others)),
+        confidence=min(DOUBTFUL if doubt else SURE, 1 / (1 + exp(-effect.gain) + others)),
         rivals=tuple(part for part, _ in effect.rivals),
         gain=effect.gain,
         doubt=doubt,
@@ -232,10 +235,10 @@ def against_usual(planes: Sequence[Fitted], floor: float, *, levels: bool = True
         return list(planes)
     noise = fmean(one.evidence.noise for one in planes)
     found = [_noisier(one, noise, floor) for one in planes]
-    if not levels:
-        return found
-    usual = _usual(found)
-    return [_anew(one, usual, floor) for one in found]
+    if levels:
+        usual = _usual(found)
+        found = [_anew(one, usual, floor) for one in found]
+    return together(found, floor)
 
 
 def _noisier(fitted: Fitted, noise: float, floor: float) -> Fitted:
@@ -270,4 +273,118 @@ def _anew(fitted: Fitted, usual: Mapping[str, float], floor: float) -> Fitted:
     return again if kinds and kinds <= _SWITCHES and good.sum() >= LEAST_GOOD else fitted
 
 
-_SWITCHES = frozenset({"leaf", "uplinks", "link", "link_up", "link_down", "spine"})
+_SWITCHES = frozenset({"leaf", "spines", "uplinks", "link", "link_up", "link_down", "spine"})
+
+
+@dataclass
+class _Joint:
+    """The parts of several planes in one numbering: whole hosts, and spines that planes share, are one part each."""
+
+    planes: Sequence[Fitted]
+
+    def __post_init__(self) -> None:
+        self.numbers: dict[tuple[str, str], int] = {}
+        self.places: list[list[tuple[int, int]]] = []
+        self.rows: list[tuple[int, float]] = []
+        self.whole: list[int] = []
+        self.paths = self._paths()
+
+    def _number(self, key: tuple[str, str], family: int, extra: float, whole: int = UNKNOWN) -> int:
+        if key not in self.numbers:
+            self.numbers[key] = len(self.rows)
+            self.rows.append((family, extra))
+            self.places.append([])
+            self.whole.append(self.numbers[key] if whole == UNKNOWN else whole)
+        return self.numbers[key]
+
+    def _paths(self) -> Ints:
+        width = max(one.components.paths.shape[1] for one in self.planes) + 2
+        blocks = []
+        for place, plane in enumerate(self.planes):
+            mine = plane.components
+            number = np.full(len(mine.names) + 1, UNKNOWN, dtype=np.int64)  # the last: no part
+            for component in np.argsort(mine.part != np.arange(len(mine.part)), kind="stable").tolist():
+                kind, whole = mine.kinds[component], int(mine.part[component])
+                of = UNKNOWN if whole == component else int(number[whole])
+                number[component] = self._number((kind, mine.names[component]), FAMILY[kind], EXTRA.get(kind, 0.0), of)
+                self.places[number[component]].append((place, component))
+            block = np.full((len(mine.paths), width), UNKNOWN, dtype=np.int64)
+            block[:, : mine.paths.shape[1]] = number[mine.paths]
+            for column, ends in ((-2, plane.samples.a), (-1, plane.samples.b)):
+                hosts = [self._number(("whole host", name), WHOLE_HOST, 0.0) for name in plane.samples.hosts]
+                block[:, column] = np.array(hosts, dtype=np.int64)[ends]
+                for host, component in enumerate(mine.host_sides.tolist()):
+                    if (place, component) not in self.places[hosts[host]]:
+                        self.places[hosts[host]].append((place, component))
+            blocks.append(block)
+        return np.concatenate(blocks)
+
+    def incidence(self) -> Incidence:
+        """For the locator."""
+        family, extra = zip(*self.rows, strict=True)
+        return Incidence.of_paths(
+            self.paths, np.array(family, dtype=np.int64), np.array(extra), np.array(self.whole, dtype=np.int64)
+        )
+
+    def normal(self) -> Normal:
+        """What is normal in each plane, class by class."""
+        most = max(one.normal.level.shape[1] for one in self.planes)
+        first = np.cumsum([0, *(len(one.normal.noise) for one in self.planes)])
+        pad = [(0, 0), (0, most)]
+        return Normal(
+            "several planes",
+            0.0,
+            np.concatenate([one.normal.of_class + start for one, start in zip(self.planes, first, strict=False)]),
+            np.concatenate([np.pad(one.normal.level, pad)[:, :most] for one in self.planes]),
+            np.concatenate([np.pad(one.normal.weight, pad)[:, :most] for one in self.planes]),
+            np.concatenate([one.normal.noise for one in self.planes]),
+            degrees=min(one.normal.degrees for one in self.planes),
+        )
+
+
+def together(planes: Sequence[Fitted], floor: float) -> list[Fitted]:
+    """
+    The planes decoded as one: a host that is slow on all its rails, or a spine of several, is one part.
+
+    Evidence adds up over rails before anybody is named. Planes that nobody is blamed in are left as they are.
+    """
+    if len(planes) < 2 or sum(bool(one.decoded.blamed) for one in planes) < 2:
+        return list(planes)
+    joint = _Joint(planes)
+    incidence, normal = joint.incidence(), joint.normal()
+    y = np.concatenate([_logs(one.samples) for one in planes])
+    found = describe(y, normal, incidence, floor=_OF_FLOOR * floor)
+    ends = np.cumsum([0, *(len(one.samples.a) for one in planes)])
+    split = []
+    for place, plane in enumerate(planes):
+        mine = slice(int(ends[place]), int(ends[place + 1]))
+        effects = [
+            replace(effect, part=component, rivals=joint_rivals(effect, joint, place))
+            for effect in found.effects
+            for where, component in joint.places[effect.part]
+            if where == place
+        ]
+        one = replace(
+            found, normal=plane.normal, effects=tuple(effects), explained=found.explained[mine], slow=found.slow[mine]
+        )
+        placed = bool(plane.samples.leaves)
+        split.append(
+            _fitted(plane.samples, plane.components, plane.components.incidence, y[mine], one, floor, placed=placed)
+        )
+    return split
+
+
+def joint_rivals(effect: Effect, joint: _Joint, place: int) -> tuple[tuple[int, float], ...]:
+    """The rivals of an effect in one plane, in its own numbers."""
+    own = {component for where, component in joint.places[effect.part] if where == place}
+    return tuple(
+        (component, gain)
+        for part, gain in effect.rivals
+        for where, component in joint.places[part]
+        if where == place and component not in own
+    )
+
+
+def _logs(samples: PairSamples) -> Floats:
+    found: Floats = np.log(np.maximum(samples.gbps, _NOTHING * float(samples.gbps.max())))
+    return found
