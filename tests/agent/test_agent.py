@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.agent.bundle import program, receiving_argv, source
-from tests.hosts.observing import TOKEN_NAME, processes_with, running_with, until
 
 NONCE = "n0nce"
 Event = dict[str, Any]

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from benchmarks.lab.processes import until
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.once import run_once
 from fabric.ports import Ended, Executor, Lost, Ready
-from tests.hosts.observing import collected, until
+from tests.hosts.observing import collected
 from tests.hosts.programs import Programs
 
 

@@ -12,13 +12,14 @@ from functools import partial
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
 from fabric.ports import Lost
 from tests.hosts.contract import ExecutorContract
-from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
+from tests.hosts.observing import collected
 from tests.hosts.programs import Programs
 
 # What kubectl exec and ip netns exec do: carry the command, or complain and end by themselves.

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
-from tests.lab.namespaces import ip, until
-from tests.lab.sshd import children
+from benchmarks.lab.change_rack import END_S, FLAP, LEASE_S, LINK_DOWN, ChangeRack, ended
+from benchmarks.lab.namespaces import ip, until
+from benchmarks.lab.sshd import children
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 

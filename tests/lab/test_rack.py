@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from benchmarks.lab.namespaces import inside
+from benchmarks.lab.rack import Rack
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.once import run_once
 from fabric.hosts.ssh.executor import SshExecutor
@@ -14,8 +16,6 @@ from fabric.model.command import Command
 from fabric.model.inventory import Fault
 from fabric.ports import Ended, Ready
 from tests.hosts.observing import collected
-from tests.lab.namespaces import inside
-from tests.lab.rack import Rack
 
 pytestmark = pytest.mark.lab
 

@@ -14,15 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.lab import Lab, own_environment
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
+from benchmarks.lab.sshd import children, make_key
 from fabric.errors import HostUnreachable
 from fabric.hosts.once import run_once
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
 from fabric.ports import Ended, Lost
-from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
-from tests.lab.lab import Lab, own_environment
-from tests.lab.sshd import children, make_key
+from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.lab
 

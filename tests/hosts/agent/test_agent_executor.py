@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.agent import session
 from fabric.hosts.once import run_once
@@ -21,7 +22,7 @@ from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.stream import GRACE_S
 from fabric.model.command import Command
 from fabric.ports import Ended, Lost, Sampled, Source
-from tests.hosts.observing import TOKEN_NAME, collected, processes_with, running_with, until
+from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import socket
 import sys
 from pathlib import Path
 
+from benchmarks.lab.rack_server import RackServer
 from fabric.model.inventory import Fault
 from fabric.sim.world import World
-from tests.lab.rack_server import RackServer
 
 
 class ChaosServer(RackServer):
