@@ -185,7 +185,7 @@ def _act(executor: MockExecutor, host: str, *, apply: bool, life: str, chance: r
     _told(executor, host, guard.arm("one", owner="run/1", lease=Lease(60.0, 600.0), peer="", what=what))
     if apply:
         _told(executor, host, guard.apply("one", (down,)))
-    rack, now_s = executor._world.rack, executor.now()
+    rack, now_s = executor.world.rack, executor.now()
     if life == "killed":
         guard_mishaps.kill_guard(rack, host, "one")
     elif life == "lease torn":

@@ -41,7 +41,7 @@ class MockExecutor:
     """
 
     def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
-        self._world = world
+        self.world = world
         self._latency_s = start_latency_s
         self._connect_s = connect_timeout_s
         self._now_s = 0.0
@@ -61,7 +61,7 @@ class MockExecutor:
         """Begin a command a moment from now."""
         check_start(command, self._now_s)
         self._last = ticket = self._last + 1
-        reason = self._world.unreachable(command.host, self._now_s)
+        reason = self.world.unreachable(command.host, self._now_s)
         at_s = begins_s(command, self._now_s + self._latency_s)
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
@@ -77,7 +77,7 @@ class MockExecutor:
         if run is None or run.reason is not None:
             return
         if run.pid is not None:
-            self._world.kill(run.pid, self._now_s)
+            self.world.kill(run.pid, self._now_s)
             self._take(self._ready)
             return
         self._starting.remove(run)
@@ -128,7 +128,7 @@ class MockExecutor:
         if self._starting and self._starting[0].at_s < next_s:
             next_s = self._starting[0].at_s
         next_s = min(next_s, self._samplings.next_s())
-        world_s = self._world.next_s()
+        world_s = self.world.next_s()
         return next_s if world_s is None or world_s > next_s else world_s
 
     def _step(self, found: list[Happening]) -> None:
@@ -138,11 +138,11 @@ class MockExecutor:
         while starting and starting[0].at_s <= self._now_s:
             run = starting.popleft()
             command = run.command
-            run.reason = self._world.unreachable(command.host, self._now_s)
+            run.reason = self.world.unreachable(command.host, self._now_s)
             if run.reason is not None:  # it went away in the last moment
                 heappush(self._limits, (self._now_s + self._connect_s, run.ticket))
                 continue
-            run.pid = self._world.start(
+            run.pid = self.world.start(
                 command.host, command.argv, dict(command.env) if command.env else {}, self._now_s
             )
             self._by_pid[run.pid] = run
@@ -159,7 +159,7 @@ class MockExecutor:
     def _give_up(self, run: _Run, found: list[Happening]) -> None:
         if run.pid is not None:
             run.timed_out = True
-            self._world.kill(run.pid, self._now_s)
+            self.world.kill(run.pid, self._now_s)
             self._take(found)
             return
         del self._open[run.ticket]
@@ -168,7 +168,7 @@ class MockExecutor:
 
     def _take(self, found: list[Happening]) -> None:
         """Translate what happened in the world."""
-        for event in self._world.advance(self._now_s):
+        for event in self.world.advance(self._now_s):
             if self._samplings.owns(event.pid):
                 if isinstance(event, Exited):
                     self._samplings.exited(event)
@@ -187,10 +187,10 @@ class MockExecutor:
     def close(self) -> None:
         """End everything that runs; the executor can be asked nothing more but ``now``."""
         for pid in list(self._by_pid):
-            self._world.kill(pid, self._now_s)
+            self.world.kill(pid, self._now_s)
         for ticket in self._samplings.tickets():
             self.stop_sampling(ticket)
-        self._world.advance(self._now_s)
+        self.world.advance(self._now_s)
         self._samplings.forget()
         self._open.clear()
         self._by_pid.clear()

@@ -47,6 +47,7 @@ def test_every_change_is_taken_back_though_whoever_watches_raises_each_time(tmp_
             results=tmp_path / "results",
             seed=1,
             observer=Fragile(),
+            reports=False,
         )
     assert not injecting(made[0])
     assert not injecting(made[0], "gpu002", "mlx5_1")

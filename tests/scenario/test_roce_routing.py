@@ -106,8 +106,8 @@ def test_adaptive_routing_by_nvue_ends_in_a_ratio(tmp_path: Path) -> None:
     assert {result.state for result in judged.verdict.changes} == {"reverted"}, watcher.reasons
     (expected,) = judged.verdict.expectations
     assert expected.outcome is Outcome.PASS, expected
-    switches = executor.mock._world.rack.nvue
-    for name in executor.mock._world.rack.topology.switches:
+    switches = executor.mock.world.rack.nvue
+    for name in executor.mock.world.rack.topology.switches:
         switch = switches.of(name)
         assert switch is not None
         assert "router adaptive-routing enable" not in switch.applied

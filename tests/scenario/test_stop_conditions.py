@@ -78,6 +78,7 @@ class Staging:
             results=self.folder / "results",
             seed=1,
             observer=self.watcher,
+            reports=False,
         )
 
     @property
@@ -110,7 +111,7 @@ def down(host: str, device: str) -> Act:
     """Take the link of an RNIC away."""
 
     def act(executor: Watched) -> None:
-        ports = executor.mock._world.rack.ports
+        ports = executor.mock.world.rack.ports
         ports.disable(ports.of_adapter(host, device), executor.now())
 
     return act
@@ -190,7 +191,7 @@ def test_a_host_of_a_guard_that_does_not_answer_ends_the_change_long_before_a_re
                 return HostUnreachable(command.host, "reading", "connection reset")
             return None
 
-        executor._on_start = unreachable
+        executor.on_start = unreachable
 
     judged = staging.run(ber(), act, after_s=0.0)
     stopped_for(judged, "the host of its guard does not answer: gpu001: reading: connection reset")
