@@ -71,7 +71,7 @@ def begun(folder: Path, hang_up: signal.Handlers, terminal: int | None = None) -
     """A drill on the mock in a process of its own, on a terminal where one is given."""
     file = folder / "drill.yaml"
     text = SCENARIO.format(inventory=INVENTORY / "pod-64.yaml", changes=BER, more="")
-    file.write_text(text.replace("repeat: 3", "repeat: 60"))
+    file.write_text(text.replace("repeat: 3", "repeat: 20"))
 
     def first() -> None:
         signal.signal(signal.SIGHUP, hang_up)

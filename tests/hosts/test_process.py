@@ -123,7 +123,7 @@ def test_a_command_that_floods_holds_up_nobody(kind: Make) -> None:
     """Its deadline is kept, and other hosts' commands run meanwhile, though it never stops printing."""
     executor = kind()
     try:
-        flood = executor.start(Command("loud", ("yes",), 3.0))
+        flood = executor.start(Command("loud", ("yes",), 0.8))
         assert run_once(executor, Command("quiet", ("echo", "hello"), 20)).stdout == "hello\n"
         ((last,),) = collected(executor, [flood]).values()
         assert isinstance(last, Lost)

@@ -47,7 +47,7 @@ def soaked(folder: Path, rounds: int, *faults: Fault) -> JudgedRun:
     return run(folder, asked, Acts())
 
 
-ROUNDS = (5, pytest.param(12, marks=pytest.mark.slow))
+ROUNDS = (4, pytest.param(12, marks=pytest.mark.slow))
 """Few rounds are judged by their limits alone; from eight on parts have a course over time as well."""
 
 
