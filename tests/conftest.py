@@ -34,10 +34,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell begins what 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+gc.disable()  # until all is imported and collected, of which hardly anything is garbage
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector from walking what stays for good: every module and every collected test, again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

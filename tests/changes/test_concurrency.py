@@ -20,9 +20,9 @@ from fabric.model.change import BlastRadius, Change, When
 from fabric.model.inventory import Fault
 from fabric.runs.journal import FILE, Journal
 from fabric.sim.world import World
+from tests.builders import Watcher
 from tests.changes.played import MANAGED, VIA, Played, change, topology
 from tests.changes.test_hold import begun
-from tests.scenario.changing import Watcher
 
 WIDE = replace(VIA, blast_radius=BlastRadius(8, 8, 8, 1.0))
 

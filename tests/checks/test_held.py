@@ -24,8 +24,9 @@ from fabric.model.inventory import Fault, Inventory
 from fabric.ports import Ended, Executor
 from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
+from tests.builders import Watcher
 from tests.changes.guard_target import RealTarget
-from tests.scenario.changing import POD, Watcher, prepared
+from tests.scenario.changing import POD, prepared
 
 GUARD = Guard()
 CLOSE = ("ip", "link", "set", "ib3", "down")

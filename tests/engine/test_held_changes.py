@@ -8,7 +8,8 @@ import pytest
 
 from fabric.app.run import run as run_asked
 from fabric.wiring import BACKENDS
-from tests.scenario.changing import Watched, Watcher, injecting, prepared, run
+from tests.builders import Watcher
+from tests.scenario.changing import Watched, injecting, prepared, run
 
 
 class Fragile(Watcher):

@@ -19,7 +19,7 @@ from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import read_events
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.so_far import SoFar, read_readmissions, so_far
-from tests.engine.test_run_plan import Watcher
+from tests.builders import Watcher
 
 WELL, BAD, UNKNOWN = "well", "bad", "unknown"
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tests" / "plugins" / "own_kind"
 RACK = ROOT / "inventory" / "demo-rack-healthy.yaml"
@@ -38,6 +40,7 @@ def scenario(folder: Path, probe: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_kind_of_another_package_is_planned_run_judged_and_judged_again(tmp_path: Path) -> None:
     ran = fabric(tmp_path, PACKAGE, "run", scenario(tmp_path, "called: {patience: 9}"), "--yes")
     assert (ran.returncode, ran.stderr.count("Traceback")) == (0, 0), ran.stdout + ran.stderr

@@ -10,15 +10,13 @@ from fabric.app.prepare import Asked
 from fabric.app.run import run as run_asked
 from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
-from fabric.model.change import Change
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.model.judged_run import JudgedRun
-from fabric.model.probe import ProbeResult
-from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS
 from tests import builders
+from tests.builders import Watcher
 from tests.places import INVENTORY
 
 POD = INVENTORY / "pod-64.yaml"
@@ -36,37 +34,6 @@ phases:
 {more}
 """
 BER = "{ber: {links: gpu001/mlx5_0, effective: 1e-6, direction: up}}"
-
-
-class Watcher:
-    """Remembers what became of changes, and how often somebody interrupted."""
-
-    def __init__(self) -> None:
-        self.states: list[tuple[str, str]] = []
-        self.interruptions: list[tuple[int, int]] = []
-
-    def phase_started(self, plan: PhasePlan) -> None:
-        """Nothing to do."""
-
-    def probe_finished(self, result: ProbeResult) -> None:
-        """Nothing to do."""
-
-    def out_of_run(self, component: str, reason: str) -> None:
-        """Nothing to do."""
-
-    def back_in_run(self, host: str, reason: str) -> None:
-        """Nothing to do."""
-
-    def measured_again(self, parts: Sequence[str], tests: int) -> None:
-        """Nothing to do."""
-
-    def change_state(self, change: Change, state: str, reason: str) -> None:
-        """Remember it."""
-        self.states.append((change.kind, state))
-
-    def interrupted(self, open_changes: int, again: int) -> None:
-        """Remember it."""
-        self.interruptions.append((open_changes, again))
 
 
 class Watched:

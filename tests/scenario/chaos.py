@@ -19,7 +19,7 @@ from fabric.runs.events import FILE as EVENTS
 from fabric.runs.events import Event, from_events, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
-from tests.scenario.changing import Watcher
+from tests.builders import Watcher
 
 INVENTORY = """\
 name: chaos

@@ -18,7 +18,8 @@ from fabric.model.outcome import Outcome
 from fabric.runs.journal import FILE, Journal, read_journal
 from fabric.runs.left_open import open_changes
 from fabric.wiring import BACKENDS
-from tests.scenario.changing import BER, Watched, Watcher, injecting, prepared, run
+from tests.builders import Watcher
+from tests.scenario.changing import BER, Watched, injecting, prepared, run
 
 
 def states(path: str) -> list[str]:

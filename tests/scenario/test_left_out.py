@@ -9,17 +9,14 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
-from fabric.app.resume import look, resume
 from fabric.app.status import readmit
 from fabric.errors import ConfigError
-from fabric.model.inventory import Fault, Inventory, TimedFault
+from fabric.model.inventory import Fault, TimedFault
 from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.plan.plan import PhasePlan
-from fabric.ports import Executor
 from fabric.report.progress import ConsoleProgress
 from fabric.runs.events import Event, read_events
-from fabric.wiring import BACKENDS
 from tests import builders
 from tests.places import INVENTORY
 
@@ -201,13 +198,7 @@ def test_a_run_that_goes_on_remembers_who_is_left_out(tmp_path: Path) -> None:
     asked = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts("soak-r4", lambda: (run_of(tmp_path) / "STOP").touch()))
-    path = run_of(tmp_path)
-    found = look(path, force=True)
-
-    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
-        return BACKENDS[backend](inventory, seed)
-
-    judged = resume(found, make_executor=make, observer=Acts(), say=lambda _: None, reports=False)
+    judged = builders.gone_on(run_of(tmp_path), force=True)
     assert own(judged, 6) == own(judged, 4) == {Outcome.SKIPPED}
     assert [event["left_out"].keys() for event in events(tmp_path, "round_judged")] == [set(), {BAD}]
 
@@ -218,13 +209,7 @@ def test_who_is_readmitted_when_no_round_is_left_is_judged_by_what_was_measured(
     with pytest.raises(Exception, match="interrupted"):
         run(tmp_path, asked, Acts(f"soak-r{ROUNDS}", lambda: (run_of(tmp_path) / "STOP").touch()))
     assert not readmit(run_of(tmp_path), [BAD]).at_work
-
-    def make(backend: str, inventory: Inventory, seed: int) -> Executor:
-        return BACKENDS[backend](inventory, seed)
-
-    judged = resume(
-        look(run_of(tmp_path), force=True), make_executor=make, observer=Acts(), say=lambda _: None, reports=False
-    )
+    judged = builders.gone_on(run_of(tmp_path), force=True)
     assert events(tmp_path, "readmitted")
     assert judged.verdict.outcome is Outcome.FAIL
     assert judged.verdict.suspects[0].component.startswith(BAD)

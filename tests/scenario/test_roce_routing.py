@@ -17,8 +17,9 @@ from fabric.model.outcome import Outcome
 from fabric.ports import Executor
 from fabric.wiring import BACKENDS
 from tests import builders
+from tests.builders import Watcher
 from tests.places import SHIPPED_BASELINES
-from tests.scenario.changing import Watched, Watcher
+from tests.scenario.changing import Watched
 
 RNICS = "\n".join(f"      - {{device: mlx5_{n}, rail: {n}, numa: 0, line_rate_gbps: 400}}" for n in range(4))
 INVENTORY = f"""\

@@ -17,7 +17,8 @@ from fabric.model.outcome import Outcome
 from fabric.ports import Ticket
 from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
-from tests.scenario.changing import Watched, Watcher, injecting, prepared
+from tests.builders import Watcher
+from tests.scenario.changing import Watched, injecting, prepared
 
 BER = "{{ber: {{links: {links}, effective: {rate}, direction: up{more}}}}}"
 LONG = """\
