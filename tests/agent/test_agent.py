@@ -107,14 +107,6 @@ def test_hello_names_version_and_clock(talk: Talk):
     assert abs(hello["t"] - time.monotonic()) < 10
 
 
-def test_output_status_and_times(talk: Talk):
-    """A command's end says everything."""
-    talk.start(1, "sh", "-c", "echo out; echo err >&2; exit 3")
-    end = talk.ended(1)
-    assert (end["status"], end["why"], end["out"], end["err"]) == (3, "ended", "out\n", "err\n")
-    assert end["t0"] <= end["t1"]
-
-
 def test_bytes_that_are_no_text_arrive_as_they_are(talk: Talk):
     """Every byte value survives the way."""
     talk.start(1, sys.executable, "-c", "import sys; sys.stdout.buffer.write(bytes(range(256)))")
@@ -157,13 +149,6 @@ def test_deadline_inactivity_and_cancel_are_told_apart(talk: Talk):
         end = talk.until(lambda one: one["e"] == "ended")
         ends[end["id"]] = (end["why"], end["status"], end["out"])
     assert ends == {1: ("deadline", 143, "a\n"), 2: ("inactive", 143, "b\nc\n"), 3: ("cancelled", 143, "")}
-
-
-def test_start_at_a_time_begins_then(talk: Talk):
-    """Paired commands begin together, by the host's clock."""
-    at = time.monotonic() + 0.4
-    talk.start(1, "true", at=at)
-    assert 0 <= talk.ended(1)["t0"] - at < 0.3
 
 
 def test_ready_line(talk: Talk):

@@ -71,8 +71,7 @@ def _refused(target: RealTarget, why: str) -> None:
             read(target.run(argv))
 
 
-@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o770, 0o702])
-@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize(("mode", "above"), [(0o1777, True), (0o777, False), (0o770, False), (0o702, True)])
 def test_a_directory_that_others_can_write_is_not_used(target: RealTarget, mode: int, above: bool) -> None:
     """Nor one below such a directory; sticky or not."""
     target.guard.read_armed(target.arm())

@@ -31,7 +31,7 @@ def fleet(seed: int) -> list[Probe]:
     return [probe(number, *random.choice(kinds)) for number in range(random.randrange(1, 200))]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(SEEDS, st.sampled_from([Few, Many]))
 def test_the_plan_is_that_of_looking_at_every_probe_every_time(seed: int, kind: type[Few] | type[Many]) -> None:
     """Who starts, when, and in which order; of few probes as of many."""

@@ -109,14 +109,6 @@ def test_it_is_left_out_after_two_bad_rounds_and_its_peers_go_on(tmp_path: Path)
     assert judged.verdict.outcome is Outcome.FAIL
 
 
-def test_who_lost_its_partner_is_given_another(tmp_path: Path) -> None:
-    """Nobody else of its pairs is measured less."""
-    run(tmp_path, prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
-    instead = [event for event in events(tmp_path, "replanned") if event["phase"] == "soak-r3"]
-    assert instead
-    assert all(BAD in event["instead_of"] and BAD not in event["hosts"] for event in instead)
-
-
 def test_one_bad_round_is_not_enough(tmp_path: Path) -> None:
     passing = TimedFault(0.0, _begins_s(tmp_path, "soak-r2"), SLOW)
     judged = run(tmp_path, prepared(tmp_path, passing), Acts())
@@ -140,14 +132,6 @@ def test_a_readmitted_host_is_measured_again_and_judged_from_then_on(tmp_path: P
     component = next(one for one in judged.verdict.components if one.component == BAD)
     assert component.outcome in (Outcome.PASS, Outcome.MARGINAL)
     assert analyze(run_of(tmp_path), baseline_path=None, rewrite=False).verdict == judged.verdict
-
-
-def test_a_host_that_is_readmitted_in_the_last_round_is_said_not_to_be_measured_again(tmp_path: Path) -> None:
-    faults = prepared(tmp_path, TimedFault(0.0, FOREVER_S, SLOW))
-    judged = run(tmp_path, faults, Acts(f"soak-r{ROUNDS}", lambda: _readmit(tmp_path)))
-    (line,) = (reason for reason in judged.verdict.reasons if "readmitted after" in reason)
-    assert "was not measured since: what was measured before stands" in line
-    assert judged.verdict.outcome is Outcome.FAIL
 
 
 def test_a_host_that_is_still_bad_is_left_out_again(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_the_pod_has_a_network_that_rings_cross() -> None:
     assert flow.rate_gbps > 100.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     steps=st.lists(STEP, min_size=8, max_size=40),
     link_layer=st.sampled_from(("infiniband", "ethernet")),
