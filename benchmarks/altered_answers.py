@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.engine.probe_run import NAME_WORDS, WORDS, ProbeRun
 from fabric.model import scenario
 from fabric.model.command import Command, CommandResult
@@ -135,10 +135,7 @@ def printed(inventory: Inventory, probe: Probe, seed: int) -> tuple[str, ...]:
 def simulated() -> Iterator[Base]:
     """One probe or two of each kind, on InfiniBand and on RoCE."""
     asked = prepare(
-        ROOT / "scenarios" / "self-check.yaml",
-        inventory_path=ROOT / "inventory" / "demo-rack-healthy.yaml",
-        hosts=None,
-        faults=(),
+        Given(ROOT / "scenarios" / "self-check.yaml", inventory=ROOT / "inventory" / "demo-rack-healthy.yaml")
     )
     flow = BurnFlow("gpu001", "mlx5_0", "gpu002", "mlx5_0")
     back = BurnFlow("gpu003", "mlx5_1", "gpu004", "mlx5_1")

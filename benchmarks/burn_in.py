@@ -40,11 +40,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from burn_in_faults import HOUR_S, UNIT, Planted, planted, score
 from self_check import inventory as hall
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.run import run
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.wiring import BACKENDS
 
 A2A_PER_HOUR, RING_PER_HOUR = 9540, 7640  # calls of 16 GiB that fill an hour together, on the mock
@@ -115,7 +115,7 @@ def scenario(folder: Path, inventory: Path, asked: argparse.Namespace, hours: fl
 
 def asked_of(path: Path) -> Asked:
     """The scenario, read and planned."""
-    return prepare(path, inventory_path=None, hosts=None, faults=())
+    return prepare(Given(path))
 
 
 def burn(folder: Path, asked: Asked, faults: list[Planted], seed: int) -> JudgedRun:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fabric.judge.course.over_time import ALPHA
 from fabric.judge.course.shapes import LEAST_DIPS
 from fabric.model.inventory import Fault, Inventory, TimedFault
-from fabric.model.judged_run import JudgedRun
+from fabric.model.verdict import JudgedRun
 
 HOUR_S = 3600.0
 EARLIEST = 5  # the rack becomes slow after this part of the run: a fifth

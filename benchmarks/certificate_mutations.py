@@ -31,8 +31,8 @@ import orjson
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.post_repair import CHECK, INVENTORY, ROOT, measured
-from fabric.app.prepare import prepare
-from fabric.app.repair import Wanted, prepare_repair
+from fabric.app.prepare import Given, prepare
+from fabric.app.repair import prepare_repair
 from fabric.app.verify import HTML, NAME, SHA256, SIGNATURE, make_certificate, verify
 from fabric.errors import ConfigError, FabricError
 from fabric.report.certificate import encoded
@@ -386,7 +386,7 @@ def taken_from(other: Path) -> tuple[Mutation, ...]:
 
 
 def _ran(folder: Path, scenario: Path, *, hosts: str, lasts_s: float | None = None, seed: int = 1) -> Path:
-    asked = prepare(scenario, inventory_path=None, hosts=hosts, faults=(), lasts_s=lasts_s)
+    asked = prepare(Given(scenario, hosts=hosts, lasts_s=lasts_s))
     return measured(asked, folder / "results", seed)
 
 
@@ -394,12 +394,12 @@ def runs_in(folder: Path) -> list[Path]:
     """The four runs, each with a signed certificate."""
     check = folder / "check.yaml"
     check.write_text(CHECK.format(inventory=INVENTORY), "utf-8")
-    asked = prepare(check, inventory_path=None, hosts=None, faults=("gpu003/mlx5_3:slow=0.6",))
+    asked = prepare(Given(check, faults=("gpu003/mlx5_3:slow=0.6",)))
     failed = measured(asked, folder / "results", 1)
-    wanted = Wanted(ROOT / "scenarios" / "post-repair.yaml", failed, INVENTORY, None, ("gpu003/mlx5_3:replaced",), True)
+    given = Given(ROOT / "scenarios" / "post-repair.yaml", INVENTORY, None, ("gpu003/mlx5_3:replaced",))
     runs = [
         failed,
-        measured(prepare_repair(wanted), folder / "results", 2),
+        measured(prepare_repair(given, failed, quick=True), folder / "results", 2),
         _ran(folder, ROOT / "scenarios" / "burn-in.yaml", hosts="gpu[001-004]", lasts_s=7200.0),
         _ran(folder, ROOT / "scenarios" / "flap-tolerance.yaml", hosts="gpu[001-004]"),
     ]

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
 from fabric.errors import Interrupted
 from fabric.model.verdict import Suspect, Verdict
@@ -153,7 +153,7 @@ def inventory(folder: Path) -> Path:
 
 def verdict_of(seed: int, faults: list[Drawn], pod: Path, results: Path) -> tuple[Verdict, float]:
     """One run through the product, and how long its probes took in simulated time (seconds)."""
-    asked = prepare(SCENARIO, inventory_path=pod, hosts=None, faults=tuple(fault.text for fault in faults))
+    asked = prepare(Given(SCENARIO, inventory=pod, faults=tuple(fault.text for fault in faults)))
     judged = run(
         asked,
         backend="mock",

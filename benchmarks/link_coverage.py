@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.plan.link_coverage import CoveragePlan, plan_by_chance, plan_coverage
-from fabric.plan.routed_fabric import KNOWN, LEAST_LOAD, routed_fabric
+from fabric.plan.link_coverage import KNOWN, LEAST_LOAD, CoveragePlan, plan_by_chance, plan_coverage, routed_fabric
 from fabric.sim.net.clos import Clos, ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes
@@ -53,7 +52,7 @@ def networks(hosts: int) -> dict[str, ClosSpec]:
 
 def part_loaded(clos: Clos, routing: str, plan: CoveragePlan) -> float:
     """The part of the links that are on a route and get half their rate when the network is simulated."""
-    capacity = pooled(clos, clos.capacity_gbps, eta=1.0).capacity_gbps if routing == "ar" else clos.capacity_gbps
+    capacity = pooled(clos, clos.capacity_gbps, eta=1.0) if routing == "ar" else clos.capacity_gbps
     best = np.zeros(len(capacity))
     for stage in plan.stages:
         links = routes(clos, stage.src, stage.dst, engine=routing).links

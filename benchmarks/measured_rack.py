@@ -136,7 +136,7 @@ def judge_of(topology: Topology, *, limits: tuple[Limit, ...] = LOW_LIMITS) -> J
 def sampled(probes: Sequence[Probe], draw: Draw, judge: Judge, *, most_rounds: int = 1000) -> Sampled:
     """Measure, ask what more is wanted, measure that, until nothing is."""
     slots = tuple(Slot(probe, 0.0) for probe in probes)
-    plan = PhasePlan(Phase("x", ()), Schedule((slots,), 60.0, 60.0, "", 1), ())
+    plan = PhasePlan(Phase("x", ()), Schedule(slots, 60.0, 60.0, "", 1), ())
     follow_up = MoreSamples(judge)
     results = [one_number(probe, draw(probe)) for probe in probes]
     added: list[Probe] = []

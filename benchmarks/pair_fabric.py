@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabric.judge.locate.pairs.decode import certain_from
+from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.diagnose import diagnose
 from fabric.judge.locate.pairs.schedule import PairState, next_round
 from fabric.model.diagnosis import PairTest
 from fabric.model.outcome import Outcome
-from fabric.probes.pair_rounds import across_leaves, under_leaves
+from fabric.probes.pairs import across_leaves, under_leaves
 from fabric.tools.pairs.rows import PairRow
 
 LEAVES, HOSTS_A_LEAF, SPINES = 8, 16, 4
@@ -96,7 +96,7 @@ def localised(fabric: Fabric) -> Found:
         tests += len(pairs)
         state = state.with_results(fabric.samples(pairs))
     fitted = state.fitted()
-    certain = [one.component for one in fitted.decoded.blamed if one.margin >= certain_from(one.loss, fitted.evidence)]
+    certain = [one.component for one in fitted.decoded.blamed if one.certain and one.margin >= CERTAIN]
     return Found(frozenset(fitted.components.names[c] for c in certain), state.rounds, tests)
 
 

@@ -19,8 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fabric.app.prepare import Asked, prepare
-from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.analyze import reopened
+from fabric.app.prepare import Asked, Given, prepare
+from fabric.app.repair import decided, prepare_repair
 from fabric.app.run import run
 from fabric.model.repair import Acceptance
 from fabric.report.progress import ConsoleProgress
@@ -78,13 +79,13 @@ def one(seed: int, results: Path, *, quick: bool) -> dict[str, Acceptance]:
     slow, after = situations(random.Random(seed))
     path = results / "check.yaml"
     path.write_text(CHECK.format(inventory=INVENTORY), "utf-8")
-    asked = prepare(path, inventory_path=None, hosts=None, faults=(slow,))
+    asked = prepare(Given(path, faults=(slow,)))
     failed = measured(asked, results, seed)
     host = slow.partition("/")[0]
     found = {}
     for name, faults in after.items():
-        wanted = Wanted(ROOT / "scenarios" / "post-repair.yaml", failed, INVENTORY, host, faults, quick)
-        found[name] = decide(measured(prepare_repair(wanted), results, seed + 1000))
+        given = Given(ROOT / "scenarios" / "post-repair.yaml", INVENTORY, host, faults)
+        found[name] = decided(reopened(measured(prepare_repair(given, failed, quick=quick), results, seed + 1000)))
     return found
 
 

@@ -29,17 +29,21 @@ import tempfile
 import time
 from pathlib import Path
 
-from fabric.changes.guard import Guard, LeaseGone
-from fabric.checks.held import held_on, holders
-from fabric.config import load_inventory
-from fabric.hosts.mock import MockExecutor
-from fabric.model.change import Alteration, Argv, Check, Lease
-from fabric.model.command import Command, CommandResult
-from fabric.ports import Ended
-from fabric.sim.tools import guard as guard_mishaps
-from fabric.sim.world import World
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-POD = Path(__file__).resolve().parent.parent / "inventory" / "pod-64.yaml"
+from fabric.changes.guard import Guard, LeaseGone  # noqa: E402
+from fabric.checks.held import held_on, holders  # noqa: E402
+from fabric.config import load_inventory  # noqa: E402
+from fabric.hosts.mock import MockExecutor  # noqa: E402
+from fabric.model.change import Alteration, Argv, Check, Lease  # noqa: E402
+from fabric.model.command import Command, CommandResult  # noqa: E402
+from fabric.model.inventory import MockSettings  # noqa: E402
+from fabric.ports import Ended  # noqa: E402
+from fabric.sim.world import World  # noqa: E402
+from tests.changes import guard_mishaps  # noqa: E402
+
+POD = ROOT / "inventory" / "pod-64.yaml"
 _PORT = """#!/bin/sh
 case $1 in get) cat "{here}/state"; echo ;; set) sleep 0.2; printf '%s' "$2" >"{here}/state"; sleep 0.1 ;; esac
 """
@@ -163,7 +167,7 @@ def held(chance: random.Random, times: int) -> int:
     pod, failed = load_inventory(POD), 0
     for _ in range(times):
         host, apply, life = f"gpu{chance.randint(1, 64):03d}", chance.random() < 0.8, chance.choice(_LIVES)
-        executor = MockExecutor(World(pod.topology, faults=(), seed=chance.randint(1, 999), noise_cv=0.0))
+        executor = MockExecutor(World(pod.topology, MockSettings(noise_cv=0.0), seed=chance.randint(1, 999)))
         _act(executor, host, apply=apply, life=life, chance=chance)
         said = held_on(executor, pod, holders(pod, tuple(pod.topology.hosts)))
         closed = "UP" not in _told(executor, host, ("ip", "link", "show", "ib1")).stdout.partition(">")[0]

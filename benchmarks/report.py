@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.app.analyze import reopened
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.report import derived
 from fabric.report.progress import ConsoleProgress
@@ -108,10 +108,12 @@ def asked_for(path: Path) -> tuple[float, float]:
 def run(hosts: int, results: Path) -> Path:
     """The self-check of the first hosts of the hall, without reports."""
     asked = prepare(
-        ROOT / "scenarios" / "self-check.yaml",
-        inventory_path=ROOT / "inventory" / "hall-2048.yaml",
-        hosts=f"gpu[0001-{hosts:04}]" if hosts > 1 else "gpu0001",
-        faults=FAULTS if hosts > 5 else (),
+        Given(
+            ROOT / "scenarios" / "self-check.yaml",
+            inventory=ROOT / "inventory" / "hall-2048.yaml",
+            hosts=f"gpu[0001-{hosts:04}]" if hosts > 1 else "gpu0001",
+            faults=FAULTS if hosts > 5 else (),
+        )
     )
     judged = run_asked(
         asked,

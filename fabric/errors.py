@@ -50,6 +50,11 @@ class ConfigError(FabricError):
         self.problems = tuple(sorted(set(problems)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
+    @classmethod
+    def at(cls, where: object, text: str, *, line: int = 0) -> ConfigError:
+        """The one problem of a file or an option."""
+        return cls([Problem(str(where), line, text)])
+
 
 class ExecutorError(FabricError):
     """The transport failed, not the tool."""
@@ -68,19 +73,11 @@ class SessionLost(HostUnreachable):
 
 
 class CommandTimeout(ExecutorError):
-    """
-    The deadline passed, or the command said nothing for *inactivity_s*; it and all it started were ended.
+    """The deadline passed; the command and all it started were ended."""
 
-    *inactivity_s* is None when it was the deadline.
-    """
-
-    def __init__(
-        self, host: str, timeout_s: float, stdout: str = "", stderr: str = "", *, inactivity_s: float | None = None
-    ) -> None:
+    def __init__(self, host: str, timeout_s: float, stdout: str = "", stderr: str = "") -> None:
         self.host, self.timeout_s, self.stdout, self.stderr = host, timeout_s, stdout, stderr
-        self.inactivity_s = inactivity_s
-        why = f"no answer within {timeout_s:g} s" if inactivity_s is None else f"no output for {inactivity_s:g} s"
-        super().__init__(f"{host}: {why}")
+        super().__init__(f"{host}: no answer within {timeout_s:g} s")
 
 
 class ToolError(FabricError):

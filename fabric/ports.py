@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fabric.errors import ExecutorError
+from fabric.errors import ExecutorError, HostUnreachable
 from fabric.model.command import Command, CommandResult
 
 Ticket = int
@@ -73,7 +73,7 @@ Happening = Ready | Ended | Lost
 
 class Executor(Protocol):
     """
-    Runs commands on hosts, many at a time, and owns the clock.
+    Runs commands on hosts, many at a time, reads counters there again and again, and owns the clock.
 
     ``start`` never blocks on a host and never raises for one: every started command yields exactly one Ended or
     Lost (and before it at most one Ready, if it has a ``ready_port``). A non-zero exit is an answer (Ended).
@@ -82,6 +82,14 @@ class Executor(Protocol):
 
     def now(self) -> float:
         """Seconds of this executor's clock, real or simulated; never goes back."""
+        ...
+
+    def go_on(self, at_s: float) -> None:
+        """
+        The clock reads *at_s* now, where an interrupted run stopped; to be called while nothing is under way.
+
+        A simulated rack lives on until then; it takes no time.
+        """
         ...
 
     def start(self, command: Command) -> Ticket:
@@ -95,18 +103,6 @@ class Executor(Protocol):
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
         ...
-
-    def wake(self) -> None:
-        """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
-        ...
-
-    def close(self) -> None:
-        """End everything that was started and let go of every connection; safe to call twice."""
-        ...
-
-
-class Sampler(Protocol):
-    """What an executor can do beside running commands: read counters on a host again and again."""
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
         """
@@ -123,3 +119,34 @@ class Sampler(Protocol):
     def stop_sampling(self, ticket: Ticket) -> None:
         """End it; what was read before still arrives, then nothing more. Unknown tickets are ignored."""
         ...
+
+    def wake(self) -> None:
+        """Make a ``wait`` that blocks return, now or when it is next called; may be called by a signal handler."""
+        ...
+
+    def close(self) -> None:
+        """End everything that was started and let go of every connection; safe to call twice."""
+        ...
+
+
+# Every executor answers by the deadline plus connecting (15 s by default, per hop) and its grace; this is beyond all.
+_PATIENCE_S = 300.0
+
+
+def run_once(executor: Executor, command: Command) -> CommandResult:
+    """
+    Start *command*, wait for its answer and return it; raises the ExecutorError it was lost with.
+
+    Happenings of other commands are dropped: the executor must have none running.
+    """
+    ticket = executor.start(command)
+    until_s = executor.now() + command.timeout_s + _PATIENCE_S
+    while True:
+        for happening in executor.wait(until_s):
+            if happening.ticket == ticket and isinstance(happening, Ended):
+                return happening.result
+            if happening.ticket == ticket and isinstance(happening, Lost):
+                raise happening.error
+        if executor.now() >= until_s:
+            executor.cancel(ticket)
+            raise HostUnreachable(command.host, f"waiting for {command.argv[0]}", "the executor never answered")

@@ -12,26 +12,10 @@ if TYPE_CHECKING:
 
 def _mock(inventory: Inventory, seed: int) -> Executor:
     from fabric.hosts.mock import MockExecutor
-    from fabric.sim.life.course import Life
-    from fabric.sim.routing import Routing
     from fabric.sim.world import World
 
-    mock = inventory.mock
-    routing = Routing(mock.routing, mock.qps, mock.salt)
-    life = Life(mock.timed_faults, mock.failures_per_host_day, mock.lemon_per_hour)
-    world = World(
-        inventory.topology,
-        faults=mock.faults,
-        seed=seed,
-        noise_cv=mock.noise_cv,
-        routing=routing,
-        shield=mock.shield,
-        sm_reroute_s=mock.sm_reroute_s,
-        ufm_isolates=mock.ufm_isolates,
-        ufm=inventory.changes.ufm_url is not None,
-        subnet_managers=inventory.changes.subnet_managers,
-        life=life,
-    )
+    ufm, managers = inventory.changes.ufm_url is not None, inventory.changes.subnet_managers
+    world = World(inventory.topology, inventory.mock, seed=seed, ufm=ufm, subnet_managers=managers)
     return MockExecutor(world)
 
 

@@ -6,16 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.resume import look, resume
 from fabric.app.run import run as run_asked
 from fabric.engine.observer import Observer
 from fabric.model.change import Change
 from fabric.model.inventory import TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import FailureKind
+from fabric.model.verdict import JudgedRun
 from fabric.report.progress import ConsoleProgress
 from fabric.tools import nccl, perftest
+from fabric.tools.nccl import failures as nccl_failures
+from fabric.tools.perftest import failures as perftest_failures
 from fabric.wiring import BACKENDS
 
 
@@ -28,7 +30,7 @@ def asked(
     timed: Sequence[TimedFault] = (),
 ) -> Asked:
     """The scenario of a file as it would be run; *timed*: faults that come and go, in place of the inventory's."""
-    found = prepare(path, inventory_path=inventory, hosts=hosts, faults=tuple(faults))
+    found = prepare(Given(path, inventory=inventory, hosts=hosts, faults=tuple(faults)))
     return with_timed(found, *timed) if timed else found
 
 
@@ -96,6 +98,6 @@ class Watcher(ConsoleProgress):
 def failure_in(text: str) -> FailureKind | None:
     """The kind that the readers of nccl-tests or perftest give these words."""
     log = nccl.parse(text).failures
-    found = [nccl.failure_kind(one.kind, one.text) for one in log]
-    found += [perftest.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
+    found = [nccl_failures.failure_kind(one.kind, one.text) for one in log]
+    found += [perftest_failures.failure_kind(one.kind, one.text) for one in perftest.parse(text).failures]
     return next((kind for kind in found if kind is not None), None)

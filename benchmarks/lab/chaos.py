@@ -11,15 +11,14 @@ from random import Random
 
 from benchmarks.lab.chaos_rack import ChaosRack
 from benchmarks.lab.namespaces import inside
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.judge.locate.merged import names
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.report.progress import ConsoleProgress
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import from_events, read_events
+from fabric.runs.events import EVENTS, from_events, read_events
 from fabric.wiring import BACKENDS
 
 TROUBLES = ("freeze", "die", "cut", "garbage", "truncated", "flood", "full disk")
@@ -98,7 +97,7 @@ class Chaos:
         self.rack = rack
         scenario = rack.folder / "chaos.yaml"
         scenario.write_text(SCENARIO)
-        self._asked = prepare(scenario, inventory_path=rack.inventory_file, hosts=None, faults=())
+        self._asked = prepare(Given(scenario, inventory=rack.inventory_file))
         self.quiet_s = 0.0
 
     def quiet(self) -> Ran:

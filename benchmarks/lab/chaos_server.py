@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.lab.rack_server import RackServer
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.world import World
 
 
@@ -39,7 +39,9 @@ class ChaosServer(RackServer):
 def main(spec: str, path: str) -> None:
     """Serve the world that *spec* describes, as ``rack_server.py`` does."""
     topology, faults, seed, noise_cv, speed = pickle.loads(Path(spec).read_bytes())
-    ChaosServer(World(topology, faults=faults, seed=seed, noise_cv=noise_cv), Path(path), speed=speed).serve()
+    ChaosServer(
+        World(topology, MockSettings(faults=faults, noise_cv=noise_cv), seed=seed), Path(path), speed=speed
+    ).serve()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from fabric.model.inventory import MockSettings
 from fabric.sim.hosts.timeline import Listening
 from fabric.sim.world import World
 
@@ -106,7 +107,9 @@ class RackServer:
 def main(spec: str, path: str) -> None:
     """Serve the world that *spec* describes."""
     topology, faults, seed, noise_cv, speed = pickle.loads(Path(spec).read_bytes())
-    RackServer(World(topology, faults=faults, seed=seed, noise_cv=noise_cv), Path(path), speed=speed).serve()
+    RackServer(
+        World(topology, MockSettings(faults=faults, noise_cv=noise_cv), seed=seed), Path(path), speed=speed
+    ).serve()
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def choices(clos: Clos, tables: dict[str, dict[str, int]]) -> tuple[np.ndarray, 
 def ours(clos: Clos, engine: str, *, lost: tuple[int, int] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The same two tables as this project computes them."""
     spec, dst = clos.spec, np.arange(clos.nics)
-    down = frozenset() if lost is None else frozenset(clos.link_ids(f"leaf{lost[0]}-spine{lost[1]}"))
+    down = frozenset() if lost is None else frozenset({int(clos.leaf_up(*lost)), int(clos.leaf_dn(*lost))})
     spines = np.full((clos.leaves, clos.nics), -1)
     cores = np.full((clos.pods * spec.up if clos.cores_up else 0, clos.nics), -1)
     for leaf in range(clos.leaves):

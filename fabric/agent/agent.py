@@ -1,7 +1,7 @@
 """
 The agent: one process on a host that runs commands for the orchestrator, over its stdin and stdout.
 
-Both sides speak JSON, a message a line. Asked of the agent, by "v": start, cancel, sample, stop, clock, ping.
+Both sides speak JSON, a message a line. Asked of the agent, by "v": start, cancel, sample, stop, clock.
 Told by it, by "e": hello, ready, out, err, ended, error, clock, names, rows, got, bye. When stdin closes, or nothing
 is heard for some time, it ends every session it has begun and goes; so nothing outlives an orchestrator that was
 killed or cut off. Processes that have put themselves into sessions of their own (guards of changes) stay.
@@ -15,10 +15,8 @@ import signal
 import sys
 import time
 
-from fabric.agent.keeper import Keeper
-from fabric.agent.sessions import Sessions, printable
-from fabric.agent.told import Told
-from fabric.agent.wire import parsed
+from fabric.agent.sessions import Keeper, Sessions, printable
+from fabric.agent.wire import Told, parsed
 from fabric.agent.work import TOLD_BYTES, Work
 
 TYPE_CHECKING = False
@@ -60,7 +58,6 @@ class Agent:
             "sample": self._work.sample,
             "stop": self._work.stop,
             "clock": self._clock,
-            "ping": self._ping,
         }
         version = "{}.{}.{}".format(*sys.version_info[:3])
         hello = {"e": "hello", "protocol": PROTOCOL, "python": version, "pid": os.getpid(), "t": time.monotonic()}
@@ -137,9 +134,6 @@ class Agent:
 
     def _clock(self, asked: "dict[str, Any]") -> None:
         self._told.add({"e": "clock", "id": asked["id"], "t": time.monotonic()})
-
-    def _ping(self, asked: "dict[str, Any]") -> None:
-        """To have been heard is all."""
 
     def _woken(self) -> None:
         """A signal came: a child has ended, or we are to go."""

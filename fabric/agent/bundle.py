@@ -9,17 +9,7 @@ import threading
 import zlib
 from functools import cache
 
-_FILES = (
-    "wire.py",
-    "sessions.py",
-    "keeper.py",
-    "commands.py",
-    "sampling.py",
-    "samplers.py",
-    "told.py",
-    "work.py",
-    "agent.py",
-)
+_FILES = ("wire.py", "sessions.py", "commands.py", "sampling.py", "work.py", "agent.py")
 # Nothing is left to be done at the end; to take the interpreter apart would cost a host milliseconds.
 _BEGIN = "\nAgent(sys.argv[2], float(sys.argv[3])).serve()\nos._exit(0)\n"
 # The C module under signal, which has all that we need: signal itself makes enumerations, which takes 4 ms to import.

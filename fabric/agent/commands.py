@@ -19,18 +19,15 @@ CHUNK_BYTES = 32 << 10
 _READ_BYTES = 64 << 10
 _TERM_S = 2.0  # how long a session has after TERM, and again after KILL
 _LOOK_S = 0.1
-_LINE_BYTES = 4096  # a ready line is looked for across pieces of output up to this length
 
 
 class Output:
     """One stream of a command: forwarded up to a cap, read to its end beyond it, in bounded memory."""
 
-    def __init__(self, name: str, fd: int, cap: int, wanted: "bytes | None") -> None:
+    def __init__(self, name: str, fd: int, cap: int) -> None:
         self.name, self.fd, self.cap = name, fd, cap
         self.kept = b""
         self.cut = False
-        self.saw_wanted = False
-        self._wanted, self._tail = wanted, b""
 
     def read(self) -> bool:
         """Take in what is there; False when there was nothing. Closes itself at the end of the stream."""
@@ -45,9 +42,6 @@ class Output:
         if not data:
             self.close()
             return False
-        if self._wanted is not None and not self.saw_wanted:
-            self._tail = (self._tail + data)[-_LINE_BYTES - len(data) :]
-            self.saw_wanted = self._wanted in self._tail
         self.cut = self.cut or len(data) > self.cap
         self.kept += data[: self.cap]
         self.cap -= len(data[: self.cap])
@@ -69,7 +63,7 @@ class Running:
     """
     A command from its start to its end; ``step`` says when it wants to be called again.
 
-    *why* it ended: "ended" by itself, "deadline", "inactive", "cancelled" or "stuck" (survived KILL).
+    *why* it ended: "ended" by itself, "deadline", "cancelled" or "stuck" (survived KILL).
     """
 
     def __init__(self, asked: "dict[str, Any]", sessions: Sessions) -> None:
@@ -80,10 +74,9 @@ class Running:
         self.outputs = []  # type: list[Output]
         self.over = False
         self.pid = 0
-        self.at_s = asked.get("at") or 0.0
         self._asked, self._sessions = asked, sessions
         self._port = asked.get("port")  # in hex, as /proc/net/tcp has it, until it is listened on
-        self._heard_s = self._deadline_s = 0.0
+        self._deadline_s = 0.0
         self._signals = []  # type: list[int]
         self._next_signal_s = 0.0
 
@@ -95,28 +88,19 @@ class Running:
         if self._port and listening({self._port}):
             self._port = None  # somebody else's
         self.pid, out_fd, err_fd = self._sessions.spawn([_bytes(word) for word in asked["argv"]], env)
-        self.begun_s = self._heard_s = time.monotonic()
+        self.begun_s = time.monotonic()
         self._deadline_s = self.begun_s + asked["timeout"]
-        cap, line = asked["cap"], asked.get("line")
-        wanted = None if line is None else _bytes(line)
-        self.outputs = [Output("out", out_fd, cap, wanted), Output("err", err_fd, cap, wanted)]
+        self.outputs = [Output("out", out_fd, asked["cap"]), Output("err", err_fd, asked["cap"])]
 
     @property
     def awaited_port(self) -> "str | None":
         """The port whose listener makes it ready, while that is not known."""
         return None if self._signals else self._port
 
-    def heard(self) -> None:
-        """Output has come: the inactivity limit starts again."""
-        self._heard_s = time.monotonic()
-
     def became_ready(self, ports: "set[str]") -> bool:
-        """True once: when its port is among those listened on, or its line has been printed."""
+        """True once: when its port is among those listened on."""
         if self._port in ports:
             self._port = None
-            return True
-        if any(output.saw_wanted for output in self.outputs) and self._asked.get("line") is not None:
-            self._asked["line"] = None
             return True
         return False
 
@@ -139,16 +123,12 @@ class Running:
         self._next_signal_s = 0.0
 
     def step(self, now_s: float) -> float:
-        """Keep the deadlines; returns when to come again."""
+        """Keep the deadline; returns when to come again."""
         if self._signals:
             return now_s + _LOOK_S
-        inactivity_s = self._asked.get("inactivity")
-        quiet_s = self._heard_s + inactivity_s if inactivity_s else self._deadline_s
         if now_s >= self._deadline_s:
             self.end("deadline")
-        elif now_s >= quiet_s:
-            self.end("inactive")
-        return min(self._deadline_s, quiet_s)
+        return self._deadline_s
 
     @property
     def ending(self) -> bool:

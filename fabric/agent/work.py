@@ -5,14 +5,12 @@ Sent to hosts: standard library only, and nothing newer than Python 3.6.
 """
 
 import os
-import signal
 import time
 
 from fabric.agent.commands import CHUNK_BYTES, Output, Running, listening
-from fabric.agent.keeper import Keeper
-from fabric.agent.samplers import Sampling
-from fabric.agent.sessions import Sessions, members, printable
-from fabric.agent.told import Told
+from fabric.agent.sampling import Sampling
+from fabric.agent.sessions import Keeper, Sessions, members
+from fabric.agent.wire import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,12 +42,11 @@ class Work:
         return bool(self._commands or self._samplings)
 
     def start(self, asked: "dict[str, Any]") -> None:
-        """Begin a command, now or at its time; raises OSError and ValueError when it cannot be."""
+        """Begin a command; raises OSError and ValueError when it cannot be."""
         if len(self._commands) >= MOST_COMMANDS:
             raise ValueError(f"{MOST_COMMANDS} commands run on this host already")
         command = Running(asked, self._sessions)
-        if command.at_s <= time.monotonic():
-            self._begin(command)
+        self._begin(command)
         self._commands[command.key] = command
 
     def _begin(self, command: Running) -> None:
@@ -61,12 +58,8 @@ class Work:
     def cancel(self, asked: "dict[str, Any]") -> None:
         """End a command; unknown ones have ended already."""
         command = self._commands.get(asked["id"])
-        if command is None:
-            return
-        if command.pid:
+        if command is not None:
             command.end("cancelled")
-        else:
-            command.why, command.status, command.over = "cancelled", 128 + signal.SIGTERM, True
 
     def sample(self, asked: "dict[str, Any]") -> None:
         """Begin to sample; raises ValueError for too many files."""
@@ -102,7 +95,7 @@ class Work:
         """What time has brought; returns when to come again."""
         next_s = now_s + _LATER_S
         for command in list(self._commands.values()):
-            next_s = min(next_s, self._step_command(command, now_s))
+            next_s = min(next_s, now_s if command.over else command.step(now_s))
         for sampling in self._samplings.values():
             next_s = min(next_s, self._step_sampling(sampling, now_s))
         for tool in self._tools:
@@ -112,20 +105,6 @@ class Work:
             if command.over:
                 self._finished(command)
         return next_s
-
-    def _step_command(self, command: Running, now_s: float) -> float:
-        if command.over:
-            return now_s
-        if not command.pid:
-            if now_s < command.at_s:
-                return command.at_s - 0.001  # the last millisecond is waited for by turning
-            try:
-                self._begin(command)
-            except (OSError, ValueError) as exc:
-                del self._commands[command.key]
-                self._told.add({"e": "error", "id": command.key, "cause": printable(str(exc))})
-                return now_s
-        return command.step(now_s)
 
     def _step_sampling(self, sampling: Sampling, now_s: float) -> float:
         for tool in sampling.tools:
@@ -145,7 +124,7 @@ class Work:
     def _look(self, now_s: float) -> float:
         """At intervals, or when a child has ended: who is left of what is being ended, and who listens."""
         ending = [one for one in self._all() if one.ending]
-        awaited = {one.awaited_port or "" for one in self._commands.values() if one.pid} - {""}
+        awaited = {one.awaited_port or "" for one in self._commands.values()} - {""}
         if now_s >= self._look_s and (ending or awaited):
             self._look_s = now_s + _LOOK_S
             left = members({one.pid for one in ending}) if ending else {}
@@ -168,19 +147,21 @@ class Work:
             return  # it has ended meanwhile
         command, output = self.outputs[fd]
         if output.read():
-            command.heard()
-            if len(output.kept) >= CHUNK_BYTES and command.key >= 0:
-                self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+            self._forward(command, output)
         if output.fd < 0:
             del self.outputs[fd]
+
+    def _forward(self, command: Running, output: Output) -> None:
+        """A large piece of output is handed on; that of a tool is kept, as is all at the end."""
+        if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
+            self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
 
     def _finished(self, command: Running) -> None:
         """Everything of it is gone: take the rest of its output, and tell its end."""
         for output in command.outputs:
             self.outputs.pop(output.fd, None)
             while output.read():
-                if len(output.kept) >= CHUNK_BYTES and command.key >= 0 and not self._closing:
-                    self._told.add({"e": output.name, "id": command.key, "data": output.taken()})
+                self._forward(command, output)
             output.close()
         self._keeper.ended(command.pid)
         if command in self._tools:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.report import as_judged
 from fabric.config import load_baseline
 from fabric.engine.deadlines import reached
 from fabric.errors import StoreError
@@ -18,31 +18,26 @@ from fabric.judge.training import with_training
 from fabric.judge.verdict.conclude import conclude
 from fabric.judge.verdict.probes import Judge
 from fabric.judge.verdict.rounds import read_elsewhere, with_rounds
-from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
-from fabric.model.probe import Probe, ProbeResult
-from fabric.model.scenario import Scenario
-from fabric.model.verdict import Baseline, Verdict
-from fabric.plan.plan import PhasePlan, Plan
+from fabric.model.verdict import JudgedRun, Verdict
 from fabric.report.derived import write_reports
 from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import going_on, history_bytes, is_told
 from fabric.report.verdict_json import verdict_bytes
-from fabric.runs.change_results import change_results
 from fabric.runs.durable import write_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import read_events, replanned
-from fabric.runs.journal import FILE as JOURNAL
-from fabric.runs.left_open import settled
-from fabric.runs.past_run import read_past_run, refuse_own_record
+from fabric.runs.events import EVENTS, read_events
+from fabric.runs.journal import JOURNAL
+from fabric.runs.open_changes import change_results, settled
+from fabric.runs.past_run import PastRun, read_past_run, refuse_own_record
+from fabric.runs.plain_file import storing
+from fabric.runs.progress import not_begun, read_readmissions
+from fabric.runs.run_document import go_on_command
 from fabric.runs.run_lock import running
 from fabric.runs.samples import read_samples
-from fabric.runs.so_far import not_begun, read_readmissions
 from fabric.runs.tables import write_measurements, write_samples
 
 
-def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedRun:
+def analyze(path: Path, *, baseline_path: Path | None = None, rewrite: bool = False) -> JudgedRun:
     """
     Judge a run again from its directory alone, with today's code and, if given, another baseline.
 
@@ -58,97 +53,90 @@ def analyze(path: Path, *, baseline_path: Path | None, rewrite: bool) -> JudgedR
     return shown.judged
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A large run is millions of objects that all live to the end: looking through them doubles the time (measured)."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_without_collector()
 def reopened(path: Path, *, baseline_path: Path | None = None) -> ShownRun:
     """A run read back from its directory alone and judged again; writes nothing."""
     path = path.parent / path.readlink() if path.is_symlink() else path
     at_work, read_bytes = running(path) is not None, history_bytes(path)  # before it is read: it may grow meanwhile
     past = read_past_run(path)
-    document, scenario, inventory, baselines = past.document, past.scenario, past.inventory, past.baselines
+    again = f"fabric report {path}"
     if baseline_path is not None:
         other = load_baseline(baseline_path)
         refuse_own_record(past.name, other)
-        baselines = {name: other for name in baselines}
-    history = past.history
-    first, by_id = history.first, history.results
-    plan = reached(past.plan, not_begun(history.others))
-    probes = [*all_probes(plan), *replanned(history.others)]
-    judge = Judge.as_asked(scenario.judge, baselines, inventory.topology)
-    verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=path / EVENTS)
-    complete = past.ended
-    goes_on = at_work and not complete
-    if goes_on:
+        past = replace(past, baselines=dict.fromkeys(past.baselines, other))
+        again = f"fabric analyze {path} --baseline {baseline_path}"
+    past = replace(past, plan=reached(past.plan, not_begun(past.history.others)))
+    verdict, complete, first = concluded(past), past.ended, past.history.first
+    if at_work and not complete:
         verdict = going_on(verdict)
     elif not complete:
-        verdict = replace(
-            verdict, reasons=("the run was interrupted: what it did not reach is not judged", *verdict.reasons)
-        )
-    judged = as_judged(
-        path,
-        document,
-        scenario,
-        verdict,
-        elapsed_s=0.0 if first is None else history.at_s - first["at_s"],
-        judged_by=named(baselines),
+        reason = "the run was interrupted: what it did not reach is not judged"
+        verdict = replace(verdict, reasons=(reason, *verdict.reasons))
+    elapsed_s = 0.0 if first is None else past.history.at_s - first["at_s"]
+    shown = shown_run(past, verdict, elapsed_s, complete=complete)
+    judged = replace(shown.judged, again=again, goes_on=at_work and not complete, history_bytes=read_bytes)
+    return replace(shown, judged=judged)
+
+
+def shown_run(past: PastRun, verdict: Verdict, elapsed_s: float, *, complete: bool = True) -> ShownRun:
+    """A run with its verdict, as every report shows it."""
+    path, document = past.path, past.document
+    baselines = {id(one): one for one in past.baselines.values()}.values()
+    judged = JudgedRun(
+        scenario=past.scenario,
+        verdict=verdict,
+        path=str(path),
+        run_id=document.get("run_id", path.name),
+        elapsed_s=elapsed_s,
+        backend=past.backend,
+        judged_by=tuple(f"{baseline.name} ({baseline.source})" for baseline in baselines),
+        again=f"fabric report {path}",
         complete=complete,
+        history_bytes=history_bytes(path),
+        go_on="" if complete else go_on_command(path, document),
     )
-    again = judged.again if baseline_path is None else f"fabric analyze {path} --baseline {baseline_path}"
-    judged = replace(judged, again=again, goes_on=goes_on, history_bytes=read_bytes)
-    return ShownRun(judged, inventory, probes, by_id, document, complete)
+    return ShownRun(judged, past.inventory, past.probes, past.results, document, complete)
 
 
-def named(baselines: Mapping[str, Baseline]) -> tuple[str, ...]:
-    """Each baseline by its name and where it comes from."""
-    return tuple(f"{baseline.name} ({baseline.source})" for baseline in {id(b): b for b in baselines.values()}.values())
-
-
-def probes_of(phase_plan: PhasePlan) -> list[Probe]:
-    """The planned probes of a phase."""
-    return [slot.probe for component in phase_plan.schedule.components for slot in component]
-
-
-def all_probes(plan: Plan) -> list[Probe]:
-    """The planned probes of a run."""
-    return [probe for phase_plan in plan.phases for probe in probes_of(phase_plan)]
-
-
-def concluded(
-    plan: Plan,
-    probes: Sequence[Probe],
-    by_id: Mapping[str, ProbeResult],
-    scenario: Scenario,
-    inventory: Inventory,
-    *,
-    judge: Judge,
-    events: Path,
-) -> Verdict:
+def concluded(past: PastRun) -> Verdict:
     """Judge what was measured, and what was altered meanwhile as the run's history tells it."""
-    notes = [note for phase_plan in plan.phases for note in phase_plan.notes]
-    planned = [change for phase_plan in plan.phases for change in phase_plan.changes]
+    scenario, topology, events = past.scenario, past.inventory.topology, past.path / EVENTS
+    probes, planned = past.probes, past.changes
     found = (
-        settled(change_results(read_events(events, "change"), planned), events.parent / JOURNAL, planned)
-        if planned
-        else ()
+        settled(change_results(read_events(events, "change"), planned), past.path / JOURNAL, planned) if planned else ()
     )
-    by_id = read_elsewhere(probes, by_id)
+    by_id = read_elsewhere(probes, past.results)
     back = read_readmissions(events)
     old = before_repair(probes, by_id, back.at_s)
     kept = [probe for probe in probes if probe.probe_id not in old] if old else probes
     verdict = conclude(
         kept,
         by_id,
-        topology=inventory.topology,
-        judge=judge,
-        notes=notes,
+        topology=topology,
+        judge=Judge.as_asked(scenario.judge, past.baselines, topology),
+        notes=past.notes,
         phases=scenario.phases,
         expect=scenario.expect,
         changes=found,
     )
     growth = scenario.judge.zero_growth
-    samples = samples_since(read_samples(events.parent, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
-    verdict = with_samples(verdict, samples, kept, by_id, inventory.topology, scenario.hosts, growth)
-    verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, inventory.topology, samples))
+    samples = samples_since(read_samples(past.path, wanted_for(growth)), measured_again(probes, by_id, back.at_s))
+    verdict = with_samples(verdict, samples, kept, by_id, topology, scenario.hosts, growth)
+    verdict = with_over_time(verdict, over_time(kept, by_id, scenario.phases, topology, samples))
     verdict = with_training(
-        verdict, samples, kept, by_id, phases=scenario.phases, topology=inventory.topology, hosts=scenario.hosts
+        verdict, samples, kept, by_id, phases=scenario.phases, topology=topology, hosts=scenario.hosts
     )
     verdict = with_rounds(verdict, scenario.phases, probes, by_id)
     return with_repairs(verdict, probes, old, back.times, back.began_s)
@@ -157,12 +145,10 @@ def concluded(
 def write_derived(run: ShownRun, *, reports: bool) -> None:
     """Write everything that can be deleted and made again; raises StoreError when the disk says no."""
     path = Path(run.judged.path)
-    try:
+    with storing(path):
         measured = (m for result in run.results.values() for m in result.measurements)
         write_measurements(path, measured)
         write_samples(path)
         write_durably(path / VERDICT, verdict_bytes(run.judged))
         if reports:
             write_reports(run, path)
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot write: {exc.strerror or exc}") from exc

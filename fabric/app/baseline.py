@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fabric.config import Candidate, candidate_text, load_baseline, load_candidate, with_recorded
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, Problem
 from fabric.judge.normal.distribution import RecordedNumber, Split, record
 from fabric.judge.normal.keys import floor_of, key_of
 from fabric.judge.normal.limits import changes_between, limit_changes
@@ -20,8 +21,9 @@ from fabric.model.probe import Probe
 from fabric.model.recorded import Key, KeyChange, Recorded, key_words
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, LimitChange
+from fabric.runs.durable import write_durably
 from fabric.runs.past_run import PastRun, read_past_run
-from fabric.runs.run_directory import write_durably
+from fabric.runs.plain_file import storing
 
 CANDIDATE = ".candidate.yaml"
 """How the name of a candidate file ends."""
@@ -63,12 +65,10 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     if problems:
         raise ConfigError(problems)
     classes = sorted({_class_of(run, probe.hosts[0]) for run in runs for probe in run.probes})
-    if name is None and len(classes) > 1:
+    if name not in classes and len(classes) > 1:
         text = f"the runs hold {len(classes)} hardware classes ({', '.join(classes)}): say --as with one of them"
-        raise ConfigError([Problem("--as", 0, text)])
+        raise ConfigError.at("--as", text if name is None else f"expected one of {', '.join(classes)}, got {name!r}")
     wanted = name if name in classes else classes[0]
-    if name is not None and wanted != name and len(classes) > 1:
-        raise ConfigError([Problem("--as", 0, f"expected one of {', '.join(classes)}, got {name!r}")])
     samples: dict[Key, list[RecordedNumber]] = {}
     for run in runs:
         for key, sampled in _samples(run, wanted):
@@ -76,8 +76,9 @@ def record_runs(paths: Sequence[Path], *, name: str | None, out: Path | None) ->
     candidate, too_few = _candidate(name or wanted, runs[0].backend, samples)
     file = out or Path(f"{candidate.name}{CANDIDATE}")
     if file.exists():
-        raise ConfigError([Problem(str(file), 0, "is there already: remove it, or name another with --out")])
-    _write(file, candidate_text(candidate))
+        raise ConfigError.at(file, "is there already: remove it, or name another with --out")
+    with storing(file):
+        write_durably(file, candidate_text(candidate).encode())
     load_candidate(file)
     return RecordedRuns(candidate, file, too_few)
 
@@ -90,7 +91,7 @@ def _candidate(name: str, backend: str, samples: dict[Key, list[RecordedNumber]]
     recorded = tuple(entry for entry in found.values() if isinstance(entry, Recorded))
     too_few = tuple(key for key, entry in found.items() if entry is None)
     if not recorded:
-        raise ConfigError([Problem("RUN", 0, "no key has the 8 samples that a distribution needs")])
+        raise ConfigError.at("RUN", "no key has the 8 samples that a distribution needs")
     return Candidate(name, backend, recorded), too_few
 
 
@@ -156,18 +157,14 @@ def load_acceptance(path: Path, *, baselines: Path, lower: bool, simulated: bool
     present = load_baseline(file)
     problems = []
     if candidate.backend == "mock" and not simulated:
-        text = (
-            "its numbers are simulated: real hosts must not be judged by them; --simulated accepts them, to try it out"
-        )
-        problems.append(Problem(str(path), 0, text))
+        text = "its numbers are simulated: real hosts must not be judged by them"
+        problems.append(Problem(str(path), 0, f"{text}; --simulated accepts them, to try it out"))
     changes = changes_between(present.recorded, candidate.recorded)
     for change in changes:
         sinks = change.old is not None and change.new is not None and change.ratio < 1 - floor_of(change.key.kind)
         if sinks and not lower:
-            text = (
-                f"{key_words(change.key)}: the median would sink by {1 - change.ratio:.1%}: say --lower if it is right"
-            )
-            problems.append(Problem(str(path), 0, text))
+            text = f"the median would sink by {1 - change.ratio:.1%}: say --lower if it is right"
+            problems.append(Problem(str(path), 0, f"{key_words(change.key)}: {text}"))
     if problems:
         raise ConfigError(problems)
     merged = {entry.key: entry for entry in (*present.recorded, *candidate.recorded)}
@@ -180,22 +177,14 @@ def accept(acceptance: BaselineUpdate) -> Baseline:
     """Write it; the new file is read as a baseline, with the same limits, before it takes the place of the old one."""
     file = acceptance.file
     before = load_baseline(file)
-    trial = file.with_name(f".{file.stem}.trial") / file.name  # a baseline is called as its file
-    try:
-        trial.parent.mkdir(exist_ok=True)
+    with storing(file), TemporaryDirectory(prefix=f".{file.stem}.", dir=file.parent) as folder:
+        trial = Path(folder) / file.name  # a baseline is called as its file
         trial.write_text(acceptance.text, encoding="utf-8")
         after = load_baseline(trial)
-    except OSError as exc:
-        raise StoreError(f"{file}: cannot write: {exc.strerror or exc}") from exc
-    finally:
-        trial.unlink(missing_ok=True)
-        if trial.parent.is_dir():
-            trial.parent.rmdir()
     if after.limits != before.limits:
-        raise ConfigError(
-            [Problem(str(file), 0, "its limits would not stay as they are: is 'recorded:' written oddly?")]
-        )
-    _write(file, acceptance.text)
+        raise ConfigError.at(file, "its limits would not stay as they are: is 'recorded:' written oddly?")
+    with storing(file):
+        write_durably(file, acceptance.text.encode())
     return load_baseline(file)
 
 
@@ -208,8 +197,7 @@ def named_baseline(name: str, *, baselines: Path) -> Baseline:
     if not file.exists():
         known = sorted(other.stem for other in baselines.glob("*.yaml") if not other.name.endswith(CANDIDATE))
         there = f"there are: {', '.join(known)}" if known else "there is none; --baselines names another folder"
-        text = f"no baseline {quoted(name)} ({there}){nearest(name, known)}"
-        raise ConfigError([Problem(str(baselines), 0, text)])
+        raise ConfigError.at(baselines, f"no baseline {quoted(name)} ({there}){nearest(name, known)}")
     return load_baseline(file)
 
 
@@ -226,10 +214,3 @@ def compare(a: str, b: str, *, baselines: Path) -> tuple[list[LimitChange] | Non
     limits = [one.limits for one in found if isinstance(one, Baseline)]
     changes = changes_between(found[0].recorded, found[1].recorded)
     return limit_changes(*limits) if len(limits) == len(found) else None, changes
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        write_durably(file, text.encode())
-    except OSError as exc:
-        raise StoreError(f"{file}: cannot write: {exc.strerror or exc}") from exc

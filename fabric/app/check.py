@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fabric.app.prepare import hosts_named
-from fabric.checks import held, orchestrator
+from fabric.checks import held
 from fabric.checks.held import held_on, holders
 from fabric.checks.kind import signed
 from fabric.checks.machines import REACH
 from fabric.checks.needs import HostNeeds, host_needs
-from fabric.checks.pre_flight import pre_flight
+from fabric.checks.pre_flight import ORCHESTRATOR, installed, pre_flight, told_by_inventory
 from fabric.config import load_inventory, load_scenario
-from fabric.errors import ConfigError, Problem
+from fabric.errors import ConfigError
 from fabric.model.finding import Checked, Finding, Severity, folded
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import Scenario
 from fabric.plan.as_run import without_drills
 from fabric.ports import Executor
+from fabric.runs.run_document import version_of
 
 MakeExecutor = Callable[[str, Inventory], Executor]
 """Builds the executor of a backend, by its name; raises ConfigError for one that is none."""
@@ -44,10 +44,10 @@ def check(
     executor = make_executor(name, inventory)
     if faults and name != "mock":
         executor.close()
-        raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
-    found = list(signed(orchestrator.NAME, orchestrator.installed(_version_of, backend=name)))
+        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
+    found = list(signed(ORCHESTRATOR, installed(version_of, backend=name)))
     if scenario is not None:
-        found += signed(orchestrator.NAME, orchestrator.settings(scenario, inventory))
+        found += signed(ORCHESTRATOR, told_by_inventory(scenario, inventory))
     needs = host_needs(scenario, names, inventory, backend=name)
     started_s = executor.now()
     try:
@@ -86,13 +86,6 @@ def _asked_for(
         scenario, _ = without_drills(scenario)
         return scenario, inventory, scenario.hosts
     if inventory_path is None:
-        raise ConfigError([Problem("fabric check", 0, "expected a scenario, or --inventory FILE, or both")])
+        raise ConfigError.at("fabric check", "expected a scenario, or --inventory FILE, or both")
     inventory = load_inventory(inventory_path, extra_faults=faults)
     return None, inventory, hosts_named(hosts or "all", inventory)
-
-
-def _version_of(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None

@@ -11,7 +11,7 @@ from fabric.config.inventory import load_inventory
 from fabric.errors import ConfigError, Problem
 from fabric.model.diagnosis import Diagnosis
 from fabric.model.fields.wording import shown
-from fabric.tools.pairs import formats
+from fabric.tools import pairs
 from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
 
 MOST_BYTES = 256 << 20
@@ -42,7 +42,7 @@ def diagnose_files(
     problems: list[Problem] = []
     for file in files:
         name = shown(str(file))
-        table = formats.read(_decoded(read_input(file, MOST_BYTES)), format_name, file.name)
+        table = pairs.read(_decoded(read_input(file, MOST_BYTES)), format_name, file.name)
         problems += [Problem(name, line, text) for line, text in table.problems]
         if topology is not None and not table.problems:
             problems += [Problem(name, line, text) for line, text in unknown_names(_named(table), topology)]
@@ -70,9 +70,9 @@ def read_input(file: Path, most_bytes: int) -> bytes:
             with file.open("rb") as stream:
                 data = stream.read(most_bytes + 1)
     except OSError as exc:
-        raise ConfigError([Problem(name, 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(name, f"cannot read: {exc.strerror}") from exc
     if len(data) > most_bytes:
-        raise ConfigError([Problem(name, 0, f"larger than {most_bytes >> 20} MiB")])
+        raise ConfigError.at(name, f"larger than {most_bytes >> 20} MiB")
     return data
 
 

@@ -14,18 +14,18 @@ import orjson
 
 from fabric.errors import ConfigError, Problem, StoreError
 from fabric.model.fields.wording import nearest
+from fabric.model.part import Part
 from fabric.probes.kinds import PEER_KINDS
 from fabric.report.decision import decision_in
 from fabric.report.history import QUANTILE, SIGNALS, HostSignals, PartHistory, RunLine
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.told_verdict import KEY, MOST_BYTES, is_of_all
-from fabric.runs import run_document, shares
+from fabric.runs import run_document, tables
 from fabric.runs.plain_file import read_plain, why_not_plain
 from fabric.runs.run_folders import run_folders
 from fabric.runs.run_lock import running
-from fabric.runs.tables import MEASUREMENTS
 
-_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, MEASUREMENTS: shares.MOST_BYTES}
+_FILES = {"run.json": run_document.MOST_BYTES, VERDICT: MOST_BYTES, tables.MEASUREMENTS: tables.MOST_BYTES}
 """What is read of a run, each with its largest size in bytes."""
 
 _MOST_CLOSED = 5
@@ -64,7 +64,7 @@ class _Judged:
     backend: str
     outcome: str
     hosts: tuple[str, ...]
-    apart: shares.Apart
+    apart: tables.Apart
     bad: tuple[_Bad, ...]
     suspects: tuple[_Suspected, ...]
 
@@ -81,7 +81,7 @@ def history(results: Path, *, component: str | None = None, days: int | None = N
     if not paths and closed:
         raise StoreError("; ".join(f"cannot read {text}" for text in closed[:_MOST_CLOSED]))
     if not paths:
-        raise ConfigError([Problem(str(results), 0, "no runs here: expected <scenario>/<run>/run.json")])
+        raise ConfigError.at(results, "no runs here: expected <scenario>/<run>/run.json")
     judged = [one for path in paths if (one := _judged(path)) is not None]
     if not judged:
         raise _nothing_judged(results, paths, closed)
@@ -137,7 +137,7 @@ def _suspected(entry: dict[str, Any]) -> _Suspected:
     return _Suspected(entry["component"], entry["kind"], entry["outcome"], tuple(entry["hosts"]))
 
 
-def _apart(asked: dict[str, Any]) -> shares.Apart:
+def _apart(asked: dict[str, Any]) -> tables.Apart:
     """What of a scenario has no peers; evidence (``again``) is of any kind, and repeated one by one."""
     return frozenset(
         (phase["name"], probe["name"])
@@ -158,7 +158,7 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
     """Run directories, the oldest first, and what cannot be read, with the reason."""
     since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%d-%H%M%S")
     found = run_folders(results)
-    closed = [one.text for one in found.closed if one.path.name >= since]
+    closed = [f"{path}: {why}" for path, why in found.closed.items() if path.name >= since]
     runs = []
     for path in found.runs:
         if path.name >= since:
@@ -173,21 +173,22 @@ def _directories(results: Path, days: int | None) -> tuple[list[Path], tuple[str
 def _runs(judged: Sequence[_Judged], component: str | None, hosts: Sequence[str], results: Path) -> list[RunLine]:
     """A line a run that has something to say of the component, of all where there is none."""
     if component is None:
-        return [_line(run, None, "", {}) for run in judged]
-    host, _, part = component.partition("/")
-    with_host = [run for run in judged if host in run.hosts]
-    found = shares.shares_of(host, [(run.path, run.apart) for run in with_host])
+        return [_line(run, None, {}) for run in judged]
+    part = Part.of(component)
+    with_host = [run for run in judged if part.host in run.hosts]
+    found = tables.shares_of(part.host, [(run.path, run.apart) for run in with_host])
     _refuse_unknown(judged, component, hosts, {name for one in found for name in one}, results)
     measured = {run.path: one for run, one in zip(with_host, found, strict=True)}
     return [
-        _line(run, host, part, measured.get(run.path, {}))
+        _line(run, part, measured.get(run.path, {}))
         for run in judged
-        if run.path in measured or any(one.component == host for one in run.suspects)
+        if run.path in measured or any(one.component == part.host for one in run.suspects)
     ]
 
 
-def _line(run: _Judged, host: str | None, part: str, measured: shares.Shares) -> RunLine:
-    own = part.partition(":")[0]  # the cable of an RNIC was measured by what its RNIC sent
+def _line(run: _Judged, part: Part | None, measured: tables.Shares) -> RunLine:
+    host, own, inside = (part.host, part.item, part.inside) if part is not None else (None, "", "")
+    # The cable of an RNIC was measured by what its RNIC sent: by *own*.
     failed = [one for one in run.bad if one.outcome == "fail" and (host is None or host in one.hosts)]
     suspected = [one.component for one in run.suspects if host is None or host in (*one.hosts, one.component)]
     found = [share for name, share in measured.items() if share is not None and _names(name, own)]
@@ -202,7 +203,7 @@ def _line(run: _Judged, host: str | None, part: str, measured: shares.Shares) ->
         len(run.hosts),
         min(found, default=None),
         len({one.probe_id for one in failed if _names(one.probe_id, own)}),
-        tuple(name for name in dict.fromkeys(suspected) if _names(name, part)),
+        tuple(name for name in dict.fromkeys(suspected) if _names(name, inside)),
         None if decided is None else decided.value,
     )
 
@@ -212,19 +213,19 @@ def _refuse_unknown(
 ) -> None:
     """Raise ConfigError for a host that took part in no run, and for a part that no run says anything of."""
     suspects = list(dict.fromkeys(one.component for run in judged for one in run.suspects))
-    host, _, part = component.partition("/")
+    part = Part.of(component)
     if component in suspects:
         return
-    if host not in hosts:
+    if part.host not in hosts:
         hint = nearest(component, [*hosts, *suspects])
         text = f"no run below {results} has such a host, or suspected a part of that name{hint}"
-        raise ConfigError([Problem(component, 0, text)])
-    texts = [*measured, *(one.partition("/")[2] for one in suspects if one.partition("/")[0] == host)]
-    texts += [one.name for run in judged for one in run.bad if host in one.hosts]
-    if part and not any(_names(text, part.partition(":")[0]) for text in texts):
+        raise ConfigError.at(component, text)
+    texts = [*measured, *(one.inside for one in map(Part.of, suspects) if one.host == part.host)]
+    texts += [one.name for run in judged for one in run.bad if part.host in one.hosts]
+    if part.inside and not any(_names(text, part.item) for text in texts):
         words = {word for text in texts for word in re.findall(r"[A-Za-z]+[0-9_]*[0-9]", text)}
-        hint = nearest(part, sorted(words))
-        raise ConfigError([Problem(component, 0, f"no run below {results} says anything of that part{hint}")])
+        hint = nearest(part.inside, sorted(words))
+        raise ConfigError.at(component, f"no run below {results} says anything of that part{hint}")
 
 
 def _names(text: str, part: str) -> bool:

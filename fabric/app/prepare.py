@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,50 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline
-from fabric.plan.as_run import as_run
+from fabric.plan.as_run import as_run, longer_than_asked, rounds_alike
 from fabric.plan.budget import Chosen, Covers, within
 from fabric.plan.hold_limit import hold_problems, may_come_too_late
 from fabric.plan.plan import PhasePlan, Plan, Told, plan_scenario, untold
-from fabric.plan.rounds import longer_than_asked, rounds_alike
 from fabric.probes.again import AgainSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """
+    The words of a command line: a scenario file, and what overrides it.
+
+    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *budget_s*: only the
+    part of the plan that tells most and takes no longer (seconds). *yes*: the command line said that the fabric may be
+    altered, so that nobody was asked.
+    """
+
+    scenario: Path
+    inventory: Path | None = None
+    hosts: str | None = None
+    faults: tuple[str, ...] = ()
+    lasts_s: float | None = None
+    budget_s: float | None = None
+    yes: bool = False
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As run.json keeps it, with the folder that its paths are seen from."""
+        texts = {"scenario": str(self.scenario), "inventory": self.inventory and str(self.inventory)}
+        found = {"folder": str(Path.cwd()), **asdict(self), **texts}
+        return found if self.yes else {name: value for name, value in found.items() if name != "yes"}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Given:
+        """The same words, from anywhere."""
+        folder, inventory = Path(document["folder"]), document["inventory"]
+        return cls(
+            folder / document["scenario"],
+            inventory and folder / inventory,
+            document["hosts"],
+            tuple(document["faults"]),
+            document.get("lasts_s"),
+            document.get("budget_s"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,60 +80,41 @@ class Asked:
     baselines: Mapping[str, Baseline]
     plan: Plan
     notes: tuple[str, ...]  # where the baselines' limits do not fit what is asked
-    given: Mapping[str, Any] = field(default_factory=dict)  # the words of the command line, to read the files again
+    given: Given
     warnings: tuple[str, ...] = ()  # those of the notes that are told before a run, too
     chosen: Chosen | None = None
 
 
-def prepare(
-    scenario_path: Path,
-    *,
-    inventory_path: Path | None,
-    hosts: str | None,
-    faults: tuple[str, ...],
-    lasts_s: float | None = None,
-    budget_s: float | None = None,
-    outline: bool = False,
-    told: Told = untold,
-) -> Asked:
+def prepare(given: Given, *, outline: bool = False, told: Told = untold) -> Asked:
     """
     Read and check every file, then plan; raises ConfigError with all problems before anything else happens.
 
-    *lasts_s*: of a run whose phases have a share of the whole, instead of the file's own ``for``. *budget_s*: of the
-    plan only the part that tells most and takes no longer (seconds). *outline*: the plan is for its numbers alone, not
-    to be run. *told* hears how many of the phases are planned.
+    *outline*: the plan is for its numbers alone, not to be run. *told* hears how many of the phases are planned.
     """
-    scenario, inventory = load_scenario(scenario_path, inventory_path=inventory_path, hosts=hosts, faults=faults)
+    scenario, inventory = load_scenario(
+        given.scenario, inventory_path=given.inventory, hosts=given.hosts, faults=given.faults
+    )
     override = scenario.judge.baseline
     used = {inventory.topology.hosts[host].platform.baseline for host in scenario.hosts}
     baselines = load_baselines(sorted({override} if override else used), Path(inventory.source))
     notes = baseline_notes(scenario, inventory, baselines)
     known: dict[str, PhasePlan] = {}
-    scenario, lines = as_run(scenario, inventory, lasts_s=lasts_s, known=known)
-    whole = budget_s is not None or not outline
+    scenario, lines = as_run(scenario, inventory, lasts_s=given.lasts_s, known=known)
+    whole = given.budget_s is not None or not outline
     alike = (lambda phase: phase.name) if whole else rounds_alike(scenario.hosts, inventory.topology)
     plan = plan_scenario(scenario, inventory, known=known, alike=alike, told=told)
-    chosen = None if budget_s is None else within(plan, budget_s, _covers(inventory.topology))
+    chosen = None if given.budget_s is None else within(plan, given.budget_s, _covers(inventory.topology))
     if chosen is not None:
         scenario, plan = replace(scenario, phases=chosen.phases), chosen.plan
-    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if lasts_s is None else lasts_s)])
-    if too_much := _too_much(scenario_path, scenario, plan, inventory):
+    longer = filter(None, [longer_than_asked(plan, scenario.lasts_s if given.lasts_s is None else given.lasts_s)])
+    if too_much := _too_much(given.scenario, scenario, plan, inventory):
         raise ConfigError(too_much)
-    warnings = (*longer, *_late(scenario_path, scenario, plan))
-    given = {
-        "folder": str(Path.cwd()),
-        "scenario": str(scenario_path),
-        "inventory": None if inventory_path is None else str(inventory_path),
-        "hosts": hosts,
-        "faults": list(faults),
-        "lasts_s": lasts_s,
-        "budget_s": budget_s,
-    }
+    warnings = (*longer, *_late(given.scenario, scenario, plan))
     notes = (*notes, *lines, *dips_lines(plan), *warnings)
     return Asked(scenario, inventory, baselines, plan, notes, given, warnings, chosen)
 
 
-def require_run(asked: Asked) -> None:
+def require_run(asked: Asked) -> Asked:
     """
     Refuse to run what measures nothing, or not what was meant.
 
@@ -105,9 +124,10 @@ def require_run(asked: Asked) -> None:
     """
     if asked.chosen is not None and asked.chosen.dropped and not asked.plan.probes:
         text = f"nothing fits into it: the shortest that can be measured takes {ceil(asked.chosen.shortest_s):,} s"
-        raise ConfigError([Problem("--budget", 0, text)])
-    if not any(_unfilled(asked.scenario)):
-        return
+        raise ConfigError.at("--budget", text)
+    specs = (spec for phase in asked.scenario.phases for spec in phase.probes)
+    if not any(isinstance(spec, AgainSpec) and spec.because is None for spec in specs):
+        return asked
     text = "'again' measures again what failed in an earlier run: say in which, --because RUN"
     lines = [line for key, _, line in asked.scenario.lines if key == AgainSpec.kind] or [0]
     raise ConfigError([Problem(asked.scenario.source, line, text) for line in lines])
@@ -124,7 +144,7 @@ def hosts_named(text: str, inventory: Inventory) -> tuple[str, ...]:
             source=inventory.source,
         )
     except PydanticCustomError as exc:
-        raise ConfigError([Problem("--hosts", 0, exc.message())]) from exc
+        raise ConfigError.at("--hosts", exc.message()) from exc
     if said:
         raise ConfigError(said)
     return names
@@ -142,23 +162,15 @@ def _covers(topology: Topology) -> Covers:
     return covers
 
 
-def _unfilled(scenario: Scenario) -> Iterator[bool]:
-    for phase in scenario.phases:
-        yield any(isinstance(spec, AgainSpec) and spec.because is None for spec in phase.probes)
-
-
 def _too_much(path: Path, scenario: Scenario, plan: Plan, inventory: Inventory) -> list[Problem]:
     """What the guard rails refuse of each phase, with the line that asks for it."""
-    found = [
-        (phase_plan.phase.written, text)
-        for phase_plan in plan.phases
-        for text in (
-            *blast_problems(phase_plan.changes, inventory.topology, inventory.changes, scenario.allow),
-            *hold_problems(phase_plan, inventory.changes.lease),
-        )
-    ]
-    lines = _lines_of_changes(scenario)
-    return [Problem(str(path), lines.get(name, 0), text) for name, text in found]
+    settings, lines = inventory.changes, _lines_of_changes(scenario)
+    found: list[Problem] = []
+    for one in plan.phases:
+        texts = [*blast_problems(one.changes, inventory.topology, settings, scenario.allow)]
+        texts += hold_problems(one, settings.lease)
+        found += [Problem(str(path), lines.get(one.phase.written, 0), text) for text in texts]
+    return found
 
 
 def _lines_of_changes(scenario: Scenario) -> dict[str, int]:

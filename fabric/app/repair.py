@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from fabric.app.analyze import reopened
-from fabric.app.prepare import Asked, hosts_named, prepare
+from fabric.app.prepare import Asked, Given, hosts_named, prepare
 from fabric.config import load_inventory
 from fabric.errors import ConfigError, FabricError, Problem
 from fabric.judge.compare.hosts import other_hardware, otherwise_described
@@ -22,23 +22,19 @@ from fabric.model.inventory import Inventory
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe
 from fabric.model.repair import Acceptance, Because, Evidence
-from fabric.model.scenario import (
-    Phase,
-    Scenario,
-)
+from fabric.model.scenario import Phase, ProbeSpec, Scenario
 from fabric.model.text import fold
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, plan_scenario
-from fabric.probes.again import AgainSpec
+from fabric.probes.again import AgainSpec, shortened
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.loopback import LoopbackSpec
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.probes.variants import shortened
 from fabric.report.shown_run import Row, ShownRun
-from fabric.runs.identity import read_identity
 from fabric.runs.past_run import PastRun, read_past_run
+from fabric.runs.run_document import read_identity
 from fabric.runs.run_folders import run_folders
 from fabric.runs.samples import read_samples
 
@@ -61,33 +57,21 @@ LONGEST_S = 3600
 """Of one pair, as in a scenario file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked on the command line."""
-
-    scenario: Path
-    because: Path
-    inventory: Path | None = None
-    hosts: str | None = None
-    faults: tuple[str, ...] = ()
-    quick: bool = False
-
-
-def prepare_repair(asked: Wanted) -> Asked:
+def prepare_repair(given: Given, run: Path, *, quick: bool) -> Asked:
     """
     The scenario, filled with what accused the hosts in the run that failed them; runs on them and a few neighbours.
 
     Without an inventory of its own it is asked of that of the failed run. Raises ConfigError with everything that is
     wrong, also when that run has nothing against them, and when its hosts are not the same hardware in the inventory.
     """
-    failed = reopened(asked.because)
-    hosts = _repaired_hosts(asked, failed)
-    because = _because(asked, failed, hosts)
+    failed = reopened(run)
+    hosts = _repaired_hosts(given, run, failed)
+    because = _because(run, failed, hosts, quick=quick)
     names = _taking_part(because, failed)
-    inventory, notes = inventory_of(asked.because, failed, asked.inventory, because, names)
-    prepared = prepare(asked.scenario, inventory_path=inventory, hosts=fold(sorted(names)), faults=asked.faults)
+    inventory, notes = inventory_of(run, failed, given.inventory, because, names)
+    prepared = prepare(replace(given, inventory=inventory, hosts=fold(sorted(names))))
     because = replace(because, notes=(*because.notes, *notes))
-    return filled(prepared, quick_evidence(because, prepared.scenario) if asked.quick else because)
+    return filled(prepared, quick_evidence(because, prepared.scenario) if quick else because)
 
 
 def filled(prepared: Asked, because: Because) -> Asked:
@@ -96,14 +80,15 @@ def filled(prepared: Asked, because: Because) -> Asked:
 
     Raises ConfigError for a scenario that has no place for it.
     """
-    _require_evidence_phase(prepared.scenario)
-    phases = tuple(
-        _phase(phase, because) for phase in prepared.scenario.phases if not (because.quick and phase.name == BER_PHASE)
-    )
-    scenario = replace(prepared.scenario, phases=phases)
-    plan = plan_scenario(scenario, prepared.inventory)
-    phases = tuple(_long_enough(planned) for planned in plan.phases)
-    scenario = replace(scenario, phases=phases)
+    scenario = prepared.scenario
+    again = sum(isinstance(spec, AgainSpec) for phase in scenario.phases for spec in phase.probes)
+    if again != 1:
+        text = f"--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml: {again} here"
+        raise ConfigError.at(scenario.source, text)
+    kept = [phase for phase in scenario.phases if not (because.quick and phase.name == BER_PHASE)]
+    phases = tuple(replace(phase, probes=tuple(_spec(spec, because) for spec in phase.probes)) for phase in kept)
+    plan = plan_scenario(replace(scenario, phases=phases), prepared.inventory)
+    scenario = replace(scenario, phases=tuple(_long_enough(planned) for planned in plan.phases))
     return replace(prepared, scenario=scenario, plan=plan_scenario(scenario, prepared.inventory))
 
 
@@ -118,53 +103,48 @@ def because_of(scenario: Scenario) -> Because | None:
     return next((one for one in found if one is not None), None)
 
 
-def decide(path: Path) -> Acceptance:
-    """The decision of a run, from its directory alone; ``report.keep_decision`` keeps it beside the run."""
-    return decided(reopened(path))
-
-
 def decided(run: ShownRun) -> Acceptance:
-    """The decision of a run that was read back; ConfigError for one that is no post-repair validation."""
+    """
+    The decision of a run that was read back (``report.keep_decision`` keeps it beside the run).
+
+    ConfigError for one that is no post-repair validation.
+    """
     scenario, verdict = run.judged.scenario, run.judged.verdict
     because = because_of(scenario)
     if because is None:
-        raise ConfigError([Problem(run.judged.path, 0, "no post-repair validation: it was not run with --because")])
+        raise ConfigError.at(run.judged.path, "no post-repair validation: it was not run with --because")
     directory = Path(run.judged.path)
     topology = run.inventory.topology
     now = read_identity(directory)
     before = {host.host: host for host in because.identity} or None
     measured = Measured(run.probes, run.results, verdict, topology, run.complete)
     watched = watched_ports(read_samples(directory, wanted), topology, because.hosts, verdict.changes)
-    phase = next(
-        phase.name for phase in scenario.phases if any(isinstance(spec, AgainSpec) for spec in phase.probes)
-    )  # fmt: skip
+    phase = next(one.name for one in scenario.phases if any(isinstance(spec, AgainSpec) for spec in one.probes))
     return accept(because, measured, watched, repaired(before, now, because.hosts, because.suspects), phase)
 
 
-def _repaired_hosts(asked: Wanted, failed: ShownRun) -> tuple[str, ...]:
+def _repaired_hosts(given: Given, run: Path, failed: ShownRun) -> tuple[str, ...]:
     """The hosts of --hosts, else those that the run named."""
     names = failed.judged.scenario.hosts
-    if asked.hosts is None:
+    if given.hosts is None:
         found = tuple(name for name in names if name in suspected(failed))
         if not found:
-            text = "it names no host as bad: say --hosts"
-            raise ConfigError([Problem(str(asked.because), 0, text)])
+            raise ConfigError.at(run, "it names no host as bad: say --hosts")
         return found
-    return hosts_named(asked.hosts, failed.inventory)
+    return hosts_named(given.hosts, failed.inventory)
 
 
-def _because(asked: Wanted, failed: ShownRun, hosts: Sequence[str]) -> Because:
+def _because(run: Path, failed: ShownRun, hosts: Sequence[str], *, quick: bool) -> Because:
     evidence, past_runs, notes = evidence_of(failed, hosts)
     if not evidence:
-        text = f"it has nothing against {fold(list(hosts))} that can be measured again"
-        raise ConfigError([Problem(str(asked.because), 0, text)])
+        raise ConfigError.at(run, f"it has nothing against {fold(list(hosts))} that can be measured again")
     identity = read_identity(Path(failed.judged.path)) or {}
     suspects = [one for one in failed.judged.verdict.suspects if set(one.hosts) & set(hosts)]
     return Because(
         run=f"{failed.judged.scenario.name}/{failed.judged.run_id}",
         path=failed.judged.path,
         hosts=tuple(hosts),
-        quick=asked.quick,
+        quick=quick,
         suspects=tuple(suspects),
         evidence=tuple(evidence),
         identity=tuple(identity[host] for host in hosts if host in identity),
@@ -196,20 +176,6 @@ def _neighbours(host: str, topology: Topology) -> list[str]:
     return []
 
 
-def _require_evidence_phase(scenario: Scenario) -> None:
-    again = [phase.name for phase in scenario.phases for spec in phase.probes if isinstance(spec, AgainSpec)]
-    if len(again) != 1:
-        text = (
-            f"--because needs a scenario with one probe 'again', such as scenarios/post-repair.yaml: {len(again)} here"
-        )
-        raise ConfigError([Problem(scenario.source, 0, text)])
-
-
-def _phase(phase: Phase, because: Because) -> Phase:
-    """With the evidence in it, and shorter where the validation is quick."""
-    return replace(phase, probes=tuple(_spec(spec, because) for spec in phase.probes))
-
-
 def _long_enough(planned: PhasePlan) -> Phase:
     """The window of bit errors, as long as it takes: how many pairs share a PCIe switch depends on the platform."""
     phase, makespan_s = planned.phase, planned.schedule.makespan_s
@@ -219,13 +185,14 @@ def _long_enough(planned: PhasePlan) -> Phase:
     return replace(phase, probes=tuple(_stretched(spec, stretch) for spec in phase.probes))
 
 
-def _stretched(spec: Any, stretch: float) -> Any:
+def _stretched(spec: ProbeSpec, stretch: float) -> ProbeSpec:
     if not isinstance(spec, PairwiseSpec):
         return spec
     return spec.changed(duration_s=max(1, min(LONGEST_S, ceil(stretch * spec.duration_s))))
 
 
-def _spec(spec: Any, because: Because) -> Any:
+def _spec(spec: ProbeSpec, because: Because) -> ProbeSpec:
+    """With the evidence in it, and shorter where the validation is quick."""
     if isinstance(spec, AgainSpec):
         return spec.changed(because=because, repeat=QUICK_REPEAT if because.quick else spec.repeat)
     if isinstance(spec, PairwiseSpec):
@@ -255,14 +222,13 @@ def inventory_of(
     then = failed.inventory
     missing = [host for host in hosts if host not in now.topology.hosts]
     if missing:
-        raise ConfigError([Problem(str(path), 0, text) for text in _absent(missing, because)])
+        raise ConfigError.at(path, _absent(missing, because))
     accused = set(because.hosts).union(*(one.probe.hosts for one in because.evidence))
     other = list(_other(then, now, [host for host in hosts if host in accused]))
     if other:
         told = [*other[:MOST], *([f"and {len(other) - MOST} more differences"] if other[MOST:] else [])]
-        text = f"not the hardware that {because.run} was about; take its inventory (leave out --inventory)"
-        if given is None:
-            text = f"not the hardware that {because.run} was about: the file has changed since"
+        why = "the file has changed since" if given is None else "take its inventory (leave out --inventory)"
+        text = f"not the hardware that {because.run} was about{':' if given is None else ';'} {why}"
         raise ConfigError(Problem(str(path), 0, f"{one}: {text}") for one in told)
     return path, tuple(_notes(then, now, hosts, because, path))
 
@@ -272,19 +238,17 @@ def _own(run: Path, failed: ShownRun) -> Path:
     asked_in = (failed.document.get("given") or {}).get("folder", "")
     path = Path(asked_in) / failed.inventory.source
     if not path.is_file():
-        raise ConfigError([Problem(str(run), 0, f"its inventory {path} is not there any more: say --inventory")])
+        raise ConfigError.at(run, f"its inventory {path} is not there any more: say --inventory")
     return path
 
 
-def _absent(missing: Sequence[str], because: Because) -> Iterator[str]:
+def _absent(missing: Sequence[str], because: Because) -> str:
     """Those that were repaired by their names; of others why they are needed."""
     repaired = [host for host in missing if host in because.hosts]
-    others = [host for host in missing if host not in because.hosts]
     if repaired:
-        yield f"it has no {fold(repaired)}, which {because.run} found bad: take the inventory of that run"
-    elif others:
-        whom = fold(because.hosts)
-        yield f"it is not the inventory of {because.run}: {len(others)} hosts beside {whom} that it needs are missing"
+        return f"it has no {fold(repaired)}, which {because.run} found bad: take the inventory of that run"
+    beside = f"{len(missing)} hosts beside {fold(because.hosts)} that it needs are missing"
+    return f"it is not the inventory of {because.run}: {beside}"
 
 
 def _other(then: Inventory, now: Inventory, hosts: Sequence[str]) -> Iterator[str]:
@@ -317,23 +281,19 @@ def quick_evidence(because: Because, scenario: Scenario) -> Because:
         for spec in phase.probes
         if isinstance(spec, AllToAllSpec | TorAllReduceSpec)
     }
-    evidence = tuple(
-        replace(
-            one,
-            probe=shortened(one.probe, iterations=own.get(one.probe.kind, ITERATIONS), duration_s=DURATION_S),
-        )
-        for one in because.evidence
-    )
-    kinds = {
-        one.probe.kind: ", ".join(_shorter(one.probe, new.probe))
-        for one, new in zip(because.evidence, evidence, strict=True)
-        if one.probe != new.probe
-    }
+    evidence: list[Evidence] = []
+    kinds: dict[str, str] = {}
+    for one in because.evidence:
+        then = one.probe
+        now = shortened(then, iterations=own.get(then.kind, ITERATIONS), duration_s=DURATION_S)
+        evidence.append(replace(one, probe=now))
+        if now != then:
+            kinds[then.kind] = ", ".join(_shorter(then, now))
     if not kinds:
         return because
     said = "; ".join(f"{kind}: {words}" for kind, words in kinds.items())
     note = f"quick: the evidence is repeated shorter ({said}): what shows only under longer load is not covered"
-    return replace(because, evidence=evidence, notes=(*because.notes, note))
+    return replace(because, evidence=tuple(evidence), notes=(*because.notes, note))
 
 
 def _shorter(then: Probe, now: Probe) -> list[str]:
@@ -415,10 +375,9 @@ def _past(failed: ShownRun, wanted: set[Same]) -> tuple[Mapping[Same, Sequence[f
 
 def _begun(path: Path) -> tuple[str, int]:
     """When a run began: the second is in its name, what is finer only in its file."""
-    try:
+    with suppress(OSError):
         return path.name[: len("20260101-000000")], (path / "run.json").lstat().st_mtime_ns
-    except OSError:
-        return path.name[: len("20260101-000000")], 0
+    return path.name[: len("20260101-000000")], 0
 
 
 def _earlier(failed: ShownRun) -> Iterator[PastRun]:

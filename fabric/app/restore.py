@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.changes.guard import Guard
-from fabric.changes.kinds import kinds, unusable
+from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.changes.procedure import Procedure
 from fabric.changes.restore import Intent, intent_of, take_back, take_back_all, take_off_list, undo_told
 from fabric.config import load_inventory, resolved_inventory
 from fabric.engine.conductor import carry_out
 from fabric.engine.interruption import Interruption, listening
-from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, MayBeLive, StoreError
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
-from fabric.runs.journal import FILE, Journal
-from fabric.runs.left_open import OpenChange, journals, open_or_may_be_live
+from fabric.runs.journal import JOURNAL, Journal
+from fabric.runs.open_changes import OpenChange, journals, open_or_may_be_live
 from fabric.runs.plain_file import is_there
 from fabric.runs.run_document import read_run
 
@@ -62,15 +62,16 @@ def restore(
     going on, MayBeLive for a journal that cannot be read, and when changes are open and nothing says how to reach
     their hosts. Of every run: one that cannot be taken back keeps no other from it, and is reported.
     """
+    reach = _reach(make_executor, inventory_path, backend)
     if run is not None:
-        if not is_there(run / FILE):
+        if not is_there(run / JOURNAL):
             read_run(run)
             return []
-        return _restore_journal(run / FILE, _Way(make_executor, inventory_path, backend))
+        return _restore_journal(run / JOURNAL, reach)
     found: list[Restored] = []
     for journal in journals(results):
         try:
-            found += _restore_journal(journal, _Way(make_executor, inventory_path, backend))
+            found += _restore_journal(journal, reach)
         except FabricError as exc:
             found.append(Restored(str(journal.parent), "", "", str(exc), certain=False))
     return found
@@ -84,44 +85,43 @@ def in_order(say: Callable[[str], None]) -> Iterator[Interruption]:
     It does end: each step has a limit.
     """
 
-    told: list[str] = []
+    untold = ["interrupted: what is being taken back is taken back first"]
 
     def note() -> None:
-        if not told:
-            told.append("interrupted: what is being taken back is taken back first")
-            say(told[0])
+        while untold:
+            say(untold.pop())
 
     with listening(note) as interruption:
         yield interruption
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How the hosts of a run are reached."""
+Reach = Callable[[Path, tuple[OpenChange, ...]], tuple[Executor, Inventory]]
+"""Of a run with these changes: an executor of its hosts, and their inventory."""
 
-    make_executor: MakeExecutor
-    inventory_path: Path | None
-    backend: str | None
 
-    def of(self, run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
-        """An executor and its inventory; MayBeLive where neither run.json nor somebody says."""
-        if self.inventory_path is not None:
-            inventory = load_inventory(self.inventory_path)
-            return self.make_executor(self.backend or inventory.backend, inventory), inventory
+def _reach(make_executor: MakeExecutor, inventory_path: Path | None, backend: str | None) -> Reach:
+    """How the hosts of a run are reached; it raises MayBeLive where neither run.json nor somebody says."""
+
+    def reach(run: Path, changes: tuple[OpenChange, ...]) -> tuple[Executor, Inventory]:
+        if inventory_path is not None:
+            inventory = load_inventory(inventory_path)
+            return make_executor(backend or inventory.backend, inventory), inventory
         try:
             document = read_run(run)
             inventory = resolved_inventory(document["asked"])
         except (FabricError, KeyError, TypeError) as exc:
             names = ", ".join(one.change_id for one in changes)
             raise MayBeLive(
-                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / FILE} says "
-                f"that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or undo them "
-                f"by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
+                f"{run / 'run.json'} cannot be read ({exc}), so how to reach the hosts is not known; {run / JOURNAL} "
+                f"says that these may be live: {names}; name the hosts: fabric restore {run} --inventory FILE; or "
+                f"undo them by hand: {'; '.join(undo_told(one.intent) for one in changes)}"
             ) from exc
-        return self.make_executor(self.backend or document["backend"], inventory), inventory
+        return make_executor(backend or document["backend"], inventory), inventory
+
+    return reach
 
 
-def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
+def _restore_journal(journal: Path, reach: Reach) -> list[Restored]:
     run = journal.parent
     try:
         changes = open_or_may_be_live(journal)
@@ -132,16 +132,16 @@ def _restore_journal(journal: Path, way: _Way) -> list[Restored]:
             text = "ask the hosts: fabric restore --all-hosts --inventory FILE"
             raise MayBeLive(f"neither can be read: {exc.__cause__}; {lost}; {text}") from exc
         raise
-    return _restore_run(run, changes, way) if changes else []
+    return _restore_run(run, changes, reach) if changes else []
 
 
-def _restore_run(path: Path, changes: tuple[OpenChange, ...], way: _Way) -> list[Restored]:
+def _restore_run(path: Path, changes: tuple[OpenChange, ...], reach: Reach) -> list[Restored]:
     if changes[0].running:
         text = f"this run is still going on: end it (fabric stop {path}), and it takes its changes back itself"
-        raise ConfigError([Problem(str(path), 0, text)])
-    executor, inventory = way.of(path, changes)
+        raise ConfigError.at(path, text)
+    executor, inventory = reach(path, changes)
     known = {*inventory.topology.hosts, *inventory.topology.logins}
-    journal = Journal(path / FILE)
+    journal = Journal(path / JOURNAL)
     told: list[Restored] = []
     try:
         carry_out((_restore_change(str(path), change, journal, told, known) for change in changes), executor)
@@ -172,12 +172,10 @@ def _restore_change(
             yield from take_off_list(list_was, report)
         elif list_was is not None:
             report(list_was.via, "the inventory has no such host, so UFM was not asked", False)
-        if intent.kind not in kinds():
-            why = unusable().get(intent.kind, "no package that is installed here has it")
-            text = (
-                f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}; install it and"
-            )
-            report("", f"{text} call fabric restore again", False)
+        if intent.kind not in KINDS:
+            why = UNUSABLE.get(intent.kind, "no package that is installed here has it")
+            text = f"its kind {intent.kind!r} is not known here, so that more cannot be looked at: {why}"
+            report("", f"{text}; install it and call fabric restore again", False)
         if all(one.certain for one in own):
             journal.record(change.change_id, "reverted", {"reason": "by fabric restore"})
     except StoreError as exc:

@@ -10,36 +10,34 @@ from typing import Any
 
 import orjson
 
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.repair import because_of, filled
-from fabric.app.restore import Restored, in_order, restore
+from fabric.app.restore import in_order, restore
 from fabric.app.run import Begun, measured, nothing_held
 from fabric.app.status import last_states
 from fabric.config import from_resolved, resolved_document
-from fabric.engine.continued_clock import continued, simulated_until
 from fabric.engine.interruption import STOP
 from fabric.engine.observer import Observer
 from fabric.errors import ConfigError, FabricError, Interrupted, MayBeLive, Problem, StoreError
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.repair import Because
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan, plan_scenario
 from fabric.ports import Executor
 from fabric.report.output import counted
 from fabric.report.told_verdict import is_told
-from fabric.runs.change_results import FINAL
 from fabric.runs.durable import remove_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import read_events
-from fabric.runs.left_open import CLOSED, refuse_while_open
+from fabric.runs.events import EVENTS, all_events, read_events
 from fabric.runs.manifest import JUDGED, leftovers
-from fabric.runs.plain_file import is_there
+from fabric.runs.open_changes import CLOSED, FINAL, refuse_while_open
+from fabric.runs.past_run import PastRun
+from fabric.runs.plain_file import storing
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import baselines_from, go_on_command, own_version, read_run
 from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import holding, refuse_at_work
 from fabric.runs.samples import close_samples
-from fabric.runs.so_far import SoFar, so_far
 
 MakeExecutor = Callable[[str, Inventory, int], Executor]
 """Builds the executor of a backend by its name, for a seed."""
@@ -58,15 +56,8 @@ _PLACE = re.compile(r"(.*\.source|scenario\.inventory)")
 class Resumable:
     """A run that can go on, and with what: always what its run.json says. *differs*: what the files say now instead."""
 
-    path: Path
-    asked: Asked
-    document: Mapping[str, Any]
+    past: PastRun
     differs: tuple[str, ...]
-
-    @property
-    def backend(self) -> str:
-        """How its hosts are reached."""
-        return str(self.document["backend"])
 
 
 def look(path: Path, *, force: bool) -> Resumable:
@@ -84,17 +75,17 @@ def look(path: Path, *, force: bool) -> Resumable:
     refuse_at_work(path, scenario.hosts)  # before the history is read and all is planned, which takes its time
     done = _history(path, document)
     if done.over:
-        raise ConfigError([Problem(str(path), 0, _why_over(path))])
+        raise ConfigError.at(path, _why_over(path))
     plan = plan_scenario(scenario, inventory)
     baselines = baselines_from(document, path / "run.json")
     differs = tuple(_differences(document, because_of(scenario)))
     unknown = _not_planned(plan, done)
     if unknown:
         text = f"its history has {counted(len(unknown), 'probe')} that this version does not plan, such as {unknown[0]}"
-        raise ConfigError([Problem(str(path), 0, f"{text}: go on with the version that began it")])
+        raise ConfigError.at(path, f"{text}: go on with the version that began it")
     if differs and not force:
         raise ConfigError(Problem(str(path), 0, text) for text in (*differs[:MOST_DIFFERENCES], _conclusion(differs)))
-    return Resumable(path, Asked(scenario, inventory, baselines, plan, ()), document, differs)
+    return Resumable(PastRun(path, document, scenario, inventory, baselines, plan), differs)
 
 
 def _why_over(path: Path) -> str:
@@ -118,21 +109,20 @@ def resume(
     Raises MayBeLive when a change of it cannot be seen taken back, or a guard holds one of another run: nothing is
     measured then.
     """
-    path, asked = found.path, found.asked
-    results, scenario = path.parent.parent, path.parent.name
-    hosts = asked.scenario.hosts
-    with holding(results, scenario, hosts, run=path.name):
-        _take_back(found, results, make_executor, say)
+    past, path = found.past, found.past.path
+    results, inventory = path.parent.parent, past.inventory
+    with holding(results, path.parent.name, past.scenario.hosts, run=path.name):
+        _take_back(past, results, make_executor, say)
         refuse_while_open(results)
-        executor = make_executor(found.backend, asked.inventory, int(found.document["seed"]))
+        executor = make_executor(past.backend, inventory, int(past.document["seed"]))
         try:
-            nothing_held(executor, asked, say)
-            directory = _reopened(found, say)
+            nothing_held(executor, past.scenario, inventory, say)
+            directory = _reopened(past, say)
         except BaseException:
             executor.close()
             raise
         try:
-            done = _history(path, found.document)
+            done = _history(path, past.document)
             at_s = max(done.at_s, close_samples(path))
             fields = {"times": done.resumed + 1, "kept": len(done.results), "again": len(done.half_done)}
             for change_id in _not_told(path):
@@ -146,30 +136,22 @@ def resume(
         half = len(done.half_done)
         again = "1 was half done and begins again" if half == 1 else f"{half:,} were half done and begin again"
         say(f"{counted(len(done.results), 'probe')} {'is' if len(done.results) == 1 else 'are'} done and kept, {again}")
-        if found.backend == "mock":
-            simulated_until(executor, at_s)
-        else:
-            executor = continued(executor, at_s)
-        begun = Begun(asked, found.backend, found.document, directory, executor, done)
-        return measured(begun, observer=observer, reports=reports)
+        executor.go_on(at_s)
+        return measured(Begun(past, directory, executor, done), observer=observer, reports=reports)
 
 
-def _take_back(found: Resumable, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
+def _take_back(past: PastRun, results: Path, make_executor: MakeExecutor, say: Callable[[str], None]) -> None:
     """Raises MayBeLive when it cannot be seen that all is back, Interrupted when it is and somebody wants to stop."""
-    path, seed = found.path, 0  # nothing is measured by what only takes back
-
-    def make(backend: str, inventory: Inventory) -> Executor:
-        return make_executor(backend, inventory, seed)
-
-    with in_order(say) as interruption:
-        told: list[Restored] = restore(path, results=results, make_executor=make)
+    path = past.path
+    with in_order(say) as interruption:  # the seed: nothing is measured by what only takes back
+        told = restore(path, results=results, make_executor=lambda name, inventory: make_executor(name, inventory, 0))
     for one in told:
         say(f"{'taken back' if one.certain else 'MAY BE LIVE'}: {one.text}")
     if not all(one.certain for one in told):
         names = "; ".join(one.text for one in told if not one.certain)
         raise MayBeLive(f"this run cannot go on: {names}; try again: fabric restore {path}")
     if interruption.times:
-        raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, found.document)}")
+        raise Interrupted(f"interrupted; nothing of this run is open; to go on: {go_on_command(path, past.document)}")
 
 
 def _not_told(path: Path) -> list[str]:
@@ -179,19 +161,17 @@ def _not_told(path: Path) -> list[str]:
     return [name for name, state in back.items() if state in CLOSED and states.get(name, state) not in FINAL]
 
 
-def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
+def _reopened(past: PastRun, say: Callable[[str], None]) -> RunDirectory:
     """
     The directory, ready for more: a torn line is cut off, a wish to stop is forgotten.
 
     What was judged of an earlier interruption goes before anything more is measured: it would be told as the verdict
     of the whole, were this run killed between its end and its reports. All of it can be made again.
     """
-    path = found.path
-    done = _history(path, found.document) if is_there(path / EVENTS) else SoFar()
-    try:
+    path = past.path
+    done = _history(path, past.document)
+    with storing(path / STOP, "cannot remove"):
         (path / STOP).unlink(missing_ok=True)
-    except OSError as exc:
-        raise StoreError(f"{path / STOP}: cannot remove: {exc.strerror}") from exc
     directory = RunDirectory(path, added=done.added)
     try:
         remove_durably([*(path / name for name in JUDGED), *leftovers(path)])
@@ -203,26 +183,22 @@ def _reopened(found: Resumable, say: Callable[[str], None]) -> RunDirectory:
         cut = counted(directory.events.cut_bytes, "byte")
         say(f"{path / EVENTS}: cut off {cut} of a torn last line")
     if not done.begun:
-        fields = {"run_id": path.name, "probes": found.asked.plan.probes}
+        fields = {"run_id": path.name, "probes": past.plan.probes}
         directory.events.append("run_started", 0.0, fields)
         directory.flush()
     return directory
 
 
-def _history(path: Path, document: Mapping[str, Any]) -> SoFar:
+def _history(path: Path, document: Mapping[str, Any]) -> Progress:
     """How far it came; one that was killed before its first line has done nothing."""
-    if not is_there(path / EVENTS):
-        return SoFar()
-    events = list(read_events(path / EVENTS))
+    events = all_events(path)
     if events and events[0].get("run_id") != document["run_id"]:
         raise StoreError(f"{path / EVENTS}: the history of another run ({events[0].get('run_id')})")
-    return so_far(events)
+    return progress_of(events)
 
 
-def _not_planned(plan: Plan, done: SoFar) -> list[str]:
-    known = {probe.probe_id for probe in done.added}
-    for phase_plan in plan.phases:
-        known.update(slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots)
+def _not_planned(plan: Plan, done: Progress) -> list[str]:
+    known = {probe.probe_id for probe in (*plan.planned, *done.added)}
     return [probe_id for probe_id in {**done.results, **done.attempts} if probe_id not in known]
 
 
@@ -263,16 +239,7 @@ def _as_now(given: Mapping[str, Any], because: Because | None) -> Asked:
 
     After a repair the evidence is what it was when the run began: the run that failed the host need not be there.
     """
-    folder = Path(given["folder"])
-    inventory = given["inventory"]
-    asked = prepare(
-        folder / given["scenario"],
-        inventory_path=None if inventory is None else folder / inventory,
-        hosts=given["hosts"],
-        faults=tuple(given["faults"]),
-        lasts_s=given.get("lasts_s"),
-        budget_s=given.get("budget_s"),
-    )
+    asked = prepare(Given.of(given))
     return asked if because is None else filled(asked, because)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from fabric.app.analyze import all_probes, concluded, named, probes_of, write_derived
+from fabric.app.analyze import concluded, shown_run, write_derived
 from fabric.app.prepare import Asked
-from fabric.app.report import as_judged
 from fabric.changes.kind import Context
 from fabric.checks.held import held_on, holders, refuse_held, unasked_note
 from fabric.checks.identity import note_identity
@@ -23,25 +22,24 @@ from fabric.engine.interruption import heeding_threads, listening
 from fabric.engine.observer import Observer
 from fabric.engine.run import run_plan
 from fabric.engine.watching import stop_watching, watching
-from fabric.errors import Interrupted, MayBeLive, OutOfMemory, StoreError, out_of_memory
+from fabric.errors import Interrupted, OutOfMemory, StoreError, out_of_memory
 from fabric.judge.verdict.further_tests import follow_ups
 from fabric.judge.verdict.gate import out_after, own_fails
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
+from fabric.model.scenario import Scenario
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor
-from fabric.report.shown_run import ShownRun
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import from_events, read_events
-from fabric.runs.journal import FILE as JOURNAL
-from fabric.runs.journal import Journal
-from fabric.runs.left_open import refuse_while_open, say_what_is_open
+from fabric.runs.events import EVENTS, History, from_events, read_events
+from fabric.runs.journal import JOURNAL, Journal
+from fabric.runs.open_changes import refuse_while_open, say_what_is_open
+from fabric.runs.past_run import PastRun
+from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
 from fabric.runs.run_document import go_on_command, run_document
 from fabric.runs.run_lock import holding
-from fabric.runs.so_far import SoFar
 
 MakeExecutor = Callable[[Inventory, int], Executor]
 """Builds the executor of the chosen backend."""
@@ -49,14 +47,12 @@ MakeExecutor = Callable[[Inventory, int], Executor]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run with all that it needs: a new one, or one that goes on from *so_far*. *document* is its run.json."""
+    """A run with all that it needs: a new one, or one that goes on from *so_far*."""
 
-    asked: Asked
-    backend: str
-    document: Mapping[str, Any]
+    past: PastRun
     directory: RunDirectory
     executor: Executor
-    so_far: SoFar = field(default_factory=SoFar)
+    so_far: Progress = field(default_factory=Progress)
 
 
 def run(
@@ -82,8 +78,9 @@ def run(
     try:
         with holding(results, scenario.name, scenario.hosts) as lock:
             refuse_while_open(results)
-            nothing_held(executor, asked, say)
-            document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=asked.given)
+            nothing_held(executor, scenario, inventory, say)
+            given = asked.given.document
+            document = run_document(scenario, inventory, asked.baselines, backend=backend, seed=seed, given=given)
             directory = RunDirectory.create(results, scenario.name, document)
             try:
                 lock.names(directory.path)
@@ -91,57 +88,48 @@ def run(
             except StoreError:
                 directory.events.abandon()
                 raise
-            begun = Begun(asked, backend, document, directory, executor)
-            return measured(begun, observer=observer, reports=reports)
+            past = PastRun(directory.path, document, scenario, inventory, asked.baselines, asked.plan)
+            return measured(Begun(past, directory, executor), observer=observer, reports=reports)
     except BaseException:
         with suppress(StoreError):
             executor.close()
         raise
 
 
-def nothing_held(executor: Executor, asked: Asked, say: Callable[[str], None]) -> None:
+def nothing_held(executor: Executor, scenario: Scenario, inventory: Inventory, say: Callable[[str], None]) -> None:
     """Ask the guards of every host that this run would feel: MayBeLive where one holds a change, of whatever run."""
-    inventory = asked.inventory
-    said = held_on(executor, inventory, holders(inventory, asked.scenario.hosts))
+    said = held_on(executor, inventory, holders(inventory, scenario.hosts))
     refuse_held(said, inventory)
     if note := unasked_note(said):
         say(note)
 
 
-def stop_this_run() -> None:
-    """Ask this process to stop, as somebody would from outside: a thread of it died for want of memory."""
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def measured(begun: Begun, *, observer: Observer, reports: bool) -> JudgedRun:
     """Run what is still to be run, judge all of it; closes the directory and the executor. Raises as ``run``."""
-    asked, directory, executor = begun.asked, begun.directory, begun.executor
-    scenario, inventory = asked.scenario, asked.inventory
-    judge = Judge.as_asked(scenario.judge, asked.baselines, inventory.topology)
-    changing = _changing(asked, directory)
+    past, directory, executor = begun.past, begun.directory, begun.executor
+    changing = _changing(past)
     over, died = False, list[str]()
     try:
-        executor = watching(executor, directory.path, scenario, inventory.topology)
-        with heeding_threads(stop_this_run) as died:
-            by_id, elapsed_s = _measure(begun, executor, changing, judge=judge, observer=observer)
+        executor = watching(executor, past.path, past.scenario, past.inventory.topology)
+        # A thread that dies for want of memory asks this process to stop, as somebody would from outside.
+        with heeding_threads(partial(os.kill, os.getpid(), signal.SIGTERM)) as died:
+            by_id, elapsed_s = _measure(begun, executor, changing, observer)
         stop_watching(executor)
-        history = directory.path / EVENTS
-        plan = reached(asked.plan, without_results(asked.plan, by_id))
-        probes = [*all_probes(plan), *directory.added]
-        verdict = concluded(plan, probes, by_id, scenario, inventory, judge=judge, events=history)
+        plan = reached(past.plan, without_results(past.plan, by_id))
+        past = replace(past, plan=plan, history=History(by_id, added=tuple(directory.added)))
+        verdict = concluded(past)
         directory.close()
         over = True
         with suppress(StoreError):
             executor.close()
         changing.journal.close()
-        judged_by = named(asked.baselines)
-        judged = as_judged(directory.path, begun.document, scenario, verdict, elapsed_s=elapsed_s, judged_by=judged_by)
-        write_derived(ShownRun(judged, inventory, probes, by_id, begun.document), reports=reports)
+        shown = shown_run(past, verdict, elapsed_s)
+        write_derived(shown, reports=reports)
     except BaseException as exc:
         with listening(lambda: None):  # another Ctrl-C must not hide that a change may be live
             _ended_early(begun, executor, changing, exc, over=over, memory=out_of_memory(exc) or "".join(died))
         raise
-    return judged
+    return shown.judged
 
 
 def _ended_early(
@@ -153,7 +141,7 @@ def _ended_early(
     *over*: only reports were left to make. *memory*: what to say of it, where there was none left.
     """
     directory, path = begun.directory, begun.directory.path
-    stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.document)
+    stopped, go_on = isinstance(exc, KeyboardInterrupt), go_on_command(path, begun.past.document)
     try:
         if stopped and not over:
             directory.events.append("run_interrupted", executor.now(), {})
@@ -162,7 +150,7 @@ def _ended_early(
         for close in (executor.close, directory.close):
             with suppress(Exception):  # what cannot even be closed must not keep an open change from being told
                 close()
-        _say_what_is_open(path)
+        say_what_is_open(path)
     then = f"everything was measured: fabric analyze {path}" if over else f"what was measured is kept: {go_on}"
     if memory:
         raise OutOfMemory(f"{memory}; {then}") from exc
@@ -175,63 +163,56 @@ def _ended_early(
         raise StoreError(f"{exc}; {then}") from exc
 
 
-def _say_what_is_open(path: Path) -> None:
-    try:
-        say_what_is_open(path)
-    except MemoryError as exc:
-        raise MayBeLive(f"there is no memory left to read {path / JOURNAL}: fabric restore {path}") from exc
-
-
 def _measure(
-    begun: Begun, executor: Executor, changing: Changing, *, judge: Judge, observer: Observer
+    begun: Begun, executor: Executor, changing: Changing, observer: Observer
 ) -> tuple[dict[str, ProbeResult], float]:
     """Run the plan; every probe's result by id, and how long it took by the executor's clock (seconds)."""
-    asked, directory, so_far = begun.asked, begun.directory, begun.so_far
+    past, directory, so_far = begun.past, begun.directory, begun.so_far
+    topology = past.inventory.topology
+    judge = Judge.as_asked(past.scenario.judge, past.baselines, topology)
 
     def gate(phase_plan: PhasePlan, phase_results: Sequence[ProbeResult]) -> dict[str, str]:
         by_id = {result.probe_id: result for result in phase_results}
         added = [probe for probe in directory.added if probe.phase == phase_plan.phase.name]
-        return out_after(phase_plan.phase, [*probes_of(phase_plan), *added], by_id, judge=judge)
+        return out_after(phase_plan.phase, [*phase_plan.planned, *added], by_id, judge=judge)
 
     started_s = executor.now()
     if not so_far.begun:
-        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": asked.plan.probes})
+        directory.events.append("run_started", started_s, {"run_id": directory.path.name, "probes": past.plan.probes})
     finished = run_plan(
-        asked.plan,
-        topology=asked.inventory.topology,
+        past.plan,
+        topology=topology,
         executor=executor,
         directory=directory,
         observer=observer,
         gate=gate,
         changing=changing,
-        follow_ups=follow_ups(asked.scenario, asked.inventory, judge),
+        follow_ups=follow_ups(past.scenario, past.inventory, judge),
         so_far=so_far,
-        judge_own=lambda plan, done: own_fails(probes_of(plan), {one.probe_id: one for one in done}, judge=judge),
+        judge_own=lambda plan, done: own_fails(plan.planned, {one.probe_id: one for one in done}, judge=judge),
     )
     elapsed_s = executor.now() - (so_far.began_s if so_far.begun else started_s)
     directory.events.append("run_ended", executor.now(), {})
     directory.flush()
-    altered = any(phase_plan.changes for phase_plan in asked.plan.phases)
-    if altered or so_far.begun:  # with the very times that the changes are told in
+    if past.changes or so_far.begun:  # with the very times that the changes are told in
         return from_events(read_events(directory.path / EVENTS)), elapsed_s
     return {result.probe_id: result for result in finished}, elapsed_s
 
 
-def _changing(asked: Asked, directory: RunDirectory) -> Changing:
+def _changing(past: PastRun) -> Changing:
     """What this run makes changes with; the journal's file is made with the first of them."""
-    run_id = directory.path.name
+    run_id = past.path.name
     return Changing(
-        Context(asked.inventory.topology, asked.inventory.changes, _own_boot_id()),
-        Journal(directory.path / JOURNAL),
-        owner=f"{asked.scenario.name}/{run_id}",
+        Context(past.inventory.topology, past.inventory.changes, _own_boot_id()),
+        Journal(past.path / JOURNAL),
+        owner=f"{past.scenario.name}/{run_id}",
         token=f"{run_id}-{secrets.token_hex(4)}",
-        allow=asked.scenario.allow,
+        allow=past.scenario.allow,
     )
 
 
 def _own_boot_id() -> str:
     """Of the kernel that runs this; empty where it does not say."""
-    try:
+    with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return ""

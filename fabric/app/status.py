@@ -17,20 +17,19 @@ from fabric.errors import ConfigError, FabricError, MayBeLive, Problem, StoreErr
 from fabric.model.fields.folded import FoldedNames
 from fabric.model.fields.wording import nearest
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.verdict import Suspect
 from fabric.report.decision import decision_in
 from fabric.report.told_verdict import ToldVerdict, told_verdict
 from fabric.runs.durable import write_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import Event, read_events
-from fabric.runs.journal import FILE as JOURNAL
-from fabric.runs.journal import read_journal
-from fabric.runs.left_open import CLOSED, open_changes, open_or_may_be_live
-from fabric.runs.plain_file import is_there
+from fabric.runs.events import EVENTS, Event, all_events
+from fabric.runs.journal import JOURNAL, read_journal
+from fabric.runs.open_changes import CLOSED, open_changes, open_or_may_be_live
+from fabric.runs.plain_file import storing
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_document import go_on_command, read_run
 from fabric.runs.run_folders import run_folders, run_path
 from fabric.runs.run_lock import running
-from fabric.runs.so_far import SoFar, so_far
 
 MOST_JUDGED = 5_000
 """Planned probes of a run that is judged to be looked at (a choice: some seconds; 60,000 took 7 to 40 s, measured)."""
@@ -99,11 +98,12 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
     Raises ConfigError where the folder is none, or cannot be read itself.
     """
     folders = run_folders(results)
-    closed = {one.path: one.why for one in folders.closed}
     found = []
-    for run in sorted((*folders.runs, *closed), key=lambda path: (path.name, path.parent.name), reverse=True)[:most]:
-        if run in closed:
-            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=closed[run]))
+    for run in sorted((*folders.runs, *folders.closed), key=lambda path: (path.name, path.parent.name), reverse=True)[
+        :most
+    ]:
+        if run in folders.closed:
+            found.append(RunStatus(str(run), run.parent.name, "unreadable", trouble=folders.closed[run]))
             continue
         try:
             found.append(_status(run, told_verdict(run)))
@@ -113,8 +113,8 @@ def all_runs(results: Path, *, most: int) -> list[RunStatus]:
 
 
 def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
-    events = _history(run)
-    done = so_far(events)
+    events = all_events(run)
+    done = progress_of(events)
     holder = running(run)
     known = set(done.results)
     planned = _planned(events) + len(done.added)
@@ -135,14 +135,14 @@ def _status(run: Path, told: ToldVerdict | None) -> RunStatus:
         event_age_s=time.time() - (run / EVENTS).stat().st_mtime if events else None,
         resumed=done.resumed,
         holder="" if holder is None else holder.text,
-        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)) if is_there(run / JOURNAL) else (),
+        open_changes=tuple(one.change_id for one in open_changes(run / JOURNAL)),
         judged=told is not None,
         no_number=sum(one.outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) for one in done.results.values()),
         decision="" if decided is None else decided.value,
     )
 
 
-def _state(run: Path, events: list[Event], done: SoFar, *, at_work: bool) -> str:
+def _state(run: Path, events: list[Event], done: Progress, *, at_work: bool) -> str:
     if done.over:
         return "ended"
     if at_work:
@@ -154,11 +154,9 @@ def _state(run: Path, events: list[Event], done: SoFar, *, at_work: bool) -> str
 
 
 def _planned(events: list[Event]) -> int:
-    """As its first line says, without rounds for which there was no time; of an older run what its phases say."""
-    if events and "probes" in events[0]:
-        left_out = sum(int(event["probes"]) for event in events if event["event"] == "rounds_over")
-        return int(events[0]["probes"]) - left_out
-    return sum({e["phase"]: int(e["probes"]) for e in events if e["event"] == "phase_started"}.values())
+    """As its first line says, without rounds for which there was no time."""
+    left_out = sum(int(event["probes"]) for event in events if event["event"] == "rounds_over")
+    return int(events[0].get("probes", 0)) - left_out if events else 0
 
 
 def _rate_per_min(events: list[Event]) -> float | None:
@@ -210,20 +208,16 @@ def stop(path: Path, *, wait_s: float) -> StoppedRun:
     go_on = go_on_command(path, read_run(path))
     holder = running(path)
     if holder is None:
-        raise ConfigError(
-            [Problem(str(path), 0, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")]
-        )
+        raise ConfigError.at(path, f"nobody works on this run, so there is nothing to stop; {_next(path, go_on)}")
     before: tuple[str, ...] = ()
     with suppress(MayBeLive):  # it is asked all the same, and told afterwards
         before = _open(path)
     began_s = time.monotonic()
-    try:
+    with storing(path / STOP):
         write_durably(path / STOP, b"")
-    except OSError as exc:
-        raise StoreError(f"{path / STOP}: cannot write: {exc.strerror}") from exc
     ended = _waited(path, began_s + wait_s)
     after = _open(path)
-    states, finished = last_states(path), _has_ended(_history(path))
+    states, finished = last_states(path), _has_ended(all_events(path))
     return StoppedRun(
         run=str(path),
         ended=ended,
@@ -247,19 +241,12 @@ def _waited(path: Path, until_s: float) -> bool:
 
 
 def _open(path: Path) -> tuple[str, ...]:
-    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL)) if is_there(path / JOURNAL) else ()
+    return tuple(one.change_id for one in open_or_may_be_live(path / JOURNAL))
 
 
 def last_states(path: Path) -> dict[str, str]:
     """The state of every change of a run, as its journal says last."""
-    if not is_there(path / JOURNAL):
-        return {}
     return {entry["change"]: entry["state"] for entry in read_journal(path / JOURNAL)}
-
-
-def _history(run: Path) -> list[Event]:
-    """All events of a run; none of one that was killed before the first."""
-    return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
 
 
 def _has_ended(events: Iterable[Event]) -> bool:
@@ -267,7 +254,7 @@ def _has_ended(events: Iterable[Event]) -> bool:
 
 
 def _next(path: Path, go_on: str) -> str:
-    if _has_ended(_history(path)):
+    if _has_ended(all_events(path)):
         return f"it has ended: fabric report {path}"
     if _open(path):
         return f"it died with changes open: fabric restore {path}"
@@ -302,13 +289,13 @@ def readmit(path: Path, hosts: Sequence[str]) -> Readmitted:
     """
     path = run_path(path)
     document = read_run(path)
-    events = _history(path)
+    events = all_events(path)
     if _has_ended(events):
         text = "this run has ended: validate the repair by itself, fabric run scenarios/post-repair.yaml --because RUN"
-        raise ConfigError([Problem(str(path), 0, text)])
+        raise ConfigError.at(path, text)
     known, away = tuple(document["asked"]["scenario"]["hosts"]), _away(events)
     wanted, said = _unfolded(hosts, sorted(away))
-    said += [text for host in wanted for text in _wrong(host, known, away)]
+    said += [_wrong(host, known, away) for host in wanted if host not in away or host not in known]
     if said:
         raise ConfigError(Problem("HOST", 0, text) for text in said)
     for host in wanted:
@@ -335,32 +322,26 @@ def _unfolded(texts: Sequence[str], away: Sequence[str]) -> tuple[tuple[str, ...
 
 
 def _ask(folder: Path, host: str) -> None:
-    try:
+    with storing(folder / host):
         folder.mkdir(mode=0o755, exist_ok=True)
         if folder.is_symlink():
             raise StoreError(f"{folder}: cannot write: a link, which leads somewhere else")
         write_durably(folder / host, b"")
-    except OSError as exc:
-        raise StoreError(f"{folder / host}: cannot write: {exc.strerror}") from exc
 
 
 def _away(events: Sequence[Event]) -> set[str]:
     """Hosts that take no part now: left out, not answering (they, or a part), or not let into the present phase."""
-    done = so_far(events)
-    found = {*done.left_out, *(name.partition("/")[0] for name in done.out)}
+    done = progress_of(events)
     excluded: set[str] = set()
     for event in events:
         if event["event"] == "phase_started":
             excluded = set(event["excluded"])
         elif event["event"] == "readmitted":
             excluded.discard(event["component"])
-    return found | excluded
+    return excluded.union(done.left_out, (Part.of(name).host for name in done.out))
 
 
-def _wrong(host: str, known: Sequence[str], away: set[str]) -> list[str]:
+def _wrong(host: str, known: Sequence[str], away: set[str]) -> str:
     if host not in known:
-        return [f"no host '{host}' in this run{nearest(host, known)}"]
-    if host in away:
-        return []
-    gone = ", ".join(sorted(away)) or "none"
-    return [f"{host} takes part: nothing to readmit (out of the run: {gone})"]
+        return f"no host '{host}' in this run{nearest(host, known)}"
+    return f"{host} takes part: nothing to readmit (out of the run: {', '.join(sorted(away)) or 'none'})"

@@ -14,9 +14,10 @@ from typing import Any
 import orjson
 
 from fabric.app.analyze import reopened
+from fabric.app.diagnose import read_input
 from fabric.app.repair import decided, is_post_repair
 from fabric.app.report import keep_decision
-from fabric.errors import ConfigError, FabricError, Problem, StoreError
+from fabric.errors import ConfigError, FabricError, StoreError
 from fabric.model.repair import Acceptance
 from fabric.report.certificate import FORMAT, JUDGED_WITH, KIND, certificate_document, differing, encoded
 from fabric.report.certificate_html import certificate_html
@@ -27,12 +28,11 @@ from fabric.report.shown_run import ShownRun
 from fabric.report.told_verdict import FILE as VERDICT
 from fabric.report.verdict_json import verdict_bytes, verdict_document
 from fabric.runs.durable import remove_durably, write_durably
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.identity import read_identity
+from fabric.runs.events import EVENTS
 from fabric.runs.manifest import DERIVED, SourceFile, differences, digest, leftovers, manifest
-from fabric.runs.plain_file import read_plain
+from fabric.runs.plain_file import read_plain, storing
 from fabric.runs.raw import FOLDER as RAW
-from fabric.runs.run_document import own_version
+from fabric.runs.run_document import own_version, read_identity
 from fabric.runs.run_folders import run_path
 from fabric.runs.run_lock import running
 
@@ -54,10 +54,7 @@ COPIED = ("run", "began", "hosts", "backend", "simulated")
 """What run.json says: it is the same with every version of this tool."""
 
 FILES_ONLY = "the run's files are not here: what it says cannot be computed again"
-_AGAIN = {
-    VERDICT: "fabric analyze RUN makes it again",
-    DECISION: "fabric report RUN makes it again",
-}
+_AGAIN = {VERDICT: "fabric analyze RUN makes it again", DECISION: "fabric report RUN makes it again"}
 _KEY_BYTES = 1 << 20
 _LONGEST = 200
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
@@ -120,15 +117,13 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
     """
     path = run_path(run)
     if holder := running(path):
-        text = (
-            f"this run goes on ({holder.text}): a certificate is of a run that ended; until then: fabric report {path}"
-        )
-        raise ConfigError([Problem(str(path), 0, text)])
+        text = f"this run goes on ({holder.text}): a certificate is of a run that ended"
+        raise ConfigError.at(path, f"{text}; until then: fabric report {path}")
     if key is not None:
         sign(b"", key)  # one that cannot be used is told before anything is judged
     shown, decision = _judged(path)
     directory = Path(shown.judged.path)
-    try:
+    with storing(directory):
         _tidy(directory, shown, decision)
         document = _document(shown, decision, manifest(directory))
         data = encoded(document)
@@ -139,8 +134,6 @@ def make_certificate(run: Path, *, key: Path | None) -> tuple[Path, str]:
         write_durably(directory / HTML, certificate_html(document).encode())
         if signature is not None:
             write_durably(directory / SIGNATURE, signature)
-    except OSError as exc:
-        raise StoreError(f"{directory}: cannot write: {exc.strerror or exc}") from exc
     return directory / HTML, str(document["result"])
 
 
@@ -151,7 +144,7 @@ def verify(path: Path, *, key: Path | None) -> Verified:
 
     *path* is certificate.json, certificate.html or the run directory. ConfigError when it is no certificate.
     """
-    wanted = fingerprint(_key(key), str(key)) if key is not None else None
+    wanted = fingerprint(read_input(key, _KEY_BYTES), str(key)) if key is not None else None
     file = path / NAME if path.is_dir() else path.with_name(NAME) if path.name == HTML else path
     stated = _certificate(file)
     found = _Found()
@@ -213,11 +206,8 @@ def _beside(shown: ShownRun, decision: Acceptance | None) -> dict[str, str]:
     made: dict[str, Mapping[str, Any]] = {VERDICT: verdict_document(shown.judged)}
     if decision is not None:
         made[DECISION] = acceptance_document(decision)
-    return {
-        name: _said_otherwise(directory / name, document)
-        for name, document in made.items()
-        if (directory / name).exists()
-    }
+    there = {directory / name: document for name, document in made.items() if (directory / name).exists()}
+    return {file.name: _said_otherwise(file, document) for file, document in there.items()}
 
 
 def _said_otherwise(file: Path, made: Mapping[str, Any]) -> str:
@@ -242,11 +232,10 @@ def _said_otherwise(file: Path, made: Mapping[str, Any]) -> str:
 def _not_covered(directory: Path, checked: Iterable[str]) -> list[str]:
     """The files beside it that anybody may have changed: they are made from the others."""
     others = DERIVED.difference((NAME, HTML, SHA256, SIGNATURE), checked)
-    beside = sorted(name for name in others if (directory / name).exists())
-    if not beside:
-        return []
-    again = "not looked at, fabric report RUN --html and fabric analyze RUN make them again"
-    return [f"{again}: {', '.join(beside)}"]
+    beside = ", ".join(sorted(name for name in others if (directory / name).exists()))
+    return (
+        [f"not looked at, fabric report RUN --html and fabric analyze RUN make them again: {beside}"] if beside else []
+    )
 
 
 def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
@@ -254,12 +243,10 @@ def _judged(run: Path) -> tuple[ShownRun, Acceptance | None]:
     return shown, decided(shown) if is_post_repair(shown.judged.scenario) else None
 
 
-def _document(
-    shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]
-) -> dict[str, Any]:  # fmt: skip
+def _document(shown: ShownRun, decision: Acceptance | None, files: Sequence[SourceFile]) -> dict[str, Any]:
     """As a reader of the file sees it; each of the *files* once, in order of path."""
     identity = read_identity(Path(shown.judged.path)) or {}
-    parts = orjson.loads(orjson.dumps([asdict(host) for host in identity.values()]))
+    parts = [asdict(host) for host in identity.values()]
     ordered = [one for _, one in sorted({one.path: one for one in files}.items())]
     document = certificate_document(shown, decision, ordered, parts, judged_with=own_version())
     found: dict[str, Any] = orjson.loads(encoded(document))
@@ -322,10 +309,10 @@ def _signature(stated: _Stated, wanted: str | None, found: _Found) -> None:
     """Who signed it, what is wrong with that, and what to say of it."""
     armoured = _neighbour(stated, SIGNATURE, found)
     if armoured is None:
-        if wanted is not None:
-            found.problems.append("not signed")
-        else:
+        if wanted is None:
             found.notes.append("not signed: whoever can write the files can write a certificate, too")
+        else:
+            found.problems.append("not signed")
         return
     try:
         name = signer(stated.data, armoured)
@@ -336,32 +323,34 @@ def _signature(stated: _Stated, wanted: str | None, found: _Found) -> None:
         found.problems.append(f"{SIGNATURE}: not the signature of this certificate")
         return
     found.signed_by = name
-    if wanted is None:
-        found.notes.append(f"signed by {name}: whose key that is, --key PUB can tell")
-    elif wanted != name:
+    if wanted not in (None, name):
         found.problems.append(f"signed by another key: {name}, not {wanted}")
-    else:
-        found.notes.append(f"signed by {name}, the key that was given")
+        return
+    whose = ": whose key that is, --key PUB can tell" if wanted is None else ", the key that was given"
+    found.notes.append(f"signed by {name}{whose}")
 
 
 def _certificate(file: Path) -> _Stated:
     """ConfigError for what is none."""
-    data = _plain(file)
+    try:
+        data = read_plain(file, MOST_BYTES)
+    except OSError as exc:
+        raise ConfigError.at(file, f"cannot read: {exc.strerror or exc}") from exc
     document = None
     if sum(map(data.count, (b",", b"[", b"{"))) <= MOST_VALUES:
         with suppress(orjson.JSONDecodeError):
             document = orjson.loads(data)
     if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise _refused(file, "no certificate (fabric report RUN --certificate makes one)")
+        raise ConfigError.at(file, "no certificate (fabric report RUN --certificate makes one)")
     if document.get("format") != FORMAT:
-        raise _refused(file, f"a certificate of format {str(document.get('format'))[:40]!r}, not {FORMAT}")
+        raise ConfigError.at(file, f"a certificate of format {str(document.get('format'))[:40]!r}, not {FORMAT}")
     kinds = {"result": str, "run": str, "versions": dict, "manifest": list, "digest": dict}
     missing = [name for name, kind in kinds.items() if not isinstance(document.get(name), kind)]
     if missing:
-        raise _refused(file, f"a certificate without {', '.join(missing)}")
+        raise ConfigError.at(file, f"a certificate without {', '.join(missing)}")
     made_with = document["versions"].get(JUDGED_WITH)
     if not isinstance(made_with, str):
-        raise _refused(file, "a certificate that does not say which version made it")
+        raise ConfigError.at(file, "a certificate that does not say which version made it")
     return _Stated(file, data, document, tuple(_source(one, file) for one in document["manifest"]), made_with)
 
 
@@ -369,24 +358,4 @@ def _source(entry: object, file: Path) -> SourceFile:
     match entry:
         case {"path": str(path), "sha256": str(sha256), "size_bytes": int(size), **rest} if not rest:
             return SourceFile(path, size, sha256)
-    raise _refused(file, "no manifest as this version writes it")
-
-
-def _plain(file: Path) -> bytes:
-    try:
-        return read_plain(file, MOST_BYTES)
-    except OSError as exc:
-        raise _refused(file, f"cannot read: {exc.strerror or exc}") from exc
-
-
-def _key(file: Path) -> bytes:
-    """What a person names may be a pipe."""
-    try:
-        with file.open("rb") as opened:
-            return opened.read(_KEY_BYTES)
-    except OSError as exc:
-        raise _refused(file, f"cannot read: {exc.strerror or exc}") from exc
-
-
-def _refused(file: Path, text: str) -> ConfigError:
-    return ConfigError([Problem(str(file), 0, text)])
+    raise ConfigError.at(file, "no manifest as this version writes it")

@@ -21,7 +21,7 @@ from fabric.changes.ports import (
 from fabric.changes.procedure import Procedure, pause
 from fabric.errors import ExecutorError, MayBeLive, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Check
-from fabric.tools import ibportstate, ip_link, mlxconfig, mlxlink, mlxreg, sysfs
+from fabric.tools import infiniband, ip_link, mlxlink, mlxreg, sysfs
 
 POLL_S = 0.5
 """How often an end is asked while it changes (seconds; choice)."""
@@ -58,12 +58,14 @@ def closing(by: str, cable: CableEnd, context: Context) -> Procedure[Alteration]
             f"{cable.component}: {by} numbers the ports of a switch in its own way; cables between switches are closed "
             "by ibportstate"
         )
+    end = cable.lower
     yield from refuse_our_way(cable, context)
-    if by == "mlxlink":
-        return (yield from _by_mlxlink(cable, cable.lower, context))
-    if by == "mlxreg":
-        return (yield from _by_mlxreg(cable, cable.lower, context))
-    return (yield from _by_ip(cable, cable.lower, context))
+    way = {"mlxlink": _by_mlxlink, "mlxreg": _by_mlxreg}.get(by, _by_ip)
+    seen, apply, undo, check = yield from way(end, context)
+    if not seen.up:
+        raise Refused(f"{cable.component}: {end} is down already ({seen})")
+    prior = _prior(end, seen.text, cable.upper)
+    return Alteration(end.host, (apply,), (undo,), (check,), prior, devices=(end.device,))
 
 
 def seen_closed(by: str, alteration: Alteration, end: End, context: Context) -> Procedure[Seen]:
@@ -78,10 +80,10 @@ def seen_closed(by: str, alteration: Alteration, end: End, context: Context) -> 
 def seen_end(end: End, context: Context) -> Procedure[Seen]:
     """An end as the fabric (a switch's) or its own host's kernel (an RNIC's) sees it."""
     if isinstance(end, AdapterEnd):
-        state = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
-        return Seen(str(state), state.physical_state == "LinkUp", state.physical_state == "Disabled", state.active)
-    port = yield from _queried(end, context)
-    return Seen(str(port), port.physical_state == "LinkUp", port.disabled, port.active)
+        port = sysfs.read_port_state(*(yield from plainly(end.host, sysfs.port_state(end.device, end.port))))
+    else:
+        port = yield from _queried(end, context)
+    return Seen(str(port), port.up, port.disabled, port.active)
 
 
 def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
@@ -97,67 +99,48 @@ def _in_band(cable: CableEnd, context: Context) -> Procedure[Alteration]:
     lower = cable.lower
     return Alteration(
         host=via,
-        apply=(ibportstate.by_lid(end.lid, end.port, "disable", tool=tool),),
-        undo=(ibportstate.by_lid(end.lid, end.port, "on", tool=tool),),
-        checks=(Check(ibportstate.by_lid(end.lid, end.port, tool=tool), (ibportstate.NOT_DISABLED,)),),
+        apply=(infiniband.port(end.lid, end.port, "disable", tool=tool),),
+        undo=(infiniband.port(end.lid, end.port, "on", tool=tool),),
+        checks=(Check(infiniband.port(end.lid, end.port, tool=tool), (infiniband.NOT_DISABLED,)),),
         prior=_prior(end, str(port), cable.upper if end == lower else lower),
         devices=(lower.device,) if isinstance(lower, AdapterEnd) and lower.host == via else (),
         outlives=True,
     )
 
 
-def _by_mlxlink(cable: CableEnd, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
+_Way = Procedure[tuple[Seen, Argv, Argv, Check]]
+"""What is there, what closes it, what opens it again, and how to see that it is open."""
+
+
+def _by_mlxlink(end: AdapterEnd, context: Context) -> _Way:
     tool = program(context, end.host, "mlxlink")
     seen = yield from _seen_by_mlxlink(end, context)
-    _need_up(cable, end, seen)
-    return _on_host(
-        cable,
-        end,
-        seen,
-        apply=mlxlink.port_state(end.device, up=False, tool=tool),
-        undo=mlxlink.port_state(end.device, up=True, tool=tool),
-        check=Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,)),
-    )
+    apply, undo = (mlxlink.port_state(end.device, up=up, tool=tool) for up in (False, True))
+    return seen, apply, undo, Check(mlxlink.show(end.device, tool=tool), (_NOT_CLOSED,))
 
 
-def _by_mlxreg(cable: CableEnd, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
+def _by_mlxreg(end: AdapterEnd, context: Context) -> _Way:
     tool, indexes = program(context, end.host, "mlxreg"), mlxreg.paos_indexes(1)
     get = mlxreg.get(end.device, "PAOS", indexes, tool=tool)
     admin, seen = yield from _seen_by_mlxreg(end, context, get)
-    _need_up(cable, end, seen)
-    return _on_host(
-        cable,
-        end,
-        seen,
-        apply=mlxreg.write(end.device, "PAOS", indexes, mlxreg.paos_values(mlxreg.PAOS_DOWN), tool=tool),
-        undo=mlxreg.write(end.device, "PAOS", indexes, mlxreg.paos_values(admin), tool=tool),
-        check=Check(get, (mlxreg.equals("admin_status", admin),)),
+    apply, undo = (
+        mlxreg.write(end.device, "PAOS", indexes, mlxreg.paos_values(value), tool=tool)
+        for value in (mlxreg.PAOS_DOWN, admin)
     )
+    return seen, apply, undo, Check(get, (mlxreg.equals("admin_status", admin),))
 
 
-def _by_ip(cable: CableEnd, end: AdapterEnd, context: Context) -> Procedure[Alteration]:
+def _by_ip(end: AdapterEnd, context: Context) -> _Way:
     """The kernel's own switch, which closes the port only where the firmware does not keep the link up (RoCE)."""
-    if not ethernet(cable.component, context):
-        raise Refused(f"{cable.component}: ip link closes no InfiniBand port (by: ibportstate, mlxlink or mlxreg)")
+    if not ethernet(end.name, context):
+        raise Refused(f"{end.name}: ip link closes no InfiniBand port (by: ibportstate, mlxlink or mlxreg)")
     tool = program(context, end.host, "ip")
     name = sysfs.read_netdev(*(yield from plainly(end.host, sysfs.netdev(end.device, end.port))))
     show = ip_link.show(name, tool=tool)
     found = ip_link.read(*(yield from plainly(end.host, show)))[0]
     seen = Seen(f"{found.name} {found.state}", up=found.up and found.carrier, closed=not found.up)
-    _need_up(cable, end, seen)
-    return _on_host(
-        cable,
-        end,
-        seen,
-        apply=ip_link.switch(name, up=False, tool=tool),
-        undo=ip_link.switch(name, up=True, tool=tool),
-        check=Check(show, (ip_link.switched_on(name),)),
-    )
-
-
-def _on_host(cable: CableEnd, end: AdapterEnd, seen: Seen, *, apply: Argv, undo: Argv, check: Check) -> Alteration:
-    prior = _prior(end, seen.text, cable.upper)
-    return Alteration(end.host, (apply,), (undo,), (check,), prior, devices=(end.device,))
+    apply, undo = (ip_link.switch(name, up=up, tool=tool) for up in (False, True))
+    return seen, apply, undo, Check(show, (ip_link.switched_on(name),))
 
 
 def _prior(end: End, state: str, other: End | None) -> str:
@@ -165,15 +148,10 @@ def _prior(end: End, state: str, other: End | None) -> str:
     return f"{end}: {state}" + ("" if other is None else f"; other end {other}")
 
 
-def _need_up(cable: CableEnd, end: End, seen: Seen) -> None:
-    if not seen.up:
-        raise Refused(f"{cable.component}: {end} is down already ({seen})")
-
-
-def _queried(end: SwitchEnd, context: Context) -> Procedure[ibportstate.PortInfo]:
+def _queried(end: SwitchEnd, context: Context) -> Procedure[infiniband.PortState]:
     via = need_via(context)
-    argv = ibportstate.by_lid(end.lid, end.port, tool=program(context, via, "ibportstate"))
-    return ibportstate.read(*(yield from look(context, via, argv))).port
+    argv = infiniband.port(end.lid, end.port, tool=program(context, via, "ibportstate"))
+    return infiniband.read_port(*(yield from look(context, via, argv)))
 
 
 def _seen_by_mlxreg(end: AdapterEnd, context: Context, get: Argv) -> Procedure[tuple[int, Seen]]:
@@ -198,12 +176,12 @@ def refuse_kept_up(by: str, end: AdapterEnd, context: Context) -> Procedure[None
     Of ways that close the RNIC's own end (mlxlink, mlxreg, ip): a switch that closes its end does not ask the RNIC.
     Where there is no mlxconfig, nothing is known: then what is read back after the change decides.
     """
-    setting = mlxconfig.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)
-    argv = mlxconfig.query(end.device, setting, tool=program(context, end.host, "mlxconfig"))
+    setting = mlxlink.keep_link_up(ethernet=ethernet(end.name, context), port=end.port)
+    argv = mlxlink.ask_setting(end.device, setting, tool=program(context, end.host, "mlxconfig"))
     said = yield from look(context, end.host, argv)
     if said[2] == _NOT_FOUND or (said[2] != 0 and "command not found" in said[1]):  # sudo says 1 of what is not there
         return
-    if mlxconfig.read(setting, *said):
+    if mlxlink.read_setting(setting, *said):
         raise Refused(
             f"{end}: the firmware keeps its link up ({setting}), so that {by} would close nothing: mlxconfig -d "
             f"{end.device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot; or close it at the switch"

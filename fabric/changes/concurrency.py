@@ -8,7 +8,7 @@ and when it is about to be made, against what is live then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import inf
 
 from fabric.changes.kind import Context, kind_of
@@ -134,14 +134,19 @@ def _counted(together: tuple[Change, ...], context: Context) -> Iterator[str]:
             yield f"{len(links)} of {total} links at the same time, {share} allowed ({part})"
 
 
-def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
-    """Hosts of whose RNICs every one that has a cable is altered at the same time."""
+def _altered(together: Iterable[Change]) -> dict[str, set[str]]:
+    """The RNICs of each host that faults alter."""
     altered: dict[str, set[str]] = {}
     for change in together:
         name, slash, device = change.component.partition("/")
         if slash and change.is_fault:
             altered.setdefault(name, set()).add(device)
-    for name, devices in altered.items():
+    return altered
+
+
+def _cut_off(together: tuple[Change, ...], topology: Topology) -> Iterator[str]:
+    """Hosts of whose RNICs every one that has a cable is altered at the same time."""
+    for name, devices in _altered(together).items():
         host = topology.hosts.get(name)
         cabled = set() if host is None else {r.device for r in host.platform.rnics if r.rail < len(host.leaves)}
         if cabled and cabled <= devices:
@@ -192,12 +197,7 @@ class Concurrency:
         if found:
             return found
         host = change.component.partition("/")[0]
-        altered = {
-            device
-            for name, slash, device in (one.component.partition("/") for one in together if one.is_fault)
-            if slash and name == host
-        }
-        if other_paths is not None and not other_paths - altered:
+        if other_paths is not None and not other_paths - _altered(together).get(host, set()):
             return f"{host} would lose its last active path (to do it all the same: allow: [{ISOLATE}])"
         return ""
 

@@ -1,19 +1,23 @@
-"""Calls of the guard on a target: the argv of each verb, and what its answers mean; the sh text is guard_shell's."""
+"""Calls of the guard on a target: the argv of each verb, and what its answers mean; its text is sh/guard.sh."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from shlex import join
+from shlex import join, quote
 
-from fabric.changes.guard_shell import GUARD
+from fabric.changes.sh import text_of
 from fabric.errors import ChangeError, Refused
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import CommandResult
 
 MAX_TEXT_BYTES = 120_000
 """The most that fits into one argument of a command on Linux is 131072 bytes (MAX_ARG_STRLEN)."""
+
+_TEXT = text_of("session.sh", "kept.sh", "guard.sh")
+GUARD = f'text={quote(_TEXT)}\neval "$text"\n'
+"""What ``sh -c`` is given. It carries itself once more, quoted: arm writes it into its folder to be run."""
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _OWNER = re.compile(r"[A-Za-z0-9._:@/-]{1,255}")

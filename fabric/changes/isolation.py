@@ -17,7 +17,7 @@ from fabric.changes.procedure import Procedure, pause
 from fabric.changes.undo import REVERT_PAUSE_S, REVERT_TRIES
 from fabric.errors import ChangeError, FabricError, Refused
 from fabric.model.change import Change
-from fabric.tools import ufm
+from fabric.tools import management
 
 BY_HAND = "manual"
 """In UFM's condition of a port that a person has listed."""
@@ -53,7 +53,7 @@ def list_before(change: Change, context: Context) -> Procedure[Unhealthy | None]
     except Refused:
         return None
     ends = () if cable.line is None else (cable.line.end, cable.line.peer)
-    names = tuple(sorted(ufm.port_name(end.guid, end.port) for end in ends if end is not None))
+    names = tuple(sorted(management.port_name(end.guid, end.port) for end in ends if end is not None))
     listed = tuple(sorted(entry.port for entry in before))
     return Unhealthy(settings.via, settings.ufm_url, names, listed) if names else None
 
@@ -83,7 +83,7 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     ours = yield from _ours(list_was)
     if not ours:
         return ()
-    said = yield from plainly(list_was.via, ufm.put_healthy(list_was.url, ours))
+    said = yield from plainly(list_was.via, management.put_healthy(list_was.url, ours))
     if said[2] != 0:
         raise StillIsolated(f"UFM does not take {', '.join(ours)} off its list: {said[1].strip()[:200]}")
     left = yield from _ours(list_was)
@@ -95,7 +95,7 @@ def _given_back(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
 def by_hand(list_was: Unhealthy) -> str:
     """What a person would run, and where, to take the ends of the cable off the list."""
     ends = tuple(end for end in list_was.ends if end not in list_was.before)
-    return f"by hand: on {list_was.via}: {join(ufm.put_healthy(list_was.url, ends or list_was.ends))}"
+    return f"by hand: on {list_was.via}: {join(management.put_healthy(list_was.url, ends or list_was.ends))}"
 
 
 def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
@@ -104,5 +104,5 @@ def _ours(list_was: Unhealthy) -> Procedure[tuple[str, ...]]:
     return tuple(sorted((found - set(list_was.before)) & set(list_was.ends)))
 
 
-def _listed(via: str, url: str) -> Procedure[tuple[ufm.UnhealthyPort, ...]]:
-    return ufm.read(*(yield from plainly(via, ufm.get(url))))
+def _listed(via: str, url: str) -> Procedure[tuple[management.UnhealthyPort, ...]]:
+    return management.read_unhealthy(*(yield from plainly(via, management.list_unhealthy(url))))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from fabric.changes.adaptive_routing import AdaptiveRouting
 from fabric.changes.ber import Ber
@@ -14,6 +11,7 @@ from fabric.changes.link_down import LinkDown, PortFlap
 from fabric.changes.ports import parts
 from fabric.changes.shield import Shield
 from fabric.model.change import Change, ChangeSettings
+from fabric.model.fields.kinds import add_others
 from fabric.model.scenario import Phase
 from fabric.model.topology import Topology
 
@@ -27,39 +25,11 @@ OURS: tuple[type[Kind], ...] = (
 GROUP = "fabric.changes"
 
 
-def kinds() -> Mapping[str, type[Kind]]:
-    """The kinds that can be asked for: ours, then those of other packages that can be used."""
-    return _found()[0]
+KINDS: dict[str, type[Kind]] = {one.kind: one for one in OURS}
+"""The kinds that can be asked for."""
 
-
-def unusable() -> Mapping[str, str]:
-    """The kinds of other packages that cannot be used, and why."""
-    return _found()[1]
-
-
-@cache
-def _found() -> tuple[Mapping[str, type[Kind]], Mapping[str, str]]:
-    good: dict[str, type[Kind]] = {one.kind: one for one in OURS}
-    bad: dict[str, str] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
-        try:
-            kind = _loaded(point)
-            if kind.kind in good:
-                raise TypeError(f"there is a kind {kind.kind!r} already")
-            good[kind.kind] = kind
-        except Exception as exc:  # noqa: BLE001 - whatever somebody else's module raises when it is imported
-            package = point.dist.name if point.dist else "a package"
-            bad[point.name] = f"{package} ({point.value}) cannot be used: {type(exc).__name__}: {exc}"
-    return MappingProxyType(good), MappingProxyType(bad)
-
-
-def _loaded(point: EntryPoint) -> type[Kind]:
-    kind = point.load()
-    if not (isinstance(kind, type) and issubclass(kind, Kind)):
-        raise TypeError(f"{point.value} is no subclass of fabric.changes.kind.Kind")
-    if kind.kind != point.name:
-        raise TypeError(f"the entry point is called {point.name!r} and its kind {kind.kind!r}")
-    return kind
+UNUSABLE = add_others(KINDS, Kind, group=GROUP)
+"""Why kinds of other packages cannot be used, by name."""
 
 
 def expand_changes(

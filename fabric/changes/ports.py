@@ -12,8 +12,8 @@ from fabric.changes.procedure import ASK_S, Procedure, ask
 from fabric.errors import Refused, ToolError
 from fabric.model.change import Argv
 from fabric.model.fields.wording import nearest
-from fabric.tools import iblinkinfo, mlxlink, perfquery, sysfs
-from fabric.tools.iblinkinfo import PortLine
+from fabric.tools import infiniband, mlxlink, sysfs
+from fabric.tools.infiniband import PortLine, switch_name
 
 Text = tuple[str, str, int]
 """What a tool's reader takes: stdout, stderr, exit status."""
@@ -24,8 +24,6 @@ FABRIC_S = 60.0
 
 _SWITCH_TEXT = re.compile(r"(?P<name>.+):(?P<port>\d+) \(lid (?P<lid>\d+)\)")
 _ADAPTER_TEXT = re.compile(r"(?P<host>[^\s/]+)/(?P<device>[^\s:]+):(?P<port>\d+)")
-# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
-_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ def fabric_ports(context: Context) -> Procedure[tuple[PortLine, ...]]:
     """Every port of the fabric as ``via`` sees it; Refused when there is no ``via``."""
     via = need_via(context)
     tool = program(context, via, "iblinkinfo")
-    return iblinkinfo.read(*(yield from look(context, via, iblinkinfo.argv(tool=tool), timeout_s=FABRIC_S)))
+    return infiniband.read_ports(*(yield from look(context, via, infiniband.all_ports(tool=tool), timeout_s=FABRIC_S)))
 
 
 def ethernet(component: str, context: Context) -> bool:
@@ -213,15 +211,9 @@ def _switch_cable(component: str, context: Context) -> Procedure[CableEnd]:
     return CableEnd(component, near, SwitchEnd(other, peer.lid, peer.port), line, fabric)
 
 
-def switch_name(description: str) -> str:
-    """What a switch is called in the inventory, from its own description."""
-    managed = _MANAGED.fullmatch(description)
-    return managed["name"] if managed else description
-
-
 def _switch_guid(name: str, fabric: tuple[PortLine, ...]) -> int:
     """The one switch of this name, or with this GUID (``0x...``)."""
-    switches = iblinkinfo.switches(fabric)
+    switches = infiniband.switches(fabric)
     known = {line.end.guid: switch_name(line.end.description) for line in fabric if line.end.guid in switches}
     found = [guid for guid, called in known.items() if name in (called, f"0x{guid:016x}")]
     if len(found) > 1:
@@ -240,16 +232,7 @@ def bit_error_counters(end: End, context: Context) -> Procedure[dict[str, float]
     tool = program(context, end.host, "mlxlink")
     argv = mlxlink.show(end.device, counters=True, tool=tool)
     counters = mlxlink.read(*(yield from look(context, end.host, argv))).counters
-    if counters is None:
-        return {}
-    found = {
-        "raw_errors": counters.raw_errors,
-        "effective_errors": counters.effective_errors,
-        "symbol_errors": counters.symbol_errors,
-        "link_downed": counters.link_down,
-        "link_error_recovery": counters.link_error_recovery,
-    }
-    return {f"{end.name}.{name}": float(value) for name, value in found.items() if value is not None}
+    return {f"{end.name}.{name}": float(value) for name, value in counters.items()}
 
 
 def link_counters(end: End, context: Context) -> Procedure[dict[str, float]]:
@@ -269,11 +252,11 @@ def _switch_counters(end: SwitchEnd, context: Context) -> Procedure[dict[str, fl
     via = need_via(context)
     tool = program(context, via, "perfquery")
     for extended in (True, False):
-        argv = perfquery.argv(end.lid, end.port, extended=extended, tool=tool)
-        counters = perfquery.read(*(yield from look(context, via, argv)))
-        if any(name in counters for name in perfquery.ERRORS.values()):
+        argv = infiniband.counters(end.lid, end.port, extended=extended, tool=tool)
+        counters = infiniband.read_counters(*(yield from look(context, via, argv)))
+        if any(name in counters for name in infiniband.ERRORS.values()):
             break
-    names = perfquery.ERRORS.items()
+    names = infiniband.ERRORS.items()
     return {f"{end.name}.{name}": float(counters[counter]) for name, counter in names if counter in counters}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from fabric.changes.guard import Guard, Listed
+from fabric.changes.guard import Guard
 from fabric.changes.isolation import Unhealthy, give_back
 from fabric.changes.procedure import Procedure, ask
 from fabric.changes.undo import REVERT_S, Guarded, revert
@@ -102,14 +102,10 @@ def take_back_all(host: str, guard: Guard, report: Report) -> Procedure[None]:
     if not listed:
         report(host, "no change is held here", True)
     for one in listed:
-        yield from _revert_listed(host, guard, one, report)
-
-
-def _revert_listed(host: str, guard: Guard, one: Listed, report: Report) -> Procedure[None]:
-    try:
-        answer = yield from ask(host, guard.revert(one.guard_id), timeout_s=REVERT_S)
-        guard.read_reverted(answer)
-    except FabricError as exc:
-        report(host, f"{one.guard_id} of {one.owner}: not seen undone: {exc}", False)
-    else:
-        report(host, f"{one.guard_id} of {one.owner}: taken back", True)
+        try:
+            answer = yield from ask(host, guard.revert(one.guard_id), timeout_s=REVERT_S)
+            guard.read_reverted(answer)
+            became = "taken back"
+        except FabricError as exc:
+            became = f"not seen undone: {exc}"
+        report(host, f"{one.guard_id} of {one.owner}: {became}", became == "taken back")

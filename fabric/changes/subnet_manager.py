@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from shlex import join, quote
 from typing import Annotated, ClassVar
 
-from fabric.changes import conf_shell
 from fabric.changes.kind import FABRIC, Alters, Context, Kind
 from fabric.changes.ports import Text, fabric_ports, look, program
 from fabric.changes.procedure import Procedure, pause
+from fabric.changes.sh import one_line
 from fabric.errors import ExecutorError, NotInForce, Refused, ToolError
 from fabric.model.change import Alteration, Argv, Change, Check, SubnetManager
 from fabric.model.fields.scalars import OnOff
-from fabric.tools import opensm_conf, sminfo
+from fabric.tools import infiniband, management
+
+ABSENT = "absent"
+"""What ``absent`` says when none of the keys is there."""
+
+WHOLE = "\n# fabric-conf: whole\n"
+"""What ``show`` ends with: a key counts as not there only in a file that was seen to its end."""
+
+_TEXT = one_line("opensm_conf.sh")
 
 MASTER_S = 60.0
 """A restarted manager must be seen as master within so much (seconds; choice: a first sweep takes 10 to 20)."""
@@ -112,7 +121,7 @@ def _alteration(
     before = yield from _keys(manager, context)
     if all(before.get(key) == value for key, value in wanted.items()):
         return None
-    backup = conf_shell.backup_of(manager.config, change.change_id)
+    backup = backup_of(manager.config, change.change_id)
     _, _, status = yield from look(context, manager.host, ("cat", backup))
     if status == 0:
         raise Refused(
@@ -123,8 +132,8 @@ def _alteration(
     seen = ", ".join(f"{key} {before.get(key, '(not there)')}" for key in wanted)
     return Alteration(
         host=manager.host,
-        apply=(conf_shell.edit(manager.config, backup, wanted), manager.reload),
-        undo=(undo, conf_shell.drop(manager.config, backup), manager.reload),
+        apply=(edit_conf(manager.config, backup, wanted), manager.reload),
+        undo=(undo, drop_backup(manager.config, backup), manager.reload),
         checks=checks,
         prior=f"{manager.host}:{manager.config}: {seen}",
         manual=_by_hand(manager, backup, was),
@@ -139,9 +148,9 @@ def _way_back(config: str, backup: str, before: Mapping[str, str | None]) -> tup
     Only their own lines, so that changes of other keys of the same file may come and go meanwhile, in any order.
     """
     there = {key: value for key, value in before.items() if value is not None}
-    seen = Check(("cat", config), tuple(opensm_conf.equals(key, value) for key, value in there.items()))
-    gone = Check(conf_shell.absent(config, backup, before), (f"^{conf_shell.ABSENT}",))
-    return conf_shell.undo(config, backup, before), (seen,) if len(there) == len(before) else (seen, gone)
+    seen = Check(("cat", config), tuple(management.conf_equals(key, value) for key, value in there.items()))
+    gone = Check(conf_without(config, backup, before), (f"^{ABSENT}",))
+    return undo_conf(config, backup, before), (seen,) if len(there) == len(before) else (seen, gone)
 
 
 def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | None]) -> str:
@@ -157,12 +166,12 @@ def _by_hand(manager: SubnetManager, backup: str, before: Mapping[str, str | Non
 
 
 def _keys(manager: SubnetManager, context: Context) -> Procedure[dict[str, str]]:
-    stdout, stderr, status = yield from look(context, manager.host, conf_shell.show(manager.config))
+    stdout, stderr, status = yield from look(context, manager.host, show_conf(manager.config))
     if status != 0:
         raise ToolError(f"{manager.host}: {manager.config} cannot be read: {stderr.strip()[:200]}")
-    if not stdout.endswith(conf_shell.WHOLE):
+    if not stdout.endswith(WHOLE):
         raise ToolError(f"{manager.host}: {manager.config} was not read to its end: {stdout[-80:]!r}")
-    return opensm_conf.parse(stdout)
+    return management.parse_conf(stdout)
 
 
 def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Procedure[tuple[SubnetManager, ...]]:
@@ -170,7 +179,7 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
     if context.settings.via is None or len(managers) == 1:
         return managers
     try:
-        master = sminfo.read(*(yield from _asked(context)))
+        master = infiniband.read_subnet_manager(*(yield from _asked(context)))
         fabric = yield from fabric_ports(context)
     except ToolError:
         return managers
@@ -182,7 +191,7 @@ def _master_last(managers: tuple[SubnetManager, ...], context: Context) -> Proce
 def _asked(context: Context) -> Procedure[Text]:
     """``sminfo`` from ``via``, else from the first manager's own host."""
     host = context.settings.via or context.settings.subnet_managers[0].host
-    return (yield from look(context, host, sminfo.argv(tool=program(context, host, "sminfo"))))
+    return (yield from look(context, host, infiniband.subnet_manager(tool=program(context, host, "sminfo"))))
 
 
 def _settled(context: Context, *, until_s: float | None = None) -> Procedure[float]:
@@ -196,7 +205,7 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
     end_s = now_s + MASTER_S if until_s is None else until_s
     while True:
         try:
-            state = sminfo.read(*(yield from _asked(context))).state
+            state = infiniband.read_subnet_manager(*(yield from _asked(context))).state
         except (ToolError, ExecutorError) as exc:  # while routes change a question may well be lost
             state = str(exc).partition("\n")[0]
         if state == "MASTER":
@@ -204,3 +213,46 @@ def _need_master(context: Context, *, until_s: float | None = None) -> Procedure
         if now_s >= end_s:
             raise NotInForce(f"no subnet manager is master after {MASTER_S:g} s: {state}")
         now_s = yield from pause(min(now_s + POLL_S, end_s))
+
+
+def edit_conf(config: str, backup: str, values: Mapping[str, str]) -> Argv:
+    """Give keys their values; ValueError when a key or value would not stay on its line."""
+    return _call("set", config, backup, *management.conf_words(values))
+
+
+def undo_conf(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
+    """Give keys the lines that they had before the first ``edit``; None: there was none. ValueError as ``edit``."""
+    return _call("undo", config, backup, *_words(before))
+
+
+def conf_without(config: str, backup: str, before: Mapping[str, str | None]) -> Argv:
+    """See that the keys which were not there before are not there."""
+    gone = {key: None for key, value in before.items() if value is None}
+    return _call("absent", config, backup, *_words(gone))
+
+
+def _call(verb: str, *words: str) -> Argv:
+    return ("sh", "-c", _TEXT, "fabric-conf", verb, *words)
+
+
+def _words(before: Mapping[str, str | None]) -> tuple[str, ...]:
+    """``key=value`` for what was there, ``key`` for what was not."""
+    words = management.conf_words({key: "none" if value is None else value for key, value in before.items()})
+    return tuple(
+        word.partition("=")[0] if value is None else word for word, value in zip(words, before.values(), strict=True)
+    )
+
+
+def show_conf(config: str) -> Argv:
+    """Print the file, and that this is all of it."""
+    return _call("show", config, backup_of(config, "show"))
+
+
+def drop_backup(config: str, backup: str) -> Argv:
+    """Forget what was there before."""
+    return _call("drop", config, backup)
+
+
+def backup_of(config: str, change_id: str) -> str:
+    """Where the file as it was is kept: beside it, named by the change."""
+    return f"{config}.fabric-{sha256(change_id.encode()).hexdigest()[:12]}"

@@ -60,7 +60,7 @@ def _read_root(looked: Looked) -> Iterator[Finding]:
         if answer.absent:
             yield problem("sudo is not there", _WHY, "install it, or log in as root")
             return
-        if not answer.lost and answer.status == 0:
+        if not answer.lost and answer.exit_status == 0:
             continue
         if any(words in text for words in _TOLD_BY_SUDO):
             yield problem(f"root has no program {name}", _WHY, f"install it, on {':'.join(_FOLDERS)}")
@@ -161,7 +161,7 @@ def _read_login(looked: Looked) -> Iterator[Finding]:
         yield problem("cannot log in to another host: ssh is not there", why, "try it by hand")
     elif answer.lost:
         yield unknown(f"cannot log in to another host: {excuse(answer)}", why, "try it by hand")
-    elif answer.status != 0:
+    elif answer.exit_status != 0:
         nameless = excuse(answer).replace(peer, "HOST")  # so that the same trouble is folded
         advice = "try it by hand; plm_rsh_agent under mpirun_options names another way"
         other = (f"it cannot log in to its neighbour: {nameless}", advice)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from fabric.errors import CommandTimeout
-from fabric.model.command import Command
+from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Executor, Lost, Ready, Ticket
 from fabric.tools.driver import complaint, plain
 
@@ -29,19 +29,9 @@ _MOST = 160  # characters of a quoted line
 
 
 @dataclass(frozen=True, slots=True)
-class HostAnswer:
-    """
-    How one command ended; *lost* says why there is no answer, and is empty when there is one.
+class HostAnswer(CommandResult):
+    """How one command ended; *lost* says why there is no answer, and is empty when there is one."""
 
-    Times are seconds of the executor's clock.
-    """
-
-    argv: Argv
-    status: int
-    stdout: str
-    stderr: str
-    started_s: float
-    ended_s: float
     lost: str = ""
 
     @property
@@ -52,7 +42,7 @@ class HostAnswer:
     @property
     def absent(self) -> bool:
         """The program is not there, or not the libraries it needs."""
-        return not self.lost and self.status == 127
+        return not self.lost and self.exit_status == 127
 
 
 Answers = Mapping[Argv, HostAnswer]
@@ -70,7 +60,7 @@ def excuse(answer: HostAnswer) -> str:
     """Why an answer cannot be used: it was lost, or the line in which the tool complains."""
     if answer.lost:
         return quoted(answer.lost)
-    return f"exit {answer.status}: {quoted(complaint(answer.stdout, answer.stderr))}"
+    return f"exit {answer.exit_status}: {quoted(complaint(answer.stdout, answer.stderr))}"
 
 
 def ask_all(
@@ -91,7 +81,12 @@ class _Asking:
     def __init__(self, executor: Executor, asked: Mapping[str, Sequence[Argv]], in_flight: int) -> None:
         self._executor = executor
         self._in_flight = in_flight
-        self._left = {host: deque(dict.fromkeys(argvs)) for host, argvs in asked.items()}
+        self._left = {
+            host: deque(
+                Command(host, argv, TIMEOUT_S, output_cap_bytes=OUTPUT_MOST_BYTES) for argv in dict.fromkeys(argvs)
+            )
+            for host, argvs in asked.items()
+        }
         self._turns = deque(host for host, argvs in self._left.items() for _ in range(min(PER_HOST_MOST, len(argvs))))
         self._open: dict[Ticket, Command] = {}
         self._timeouts = dict.fromkeys(self._left, 0)
@@ -117,47 +112,41 @@ class _Asking:
         while self._turns and len(self._open) < self._in_flight:
             host = self._turns.popleft()
             if self._left[host]:
-                argv = self._left[host].popleft()
-                command = Command(host, argv, TIMEOUT_S, output_cap_bytes=OUTPUT_MOST_BYTES)
+                command = self._left[host].popleft()
                 self._open[self._executor.start(command)] = command
 
     def _note(self, event: Ended | Lost) -> None:
         command = self._open.pop(event.ticket, None)
         if command is None:
             return
-        host = command.host
         if isinstance(event, Ended):
-            result = event.result
-            self._answers[host][command.argv] = HostAnswer(
-                command.argv, result.exit_status, result.stdout, result.stderr, result.started_s, result.ended_s
-            )
+            told = {field.name: getattr(event.result, field.name) for field in fields(event.result)}
+            self._answers[command.host][command.argv] = HostAnswer(**told)
         else:
             self._lost(command, event)
-        self._turns.append(host)
+        self._turns.append(command.host)
 
     def _lost(self, command: Command, event: Lost) -> None:
         host, timed_out = command.host, isinstance(event.error, CommandTimeout)
         why = f"no answer within {TIMEOUT_S:g} s" if timed_out else _without(str(event.error), host)
-        self._answers[host][command.argv] = _unanswered(command.argv, why)
+        self._unanswered(command, why)
         self._timeouts[host] += timed_out
         if not timed_out or self._timeouts[host] >= TIMEOUTS_MOST:
             self._drop(host, why)
 
     def _drop(self, host: str, why: str) -> None:
         while self._left[host]:
-            argv = self._left[host].popleft()
-            self._answers[host][argv] = _unanswered(argv, why)
+            self._unanswered(self._left[host].popleft(), why)
 
     def _give_up(self) -> None:
         for ticket, command in self._open.items():
             self._executor.cancel(ticket)
             why = "the executor never said what became of it"
-            self._answers[command.host][command.argv] = _unanswered(command.argv, why)
+            self._unanswered(command, why)
             self._drop(command.host, why)
 
-
-def _unanswered(argv: Argv, why: str) -> HostAnswer:
-    return HostAnswer(argv, -1, "", "", 0.0, 0.0, lost=why)
+    def _unanswered(self, command: Command, why: str) -> None:
+        self._answers[command.host][command.argv] = HostAnswer(command, -1, "", "", 0.0, 0.0, lost=why)
 
 
 def _without(text: str, host: str) -> str:

@@ -55,7 +55,7 @@ def _rows(answer: HostAnswer, row: re.Pattern[str]) -> list[re.Match[str]] | Non
     if not answer.lost and lines == [_NONE]:
         return []
     found = [match for match in map(row.fullmatch, lines) if match]
-    return None if answer.lost or answer.status != 0 or len(found) < len(lines) else found
+    return None if answer.lost or answer.exit_status != 0 or len(found) < len(lines) else found
 
 
 def _unusable(answer: HostAnswer) -> Finding:
@@ -87,7 +87,7 @@ def _compared(host: Host, there: set[int]) -> Iterator[Finding]:
 
 
 def _occupied(answer: HostAnswer) -> Iterator[Finding]:
-    jobs = None if answer.status != 0 else _rows(answer, _JOB)
+    jobs = None if answer.exit_status != 0 else _rows(answer, _JOB)
     if jobs is None:
         what = f"whether jobs use the GPUs was not said: {excuse(answer)}"
         yield unknown(what, _DISTURBED, "look with nvidia-smi there")

@@ -9,7 +9,6 @@ from fabric.changes.guard import Guard, Listed
 from fabric.checks.ask import Argv, HostAnswer, ask_all, excuse, quoted
 from fabric.checks.kind import problem, unknown, warning
 from fabric.errors import ChangeError, MayBeLive
-from fabric.model.command import Command, CommandResult
 from fabric.model.fields.folded import some
 from fabric.model.finding import Finding
 from fabric.model.inventory import Inventory
@@ -89,13 +88,13 @@ def held_on(executor: Executor, inventory: Inventory, hosts: Sequence[str]) -> G
     guard = Guard(settings.guard_directory, sudo=settings.sudo)
     look = look_argv(guard)
     there = {name: answers[look] for name, answers in ask_all(executor, dict.fromkeys(hosts, (look,))).items()}
-    unasked = {name: excuse(one) for name, one in there.items() if one.lost or one.status not in (0, 1)}
+    unasked = {name: excuse(one) for name, one in there.items() if one.lost or one.exit_status not in (0, 1)}
     argv = guard.list()
-    asked = {name: (argv,) for name, one in there.items() if name not in unasked and one.status == 0}
+    asked = {name: (argv,) for name, one in there.items() if name not in unasked and one.exit_status == 0}
     held: list[GuardedChange] = []
     for name, answers in ask_all(executor, asked).items():
         try:
-            held += (GuardedChange(name, one) for one in _listed(name, guard, answers[argv]))
+            held += (GuardedChange(name, one) for one in _listed(guard, answers[argv]))
         except ChangeError as exc:
             unasked[name] = quoted(str(exc).removeprefix(f"{name}: "))
     live = sorted((one for one in held if one.may_be_live), key=lambda one: one.running)
@@ -107,13 +106,10 @@ def look_argv(guard: Guard) -> Argv:
     return ("sh", "-c", _LOOK, "fabric-held", guard.directory, guard.kept_directory)
 
 
-def _listed(host: str, guard: Guard, answer: HostAnswer) -> tuple[Listed, ...]:
+def _listed(guard: Guard, answer: HostAnswer) -> tuple[Listed, ...]:
     if answer.lost:
         raise ChangeError(answer.lost)
-    command = Command(host, answer.argv, 1.0)
-    return guard.read_list(
-        CommandResult(command, answer.status, answer.stdout, answer.stderr, answer.started_s, answer.ended_s)
-    )
+    return guard.read_list(answer)
 
 
 def findings(asked: GuardsAsked, inventory: Inventory, *, altering: Iterable[str]) -> Iterator[Finding]:

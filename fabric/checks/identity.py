@@ -16,8 +16,8 @@ from fabric.model.repair import HostIdentity, PartIdentity
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
 from fabric.ports import Executor
-from fabric.runs.identity import write_identity
-from fabric.tools import lspci, mlxlink, nvidia_smi, sysfs
+from fabric.runs.run_document import write_identity
+from fabric.tools import mlxlink, serials, sysfs
 
 _Read = TypeVar("_Read")
 
@@ -55,7 +55,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
     if not host.platform.rnics:
         return []
     devices = _said(answers[_files(host)], sysfs.read_identity, "RNICs", unread) or {}
-    vpd = _said(answers[_vpd(host)], lspci.read, "serial numbers of RNICs", unread) or {}
+    vpd = _said(answers[_vpd(host)], serials.read_rnics, "serial numbers of RNICs", unread) or {}
     parts = []
     for rnic in host.platform.rnics:
         device = devices.get(rnic.device)
@@ -84,7 +84,7 @@ def _rnic_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIde
 def _gpu_parts(host: Host, answers: Answers, unread: list[str]) -> list[PartIdentity]:
     if not host.platform.gpus:
         return []
-    found = _said(answers[_gpus(host)], nvidia_smi.read, "GPUs", unread)
+    found = _said(answers[_gpus(host)], serials.read_gpus, "GPUs", unread)
     if found is None:
         return []
     if len(found) != len(host.platform.gpus):  # the driver numbers those that are there: the others' names would shift
@@ -101,7 +101,7 @@ def _said(
         unread.append(f"{what}: {quoted(answer.lost)}")
         return None
     try:
-        return parse(answer.stdout, answer.stderr, answer.status)
+        return parse(answer.stdout, answer.stderr, answer.exit_status)
     except ToolError as exc:
         unread.append(f"{what}: {quoted(str(exc))}")
         return None
@@ -112,7 +112,7 @@ def _files(host: Host) -> Argv:
 
 
 def _vpd(host: Host) -> Argv:
-    return lspci.ask(host.platform.program("lspci"))
+    return serials.ask_rnics(host.platform.program("lspci"))
 
 
 def _module(host: Host, device: str) -> Argv:
@@ -120,4 +120,4 @@ def _module(host: Host, device: str) -> Argv:
 
 
 def _gpus(host: Host) -> Argv:
-    return nvidia_smi.ask(host.platform.program("nvidia-smi"))
+    return serials.ask_gpus(host.platform.program("nvidia-smi"))

@@ -36,12 +36,12 @@ _LINE = re.compile(rf"({_BOOT}|{_MACHINE}):([0-9a-f-]{{16,64}})", re.ASCII)
 
 def usable(answers: Sequence[HostAnswer]) -> bool:
     """The host answers, and says nothing that the parsers would take for a tool's output."""
-    return all(not one.lost and one.status == 0 and not one.stdout.strip() for one in answers)
+    return all(not one.lost and one.exit_status == 0 and not one.stdout.strip() for one in answers)
 
 
 def read_reach(answers: Sequence[HostAnswer], *, ssh: bool) -> Iterator[Finding]:
     """What several runs of ``true`` say, the first of them on a new connection."""
-    silent = next((one for one in answers if one.lost or one.status != 0), None)
+    silent = next((one for one in answers if one.lost or one.exit_status != 0), None)
     if silent is not None:
         why = "nothing could be checked here, and nothing will be measured"
         advice = "ssh to it by hand; take it out with --hosts until it answers"
@@ -84,7 +84,7 @@ class Offset:
 
 def offset(answer: HostAnswer) -> Offset | None:
     """The host read its clock some time between question and answer; None when it did not say it."""
-    match = None if answer.lost or answer.status != 0 else _TIME.fullmatch(answer.stdout)
+    match = None if answer.lost or answer.exit_status != 0 else _TIME.fullmatch(answer.stdout)
     if not match:
         return None
     middle_s = (answer.started_s + answer.ended_s) / 2

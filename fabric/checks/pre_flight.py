@@ -1,20 +1,23 @@
-"""The whole pre-flight over many hosts: who answers, then everything else about those."""
+"""The whole pre-flight: who answers, then everything else about those; and the machine that runs fabric."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.checks.account import LOGIN, MEMLOCK, ROOT
 from fabric.checks.ask import HostAnswer, ask_all
 from fabric.checks.gpus import GPUDIRECT, GPUS
-from fabric.checks.kind import HostCheck, Looked, signed, with_plugins
+from fabric.checks.kind import HostCheck, Looked, problem, signed, warning, with_plugins
 from fabric.checks.machines import CLOCK, MACHINE, REACH, TRUE, read_reach, usable
-from fabric.checks.needs import HostNeeds, with_peers
+from fabric.checks.needs import HostNeeds, needs_via, with_peers
 from fabric.checks.programs import PROGRAMS, PYTHON, VERSIONS
 from fabric.checks.rnics import KEEP_LINK_UP, LOOPBACK, RNICS
 from fabric.model.finding import Finding
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import Scenario
 from fabric.model.text import ADDRESS, without_own
 from fabric.model.topology import Host
 from fabric.ports import Executor
@@ -89,3 +92,51 @@ def _neutral(one: Finding, hosts: Mapping[str, Host]) -> Finding:
     if len(one.hosts) != 1 or one.hosts[0] not in hosts:
         return one
     return replace(one, what=without_own(one.what, one.hosts[0], hosts[one.hosts[0]].address))
+
+
+ORCHESTRATOR = "orchestrator"
+OTHERS = ("fabric", "fabric2", "fabric3")
+"""Other projects on PyPI; their import package is ours, or is taken for ours."""
+PARAMIKO_LEAST = 5
+"""Older releases take SHA-1 signatures (CVE-2026-44405), and were not tested."""
+
+VersionOf = Callable[[str], str | None]
+"""The version of an installed distribution, None when it is not installed."""
+
+
+def installed(version_of: VersionOf, *, backend: str) -> Iterator[Finding]:
+    """What is installed beside fabric-testbench, in the same environment."""
+    for name in OTHERS:
+        version = version_of(name)
+        if version is not None:
+            tell = problem if name == "fabric" else warning
+            yield tell(
+                f"the distribution {name} {version} is installed in this environment",
+                "it is another project with the same import name: their files are mixed with ours in one folder"
+                if name == "fabric"
+                else "it is another project of that name, easily taken for this one",
+                f"make a fresh environment for fabric-testbench, or pip uninstall {name} and install ours anew",
+            )
+    if backend == "ssh":
+        yield from _paramiko(version_of("paramiko"))
+
+
+def _paramiko(version: str | None) -> Iterator[Finding]:
+    number = re.match(r"[0-9]{1,6}", version or "", re.ASCII)
+    if number is not None and int(number[0]) >= PARAMIKO_LEAST:
+        return
+    yield problem(
+        "paramiko is not installed" if version is None else f"paramiko is {version}",
+        "hosts are reached with it; before release 5 it takes SHA-1 signatures (CVE-2026-44405)",
+        f"pip install 'paramiko>={PARAMIKO_LEAST}'",
+    )
+
+
+def told_by_inventory(scenario: Scenario, inventory: Inventory) -> Iterator[Finding]:
+    """What the scenario's changes need to be told by the inventory."""
+    if inventory.changes.via is None and needs_via(scenario, inventory):
+        yield problem(
+            "the inventory names no host from which switches are reached",
+            "the scenario's changes close ports of switches, or read their counters",
+            "write 'via' under changes: in the inventory",
+        )

@@ -154,7 +154,7 @@ def _wrong(name: str, answer: HostAnswer) -> Finding | None:
     if answer.absent:
         where = f", or say where it is: tools: {{{name}: /path}}" if known.named else ""
         return _problem(f"{name} is not there", f"install {known.package}{where}")
-    if answer.status == 126:
+    if answer.exit_status == 126:
         return _problem(f"{name} cannot be run: {excuse(answer)}", "let this account execute it")
     pattern, what = known.says or (known.version, "its version")
     if pattern is None or pattern.search(answer.text):

@@ -12,6 +12,7 @@ from fabric.errors import ToolError
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host, Rnic
 from fabric.tools import mlxlink, sysfs
+from fabric.tools.infiniband import PortState
 
 LIST = ("ls", sysfs.ROOT)
 _FILES = ("state", "phys_state", "rate", "link_layer")
@@ -29,8 +30,6 @@ _ADVICE = {
 _MODE = re.compile(r"^\s*\"?Loopback Mode\"?\s*: *\"?([^\"\r\n]*?)\"?,?\s*$", re.MULTILINE)
 _NO_LOOPBACK = ("No Loopback", "N/A")
 _CANNOT = ("ermission", "Failed to open device", "must be root", "not permitted")
-# The row of one setting in ``mlxconfig query``; True(1) keeps the light on.
-_KEEP = re.compile(r"^[\s*]*(KEEP_(?:ETH|IB)_LINK_UP_P[0-9])\s+(True|False)\(([01])\)\s*$", re.MULTILINE | re.ASCII)
 
 
 def _ask_rnics(host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
@@ -61,10 +60,10 @@ def _folder(rnic: Rnic) -> str:
 
 def _devices_there(answer: HostAnswer) -> set[str] | None:
     """The devices by name, None when that was not said; no folder: no RDMA driver, no device."""
-    if not answer.lost and answer.status == 2 and "No such file or directory" in answer.stderr:
+    if not answer.lost and answer.exit_status == 2 and "No such file or directory" in answer.stderr:
         return set()
     lines = answer.stdout.split()
-    if answer.lost or answer.status != 0 or not all(_DEVICE.fullmatch(line) for line in lines):
+    if answer.lost or answer.exit_status != 0 or not all(_DEVICE.fullmatch(line) for line in lines):
         return None
     return set(lines)
 
@@ -96,7 +95,11 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
         files = {name: said.get(f"{_folder(rnic)}/{name}", "") for name in _FILES}
         state = None if answer.lost else _state(files)
         if state is None:
-            seen = excuse(answer) if answer.lost or answer.status > 1 else quoted(files["state"] + files["phys_state"])
+            seen = (
+                excuse(answer)
+                if answer.lost or answer.exit_status > 1
+                else quoted(files["state"] + files["phys_state"])
+            )
             yield _unread(rnic, seen or "nothing was said")
             continue
         if not state.active:
@@ -115,7 +118,7 @@ def _links(host: Host, answer: HostAnswer, devices: set[str] | None) -> Iterator
             )
 
 
-def _state(files: dict[str, str]) -> sysfs.PortState | None:
+def _state(files: dict[str, str]) -> PortState | None:
     try:
         return sysfs.read_port_state(f"{files['state']}\n{files['phys_state']}\n")
     except ToolError:
@@ -175,8 +178,8 @@ def _read_loopback(looked: Looked) -> Iterator[Finding]:
 
 
 def _show(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    prefix = ("sudo", "-n") if needs.sudo and "mlxlink" in needs.alters.programs else ()
-    return (*prefix, *mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")))
+    sudo = needs.sudo and "mlxlink" in needs.alters.programs
+    return _as_root(mlxlink.show(rnic.device, tool=host.platform.program("mlxlink")), sudo=sudo)
 
 
 def _not_looked_at(needs: HostNeeds, answer: HostAnswer) -> Finding:
@@ -197,7 +200,7 @@ def _complaint(answer: HostAnswer) -> str:
     """The tool's own words, which are inside its JSON document where it prints one."""
     if not answer.lost:
         try:
-            mlxlink.read(answer.stdout, answer.stderr, answer.status)
+            mlxlink.read(answer.stdout, answer.stderr, answer.exit_status)
         except ToolError as exc:
             return quoted(str(exc))
     return excuse(answer)
@@ -217,31 +220,35 @@ def _read_keep_link_up(looked: Looked) -> Iterator[Finding]:
     for device in looked.needs.alters.closes:
         rnic = host.platform.rnic_by_device[device]
         answer, setting = looked.answers[_query(host, looked.needs, rnic)], _setting(host, rnic)
-        rows = [] if answer.lost else _KEEP.findall(answer.text)
-        if not rows:
+        try:
+            kept = not answer.lost and mlxlink.read_setting(setting, answer.stdout, answer.stderr, answer.exit_status)
+        except ToolError:
+            kept = None
+        if answer.lost or kept is None:
             reason = "mlxconfig is not there" if answer.absent else excuse(answer)
             yield unknown(
                 f"whether {device} can be closed was not said: {reason}",
                 "with KEEP_ETH_LINK_UP or KEEP_IB_LINK_UP the light stays on, and the flap is none",
                 f"mlxconfig -d {device} query {setting}",
             )
-        for name, _, value in rows:
-            if value == "1" and name == setting:
-                yield problem(
-                    f"{name} is on for {device}",
-                    "its link stays up when the port is closed: there would be no flap",
-                    f"mlxconfig -d {device} set {name}=0, then reset the adapter (mlxfwreset) or reboot",
-                )
+        elif kept:
+            yield problem(
+                f"{setting} is on for {device}",
+                "its link stays up when the port is closed: there would be no flap",
+                f"mlxconfig -d {device} set {setting}=0, then reset the adapter (mlxfwreset) or reboot",
+            )
 
 
 def _setting(host: Host, rnic: Rnic) -> str:
-    kind = "ETH" if host.platform.link_layer == "ethernet" else "IB"
-    return f"KEEP_{kind}_LINK_UP_P{rnic.port}"
+    return mlxlink.keep_link_up(ethernet=host.platform.link_layer == "ethernet", port=rnic.port)
 
 
 def _query(host: Host, needs: HostNeeds, rnic: Rnic) -> Argv:
-    prefix = ("sudo", "-n") if needs.sudo else ()
-    return (*prefix, "mlxconfig", "-d", rnic.device, "query", _setting(host, rnic))
+    return _as_root(mlxlink.ask_setting(rnic.device, _setting(host, rnic)), sudo=needs.sudo)
+
+
+def _as_root(argv: Argv, *, sudo: bool) -> Argv:
+    return ("sudo", "-n", *argv) if sudo else argv
 
 
 KEEP_LINK_UP = HostCheck("keep-link-up", _ask_keep_link_up, _read_keep_link_up)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fabric.cli.options import PATH, answer, json_option, print_lines
-from fabric.errors import ConfigError, Problem
+from fabric.errors import ConfigError
 
 WRONG_FILE = 2
 """Exit code: a limit that the recorded parts do not meet is a mistake in the file."""
@@ -64,7 +64,7 @@ def accept(candidate: Path, baselines: Path, *, yes: bool, lower: bool, simulate
         print_lines((f"{acceptance.kept} other keys stay as they are",))
     if not yes:
         if not sys.stdin.isatty():
-            raise ConfigError([Problem("--yes", 0, f"{acceptance.file} would be changed: say --yes")])
+            raise ConfigError.at("--yes", f"{acceptance.file} would be changed: say --yes")
         click.confirm(f"Judge by these from now on ({acceptance.file})?", abort=True, err=True)
     accept_baseline(acceptance)
     print_lines((f"Written  {acceptance.file}",))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fabric.cli.options import PATH, backend_option, json_option, print_json
+from fabric.cli.options import PATH, answer, backend_option, json_option, print_json
 
 
 @click.command("check")
@@ -16,23 +17,13 @@ from fabric.cli.options import PATH, backend_option, json_option, print_json
 @backend_option
 @click.option("--fault", "faults", multiple=True, metavar="COMPONENT:KIND", help="Mock: break something first.")
 @json_option
-def check_command(
-    scenario: Path | None,
-    inventory: Path | None,
-    hosts: str | None,
-    backend: str | None,
-    faults: tuple[str, ...],
-    *,
-    as_json: bool,
-) -> int:
+def check_command(scenario: Path | None, inventory: Path | None, *, as_json: bool, **asked: Any) -> int:
     """Look before you measure: does every host have what SCENARIO needs? Without one: what --inventory describes."""
     from fabric.app.check import check
     from fabric.report.check import check_document, print_check
     from fabric.wiring import make_executor
 
-    found = check(
-        scenario, inventory_path=inventory, hosts=hosts, faults=faults, backend=backend, make_executor=make_executor
-    )
+    found = check(scenario, inventory_path=inventory, make_executor=make_executor, **asked)
     if as_json:
         print_json(check_document(found))
     else:
@@ -65,9 +56,5 @@ def show(file: Path, *, as_json: bool) -> int:
     inventory = load_inventory(file)
     baselines = load_baselines({host.platform.baseline for host in inventory.topology.hosts.values()}, file)
     notes = baseline_notes(None, inventory, baselines)
-    if as_json:
-        print_json(inventory_document(inventory, notes=notes))
-        return 0
-    for line in inventory_lines(inventory, notes=notes):
-        click.echo(line)
-    return 0
+    document, lines = inventory_document(inventory, notes=notes), inventory_lines(inventory, notes=notes)
+    return answer(document, lines, as_json=as_json)

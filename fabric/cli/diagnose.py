@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from fabric.cli.options import PATH, Number, json_option, print_json, print_lines
-from fabric.report.output import say
+from fabric.cli.options import PATH, Number, answer, json_option
 
 _FORMATS = ("auto", "csv", "nccl-tests", "perftest", "superbench", "clusterkit", "mpigraph")
 _TOOLS = ("nccl-tests", "perftest")
@@ -38,28 +37,15 @@ MOST_BYTES = 64 << 20
     help="The smallest loss worth naming.",
 )
 @json_option
-def diagnose_command(
-    files: tuple[Path, ...],
-    inventory: Path | None,
-    format_name: str,
-    limit_gbps: float | None,
-    floor_percent: float,
-    *,
-    as_json: bool,
-) -> int:
+def diagnose_command(files: tuple[Path, ...], floor_percent: float, *, as_json: bool, **asked: Any) -> int:
     """Say which part is bad, from pair results of any tool: FILES hold who was measured with whom, and how fast."""
     from fabric.app.diagnose import diagnose_files
     from fabric.report.diagnosis import diagnosis_document, diagnosis_text
     from fabric.report.verdict_json import EXIT_CODES
 
-    diagnosis, notes = diagnose_files(
-        files, inventory=inventory, format_name=format_name, limit_gbps=limit_gbps, floor=floor_percent / 100
-    )
-    if as_json:
-        print_json(diagnosis_document(diagnosis, notes))
-    else:
-        say(diagnosis_text(diagnosis, notes))
-    return EXIT_CODES[diagnosis.outcome]
+    diagnosis, notes = diagnose_files(files, floor=floor_percent / 100, **asked)
+    document, text = diagnosis_document(diagnosis, notes), diagnosis_text(diagnosis, notes)
+    return answer(document, [text], as_json=as_json, code=EXIT_CODES[diagnosis.outcome])
 
 
 @click.command("parse")
@@ -73,12 +59,9 @@ def parse_command(tool: str, files: tuple[Path, ...], *, as_json: bool) -> int:
 
     texts = [read_input(file, MOST_BYTES).decode("utf-8", "replace") for file in files]
     documents = [parsed_document(tool, text) for text in texts]
-    if not as_json:
-        for file, document in zip(files, documents, strict=True):
-            print_lines(parsed_lines(document, str(file)))
-    else:
-        print_json(documents[0] if len(documents) == 1 else documents)
-    return 0 if all(_sound(document) for document in documents) else 3
+    code = 0 if all(_sound(document) for document in documents) else 3
+    lines = [line for file, one in zip(files, documents, strict=True) for line in parsed_lines(one, str(file))]
+    return answer(documents[0] if len(documents) == 1 else documents, lines, as_json=as_json, code=code)
 
 
 def _sound(document: dict[str, Any]) -> bool:

@@ -29,13 +29,13 @@ COMMANDS = {
     "analyze": ("report", "Judge an old run again, with today's code or another baseline."),
     "report": ("report", "Show the verdict of a run, make its report.html, put runs side by side."),
     "verify": ("report", "Is this certificate of a run true? Whose is it, and which file was changed?"),
-    "history": ("history", "All runs as one history, and the hosts in trouble again and again."),
+    "history": ("report", "All runs as one history, and the hosts in trouble again and again."),
     "parse": ("diagnose", "Read the output of nccl-tests or perftest."),
-    "compare": ("history", "Compare two runs: before and after a repair, a firmware, a setting."),
+    "compare": ("report", "Compare two runs: before and after a repair, a firmware, a setting."),
     "baseline": ("baseline", "Record what good runs measured, beside the limits, and compare."),
     "diagnose": ("diagnose", "Name the bad part from pair results of any tool."),
     "simulate": ("plan", "Ask the simulated network what-if: traffic, routing, faulty links."),
-    "restore": ("restore", "Take back every change that a run left behind."),
+    "restore": ("status", "Take back every change that a run left behind."),
     "inventory": ("check", "Show an inventory, or the schema of its file."),
 }
 """Every command: the file of this room that it is in, and what it does."""

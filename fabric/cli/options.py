@@ -3,60 +3,67 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Callable, Iterable
-from math import nan
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fabric.report.output import say, visible
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from fabric.model.fields.scalars import Scalar
 
 PATH = click.Path(path_type=Path)
 
-_WHOLE = re.compile(r"-?[0-9]{1,20}")  # more digits are in no bounds, and take long to read
 
+class Number(click.ParamType[float]):
+    """A number of an option, within bounds (both are allowed), read as a key of a file is."""
 
-class Number(click.FloatRange):
-    """
-    A number of an option, within bounds (both are allowed).
-
-    Not a number, infinite and absurd ones are refused in one and the same way: nan is within any bounds to a plain
-    range, for every comparison with it is false.
-    """
+    name = "number"
 
     def __init__(self, least: float, most: float) -> None:
-        super().__init__(least, most)
         self.least, self.most = least, most
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; click's refusal, with what is expected, for anything else."""
+    def field(self) -> Scalar:
+        """The type of such a key; pydantic takes a while to import, and ``--help`` does without."""
+        from fabric.model.fields.scalars import Decimal
+
+        return Decimal(self.least, self.most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value; click's refusal, with what is expected, for anything else."""
+        from pydantic_core import PydanticCustomError
+
         try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = nan
-        if not self.least <= number <= self.most:
-            self.fail(f"expected a number from {self.least:.12g} to {self.most:.12g}, got {value}", param, ctx)
-        return number
+            return self.field().parse(str(value))
+        except PydanticCustomError as exc:
+            self.fail(exc.message(), param, ctx)
 
 
-class WholeNumber(click.IntRange):
-    """A whole number of an option in plain digits, within bounds (both are allowed)."""
+class WholeNumber(Number):
+    """A whole number in plain digits."""
 
-    def __init__(self, least: int, most: int) -> None:
-        super().__init__(least, most)
-        self.least, self.most = least, most
+    def field(self) -> Scalar:
+        """As ``Whole``."""
+        from fabric.model.fields.scalars import Whole
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number; click's refusal, with what is expected, for anything else."""
-        text = str(value)
-        number = int(text) if _WHOLE.fullmatch(text) else None
-        if number is None or not self.least <= number <= self.most:
-            self.fail(f"expected a whole number from {self.least} to {self.most}, got {value}", param, ctx)
-        return number
+        return Whole(self.least, self.most)
+
+
+class Time(Number):
+    """A duration such as 90m, in seconds."""
+
+    def field(self) -> Scalar:
+        """As ``Duration``."""
+        from fabric.model.fields.quantities import Duration
+
+        return Duration(self.least, self.most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As a number that may have a fraction, as all seconds."""
+        return float(super().convert(value, param, ctx))
 
 
 def collect_seldom() -> None:
@@ -70,35 +77,49 @@ def collect_seldom() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def scenario_options(function: _F) -> _F:
-    """The scenario file and what overrides it."""
-    for decorate in reversed(
-        (
-            click.argument("scenario", type=PATH),
-            click.option("--inventory", type=PATH, help="Use this inventory file instead."),
-            click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
-            click.option(
-                "--fault",
-                "faults",
-                multiple=True,
-                metavar="COMPONENT:KIND[=FACTOR]",
-                help="Mock: break something, e.g. gpu003/mlx5_2:slow=0.5, gpu004:hanging. May be repeated.",
-            ),
-        )
-    ):
-        function = decorate(function)
-    return function
-
-
-lasting_option = click.option(
-    "--for", "lasts", metavar="TIME", help="How long the whole run lasts, for phases with a share of it: 48h."
+_TIME = Time(1, 30 * 86_400)
+_SCENARIO = (
+    click.argument("scenario", type=PATH),
+    click.option("--inventory", type=PATH, help="Use this inventory file instead."),
+    click.option("--hosts", metavar="SET", help="Only these hosts: gpu[001-004], all."),
+    click.option(
+        "--fault",
+        "faults",
+        multiple=True,
+        metavar="COMPONENT:KIND[=FACTOR]",
+        help="Mock: break something, e.g. gpu003/mlx5_2:slow=0.5, gpu004:hanging. May be repeated.",
+    ),
+    click.option(
+        "--for",
+        "lasts_s",
+        type=_TIME,
+        metavar="TIME",
+        help="How long the whole run lasts, for phases with a share of it: 48h.",
+    ),
+    click.option(
+        "--budget",
+        "budget_s",
+        type=_TIME,
+        metavar="TIME",
+        help="Only what fits into this time, the most telling first: 4h, 90m.",
+    ),
 )
-"""How long the whole run lasts, for phases that have a share of it."""
 
-budget_option = click.option(
-    "--budget", metavar="TIME", help="Only what fits into this time, the most telling first: 4h, 90m."
-)
-"""Only the part of the plan that tells most and fits into a time."""
+
+def scenario_options(function: Callable[..., int]) -> Callable[..., int]:
+    """The scenario file and what overrides it, given to the command as one ``Given``."""
+
+    @wraps(function)
+    def command(**named: Any) -> int:
+        from fabric.app.prepare import Given
+
+        words = {name: named.pop(name) for name in ("scenario", "inventory", "hosts", "faults", "lasts_s", "budget_s")}
+        return function(Given(**words), **named)
+
+    for decorate in reversed(_SCENARIO):
+        command = decorate(command)
+    return command
+
 
 backend_option = click.option(
     "--backend", metavar="NAME", help="mock, ssh or process; default: what the inventory says."
@@ -110,19 +131,6 @@ results_option = click.option("--results", type=PATH, default=Path("results"), s
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 """One JSON document on stdout and nothing else there."""
-
-
-def seconds(text: str | None, hint: str) -> float | None:
-    """The time of an option, None where it was not given; refuses what is no duration, or above 30 days."""
-    from pydantic_core import PydanticCustomError
-
-    from fabric.config.scenario_file import LONGEST_S
-    from fabric.model.fields.quantities import Duration
-
-    try:
-        return None if text is None else float(Duration(1, LONGEST_S).parse(text))
-    except PydanticCustomError as exc:
-        raise click.BadParameter(exc.message(), param_hint=hint) from exc
 
 
 def print_json(document: object) -> None:

@@ -12,19 +12,18 @@ import click
 from fabric.cli.options import (
     PATH,
     WholeNumber,
-    budget_option,
+    answer,
     collect_seldom,
     json_option,
-    lasting_option,
     print_json,
     print_lines,
     scenario_options,
-    seconds,
 )
 from fabric.model.text import duration_text
-from fabric.report.output import counted, say
+from fabric.report.output import counted
 
 if TYPE_CHECKING:
+    from fabric.app.prepare import Asked, Given
     from fabric.plan.budget import Chosen
     from fabric.plan.cost import Cost
 
@@ -35,19 +34,8 @@ _NAMED = 4  # components named in a line; the rest are counted
 @click.command("plan")
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=lambda ctx, _, on: _schema(ctx, on))
 @scenario_options
-@lasting_option
-@budget_option
 @json_option
-def plan_command(
-    scenario: Path,
-    inventory: Path | None,
-    hosts: str | None,
-    faults: tuple[str, ...],
-    lasts: str | None,
-    *,
-    budget: str | None,
-    as_json: bool,
-) -> int:
+def plan_command(given: Given, *, as_json: bool) -> int:
     """Show what SCENARIO would run; touches no host. --schema prints the JSON Schema of scenario files."""
     from fabric.app.prepare import prepare
     from fabric.plan.cost import cost
@@ -55,29 +43,19 @@ def plan_command(
     from fabric.report.plan import plan_document
     from fabric.report.progress import planning
 
-    budget_s = seconds(budget, "--budget")
     collect_seldom()
     with planning() as told:
-        asked = prepare(
-            scenario,
-            inventory_path=inventory,
-            hosts=hosts,
-            faults=faults,
-            lasts_s=seconds(lasts, "--for"),
-            budget_s=budget_s,
-            outline=True,
-            told=told,
-        )
+        asked = prepare(given, outline=True, told=told)
     settings, plan = asked.inventory.changes, asked.plan
     takes = cost(plan, asked.scenario, asked.inventory.topology)
     if as_json:
         document = plan_document(plan, asked.scenario, notes=asked.notes, settings=settings)
-        print_json(document | {"cost": asdict(takes), "budget": _budget_document(asked.chosen, budget_s)})
+        print_json(document | {"cost": asdict(takes), "budget": _budget_document(asked.chosen, given.budget_s)})
     else:
         print_plan(plan, scenario=asked.scenario, notes=asked.notes, settings=settings)
         print_lines(_cost_lines(takes))
         if asked.chosen is not None:
-            print_lines(["", *(f"  {line}" for line in budget_lines(asked.chosen, budget))])
+            print_lines(["", *(f"  {line}" for line in budget_lines(asked))])
     return 0
 
 
@@ -95,12 +73,13 @@ def _cost_lines(takes: Cost) -> Iterator[str]:
             )
 
 
-def budget_lines(chosen: Chosen | None, budget: str | None) -> Iterator[str]:
-    """What fits into a *budget*, as it was given, what is left out, and what is then not covered; none without one."""
+def budget_lines(asked: Asked) -> Iterator[str]:
+    """What fits into a budget, what is left out, and what is then not covered; none without one."""
+    from fabric.model.fields.quantities import in_unit
 
-    if chosen is None:
+    if (chosen := asked.chosen) is None or asked.given.budget_s is None:
         return
-    yield f"within {budget}: {chosen.covered:,} of {chosen.coverable:,} components"
+    yield f"within {in_unit(asked.given.budget_s)}: {chosen.covered:,} of {chosen.coverable:,} components"
     for phase, number in chosen.dropped:
         yield f"  {phase}: {counted(number, 'probe')} left out"
     by_kind: dict[str, list[str]] = {}
@@ -151,38 +130,11 @@ def _schema(ctx: click.Context, wanted: bool) -> None:
 @click.option("--seeds", type=WholeNumber(1, 1000), default=10, show_default=True, help="How many draws.")
 @click.option("--seed", type=WholeNumber(0, 2**31), default=0, show_default=True, help="The first draw.")
 @json_option
-def simulate_command(
-    traffic: str,
-    inventory: Path,
-    routing: str | None,
-    qps: int,
-    hosts: str | None,
-    order: str | None,
-    faults: tuple[str, ...],
-    seeds: int,
-    seed: int,
-    *,
-    as_json: bool,
-) -> int:
+def simulate_command(traffic: str, inventory: Path, *, as_json: bool, **asked: Any) -> int:
     """Ask the simulated network what share of line rate a traffic pattern would get; touches no host."""
     from fabric.config.what_if import load_what_if
     from fabric.report.what_if import what_if_document, what_if_text
     from fabric.sim.what_if import what_if
 
-    question = load_what_if(
-        traffic,
-        inventory,
-        routing=routing,
-        order=order,
-        hosts=hosts,
-        faults=faults,
-        qps=qps,
-        seeds=seeds,
-        seed=seed,
-    )
-    answer = what_if(question)
-    if as_json:
-        print_json(what_if_document(answer))
-    else:
-        say(what_if_text(answer))
-    return 0
+    found = what_if(load_what_if(traffic, inventory, **asked))
+    return answer(what_if_document(found), [what_if_text(found)], as_json=as_json)

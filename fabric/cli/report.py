@@ -1,4 +1,4 @@
-"""``fabric report``, ``fabric analyze`` and ``fabric verify``: a run that is over."""
+"""``fabric report``, ``analyze``, ``verify``, ``history`` and ``compare``: runs that are over."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabric.cli.options import PATH, answer, json_option, print_json, print_lines
+from fabric.cli.options import PATH, WholeNumber, answer, json_option, print_json, print_lines, results_option
 from fabric.report.output import say, visible, warn
+from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
-    from fabric.model.judged_run import JudgedRun
+    from fabric.model.verdict import JudgedRun
 
 
 @click.command("report")
@@ -52,23 +53,22 @@ def report_command(
         return 0
     if not runs:
         raise click.UsageError("which run? Name its directory: results/<scenario>/latest")
-    runs = tuple(newest(run) for run in runs)
+    runs = tuple(run_path(run) for run in runs)
     if certificate or key is not None:
         return _certify(runs, key)
     if len(runs) > 1:
         return _compare(runs, probe or as_csv or push or as_json, html=html or open_it, open_it=open_it)
     if probe is not None:
-        return _print_output(runs[0], probe)
-    if as_csv:
-        return _print_csv(runs[0])
-    if push is not None:
-        return _push(runs[0], push)
-    if html or open_it:
-        return _make(runs[0], open_it=open_it)
-    from fabric.app.report import judged_run
+        from fabric.app.report import raw_output
+
+        print_lines(line.expandtabs() for line in raw_output(runs[0], probe).splitlines())
+        return 0
+    if as_csv or push is not None or html or open_it:
+        return _made(runs[0], as_csv=as_csv, push=push, open_it=open_it)
+    from fabric.app.analyze import analyze
 
     _tell_who_is_at_work(runs[0])
-    return show(judged_run(runs[0]), as_json=as_json)
+    return show(analyze(runs[0]), as_json=as_json)
 
 
 def _tell_who_is_at_work(run: Path) -> None:
@@ -78,16 +78,6 @@ def _tell_who_is_at_work(run: Path) -> None:
     if (holder := running(run)) is not None:
         until_now = "below is what was measured until now"
         warn(visible(f"{run} is going on ({holder.text}): {until_now}; see: fabric status {run}"))
-
-
-def newest(path: Path) -> Path:
-    """The newest run of a scenario's results; a path that is a run, or holds none, as it is."""
-    from fabric.runs.plain_file import is_there
-    from fabric.runs.run_folders import runs_of
-
-    if is_there(path / "run.json"):
-        return path
-    return path / "latest" if is_there(path / "latest" / "run.json") else max(runs_of(path).runs, default=path)
 
 
 def _certify(runs: tuple[Path, ...], key: Path | None) -> int:
@@ -117,13 +107,14 @@ def show(judged: JudgedRun, *, as_json: bool) -> int:
 
 
 def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
-    from fabric.app.repair import decide
+    from fabric.app.analyze import reopened
+    from fabric.app.repair import decided
     from fabric.app.report import keep_decision
     from fabric.report.decision import EXIT_CODES, acceptance_document, acceptance_lines, look_lines
     from fabric.report.verdict_json import MAY_BE_LIVE, exit_code, verdict_document
 
     path = Path(judged.path)
-    found = decide(path)
+    found = decided(reopened(path))
     keep_decision(path, acceptance_document(found))
     code = MAY_BE_LIVE if exit_code(judged.verdict) == MAY_BE_LIVE else EXIT_CODES[found.decision]
     if as_json:
@@ -133,39 +124,28 @@ def _show_decision(judged: JudgedRun, *, as_json: bool) -> int:
     return code
 
 
-def _print_output(run: Path, probe: str) -> int:
-    from fabric.app.report import raw_output
-
-    print_lines(line.expandtabs() for line in raw_output(run, probe).splitlines())
-    return 0
-
-
-def _print_csv(run: Path) -> int:
-    from fabric.app.report import csv
-
-    for lines in csv(run):
-        say(lines)
-    return 0
-
-
-def _push(run: Path, url: str) -> int:
-    from fabric.app.report import push as push_metrics
-
-    push_metrics(run, url)
-    say(f"pushed to {url}")
-    return 0
-
-
-def _make(run: Path, *, open_it: bool) -> int:
-    from fabric.app.repair import decide, is_post_repair
-    from fabric.app.report import keep_decision, make_reports, scenario_of
+def _made(path: Path, *, as_csv: bool, push: str | None, open_it: bool) -> int:
+    """What is made of a run that is judged again: CSV, metrics for a push gateway, or its reports."""
+    from fabric.app import report
+    from fabric.app.analyze import reopened
+    from fabric.app.repair import decided, is_post_repair
     from fabric.report.decision import acceptance_document
+    from fabric.report.exports import csv_lines
 
-    if is_post_repair(scenario_of(run)):  # its page begins with the decision
-        keep_decision(run, acceptance_document(decide(run)))
-    path = make_reports(run)
-    say(str(path))
-    return _show_in_browser(path) if open_it else 0
+    run = reopened(path)
+    if as_csv:
+        for lines in csv_lines(run):
+            say(lines)
+        return 0
+    if push is not None:
+        report.push(run, push)
+        say(f"pushed to {push}")
+        return 0
+    if is_post_repair(run.judged.scenario):  # its page begins with the decision
+        report.keep_decision(path, acceptance_document(decided(run)))
+    page = report.make_reports(run)
+    say(str(page))
+    return _show_in_browser(page) if open_it else 0
 
 
 def _compare(runs: tuple[Path, ...], not_for_several: object, *, html: bool, open_it: bool) -> int:
@@ -201,7 +181,7 @@ def analyze_command(run: Path, baseline: Path | None, *, as_json: bool) -> int:
     """
     from fabric.app.analyze import analyze
 
-    return show(analyze(newest(run), baseline_path=baseline, rewrite=True), as_json=as_json)
+    return show(analyze(run_path(run), baseline_path=baseline, rewrite=True), as_json=as_json)
 
 
 @click.command("verify")
@@ -223,3 +203,48 @@ def verify_command(file: Path, key: Path | None, *, as_json: bool) -> int:
     lines = [f"{word}: {found.certificate} says {found.result} of {found.run}"]
     lines += [f"  {text}" for text in (*found.problems, *found.open, *found.notes)]
     return answer({**asdict(found), "exit_code": found.exit_code}, lines, as_json=as_json, code=found.exit_code)
+
+
+DAYS_MOST = 36_500
+"""For --days: a century (a choice); more would begin before the calendar does."""
+
+
+@click.command("history")
+@click.argument("component", required=False)
+@results_option
+@click.option("--days", type=WholeNumber(1, DAYS_MOST), help="Only runs of the last so many days.")
+@json_option
+def history_command(component: str | None, results: Path, days: int | None, *, as_json: bool) -> int:
+    """Every run as COMPONENT (a host, or a part: gpu003/mlx5_2) saw it, and the hosts in trouble again and again."""
+
+    from fabric.app.history import history
+    from fabric.report.history import SIGNALS, lines
+
+    found = history(results, component=component, days=days)
+    code = 3 if found.closed else 0  # not all that is there was told
+    document = asdict(found) if as_json else {}
+    for row, one in zip(document.get("signals", ()), found.signals, strict=False):
+        row.update(values=dict(zip(SIGNALS, one.values, strict=True)), lemon=one.lemon)
+    return answer({"format": 1, **document}, lines(found), as_json=as_json, code=code)
+
+
+@click.command("compare")
+@click.argument("first", metavar="RUN_A", type=PATH)
+@click.argument("second", metavar="RUN_B", type=PATH)
+@json_option
+def compare_command(first: Path, second: Path, *, as_json: bool) -> int:
+    """
+    Compare RUN_B with RUN_A, before and after: what became better, what worse, by component.
+
+    A RUN is a run directory, or results/<scenario> for its newest.
+
+    Exit 0 the same or better, 1 worse, 3 it cannot be told.
+    """
+    from fabric.app.compare import compare
+    from fabric.report.compare import EXIT_CODES, compare_document, compare_lines
+
+    found = compare(run_path(first), run_path(second))
+    told = (found.first, found.second, found.comparison, found.notes)
+    return answer(
+        compare_document(*told), compare_lines(*told), as_json=as_json, code=EXIT_CODES[found.comparison.change]
+    )

@@ -14,22 +14,21 @@ from fabric.cli.options import (
     PATH,
     WholeNumber,
     backend_option,
-    budget_option,
     collect_seldom,
     json_option,
-    lasting_option,
     results_option,
     scenario_options,
-    seconds,
 )
 from fabric.cli.plan import budget_lines
-from fabric.cli.report import newest, show
-from fabric.errors import ConfigError, Problem
+from fabric.cli.report import show
+from fabric.errors import ConfigError
 from fabric.report.output import visible, warn
+from fabric.runs.run_folders import run_path
 
 if TYPE_CHECKING:
-    from fabric.app.prepare import Asked
-    from fabric.plan.plan import Told
+    from fabric.app.prepare import Asked, Given
+    from fabric.model.inventory import Inventory
+    from fabric.plan.plan import Plan, Told
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -47,8 +46,6 @@ def _how_it_is_run(function: _F) -> _F:
 
 @click.command("run")
 @scenario_options
-@lasting_option
-@budget_option
 @backend_option
 @results_option
 @click.option("--seed", type=WholeNumber(0, 2**63 - 1), default=1, show_default=True, help="Mock: seed of its noise.")
@@ -56,12 +53,7 @@ def _how_it_is_run(function: _F) -> _F:
 @click.option("--quick", is_flag=True, help="With --because: ten minutes, and nothing said of bit errors.")
 @_how_it_is_run
 def run_command(
-    scenario: Path,
-    inventory: Path | None,
-    hosts: str | None,
-    faults: tuple[str, ...],
-    lasts: str | None,
-    budget: str | None,
+    given: Given,
     backend: str | None,
     results: Path,
     seed: int,
@@ -74,26 +66,25 @@ def run_command(
 ) -> int:
     """Run SCENARIO, judge it, name the bad part; the exit code says how it ended."""
     from fabric.app.run import run
-    from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import backend_named
 
     interrupt_when_told_to_end()  # what runs on hosts is ended, what was measured is kept
     with planning() as told:
-        times = {"lasts_s": seconds(lasts, "--for"), "budget_s": seconds(budget, "--budget")}
-        asked = _asked(scenario, inventory, hosts, faults, because, quick=quick, told=told, **times)
+        asked = _asked(given, because, quick=quick, told=told)
     name = asked.inventory.backend if backend is None else backend
     make_executor = backend_named(name)
-    if faults and name != "mock":
-        raise ConfigError([Problem("--fault", 0, f"faults are for the mock backend, not for {name}")])
+    if given.faults and name != "mock":
+        raise ConfigError.at("--fault", f"faults are for the mock backend, not for {name}")
     _tell(out_of_reach_line(asked.scenario, asked.inventory, asked.baselines))
-    for line in (*asked.warnings, *budget_lines(asked.chosen, budget)):
+    for line in (*asked.warnings, *budget_lines(asked)):
         _tell(line)
-    if name != "mock" and _agree(asked, yes=yes):
-        asked = replace(asked, given={**asked.given, "yes": True})
+    if name != "mock" and _agree(asked.plan, yes=yes):
+        asked = replace(asked, given=replace(asked.given, yes=True))
     collect_seldom()
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked)) as progress:
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(asked.inventory)) as progress:
         judged = run(
             asked,
             backend=name,
@@ -118,7 +109,7 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
     What it may have left on the fabric is taken back first; finished probes are kept, half-done ones begin again.
     """
     from fabric.app.resume import look, resume
-    from fabric.config.baseline_fit import out_of_reach_line
+    from fabric.config.baselines import out_of_reach_line
     from fabric.engine.interruption import interrupt_when_told_to_end
     from fabric.report.progress import ConsoleProgress, planning
     from fabric.wiring import make_executor
@@ -131,54 +122,34 @@ def resume_command(run: Path, *, force: bool, yes: bool, no_html: bool, as_json:
 
     with planning():
         found = look(run, force=force)
+    past = found.past
     for text in found.differs:
         say(f"gone on all the same: {text}")
-    note = out_of_reach_line(found.asked.scenario, found.asked.inventory, found.asked.baselines)
+    note = out_of_reach_line(past.scenario, past.inventory, past.baselines)
     if note is not None:
         say(f"note: {note}")
-    if found.backend != "mock":
-        _agree(found.asked, yes=yes)
-    with ConsoleProgress(quiet=as_json, addresses=_addresses(found.asked)) as progress:
+    if past.backend != "mock":
+        _agree(past.plan, yes=yes)
+    with ConsoleProgress(quiet=as_json, addresses=_addresses(past.inventory)) as progress:
         judged = resume(found, make_executor=make_executor, observer=progress, say=say, reports=not no_html)
     return show(judged, as_json=as_json)
 
 
-def _asked(
-    scenario: Path,
-    inventory: Path | None,
-    hosts: str | None,
-    faults: tuple[str, ...],
-    because: Path | None,
-    *,
-    quick: bool,
-    lasts_s: float | None,
-    budget_s: float | None,
-    told: Told,
-) -> Asked:
+def _asked(given: Given, because: Path | None, *, quick: bool, told: Told) -> Asked:
     from fabric.app.prepare import prepare, require_run
 
     if because is None and quick:
-        raise ConfigError([Problem("--quick", 0, "it goes with --because RUN, after a repair")])
+        raise ConfigError.at("--quick", "it goes with --because RUN, after a repair")
     if because is None:
-        asked = prepare(
-            scenario,
-            inventory_path=inventory,
-            hosts=hosts,
-            faults=faults,
-            lasts_s=lasts_s,
-            budget_s=budget_s,
-            told=told,
-        )
-        require_run(asked)
-        return asked
-    if lasts_s is not None:
-        raise ConfigError([Problem("--for", 0, "not with --because: how long that takes follows from what failed")])
-    if budget_s is not None:
+        return require_run(prepare(given, told=told))
+    if given.lasts_s is not None:
+        raise ConfigError.at("--for", "not with --because: how long that takes follows from what failed")
+    if given.budget_s is not None:
         text = "not with --because: what failed is measured again as a whole, and --quick is the shorter way"
-        raise ConfigError([Problem("--budget", 0, text)])
-    from fabric.app.repair import Wanted, prepare_repair
+        raise ConfigError.at("--budget", text)
+    from fabric.app.repair import prepare_repair
 
-    return prepare_repair(Wanted(scenario, newest(because), inventory, hosts, faults, quick))
+    return prepare_repair(given, run_path(because), quick=quick)
 
 
 def _tell(note: str | None) -> None:
@@ -188,19 +159,19 @@ def _tell(note: str | None) -> None:
         warn(visible(f"note: {note}"))
 
 
-def _agree(asked: Asked, *, yes: bool) -> bool:
+def _agree(plan: Plan, *, yes: bool) -> bool:
     """Nobody alters a real fabric by accident: a person says yes, or the command line does; True where that had to."""
 
-    changes = [change for phase_plan in asked.plan.phases for change in phase_plan.changes]
+    changes = [change for phase_plan in plan.phases for change in phase_plan.changes]
     if not changes or yes:
         return bool(changes)
     if not sys.stdin.isatty():
-        raise ConfigError([Problem("--yes", 0, f"{len(changes)} changes would alter a real fabric: say --yes")])
+        raise ConfigError.at("--yes", f"{len(changes)} changes would alter a real fabric: say --yes")
     for change in changes:
         click.echo(visible(f"{change.phase}: {change.kind} on {change.component} ({change.scope})"), err=True)
     click.confirm("Alter the fabric like this?", abort=True, err=True)
     return False
 
 
-def _addresses(asked: Asked) -> dict[str, str]:
-    return {host.name: host.address for host in asked.inventory.topology.hosts.values()}
+def _addresses(inventory: Inventory) -> dict[str, str]:
+    return {host.name: host.address for host in inventory.topology.hosts.values()}

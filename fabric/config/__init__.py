@@ -1,7 +1,6 @@
 """Inventory, scenario and baseline files: YAML to the model, strictly, every problem at once with its line."""
 
-from fabric.config.baseline_fit import baseline_notes
-from fabric.config.baselines import baseline_path, load_baseline, load_baselines
+from fabric.config.baselines import baseline_notes, baseline_path, load_baseline, load_baselines
 from fabric.config.inventory import load_inventory
 from fabric.config.recorded import Candidate, candidate_text, load_candidate, with_recorded
 from fabric.config.resolved import from_resolved, resolved_document, resolved_inventory

@@ -1,31 +1,35 @@
-"""Decodes baseline files: what is normal for a platform, each number with its source."""
+"""Decodes baseline files, and says what does not fit between baselines and platforms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from fabric.config.document import read_document
-from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import PROBE_KINDS
-from fabric.config.problems import Problems
+from fabric.config.problems import Problems, report, valid_items
 from fabric.config.recorded import LINK_CLASSES, RecordedEntry, recorded_in
 from fabric.errors import ConfigError, Problem
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.verdict import Baseline, Limit
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import ExpectedRatio, LimitKey, Scenario
+from fabric.model.text import fold
+from fabric.model.topology import Platform
+from fabric.model.verdict import ONE_LINE, RING, Baseline, Limit, bound_by_lines, least_gbps, out_of_reach
 from fabric.probes.keys import ALGORITHMS
+from fabric.probes.kinds import ASKED
+from fabric.probes.loopback import link_classes
 
 
 class LimitEntry(Entry):
     """The least that is acceptable for a key; a part that is left out matches anything."""
 
-    kind: Annotated[str, Choice(PROBE_KINDS)] = Field(description="The probe kind.")
+    kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
     link_class: Annotated[str, Choice(LINK_CLASSES)] | None = Field(
         None, description="The PCIe distance, for loopback."
     )
@@ -106,3 +110,161 @@ def baseline_problem(name: str, inventory: Path) -> str | None:
     known = sorted(other.stem for other in path.parent.glob("*.yaml"))
     file = quoted(f"baselines/{name}.yaml")
     return f"no baseline {quoted(name)}: there is no {file} beside the inventory{nearest(name, known)}"
+
+
+HALF = 0.5
+"""A limit on one RNIC at or below this share of its line lets a link pass that came up at half its speed or width."""
+
+
+_NAMED_MOST = 6  # limits named in one line
+
+
+def baseline_notes(
+    scenario: Scenario | None, inventory: Inventory, baselines: Mapping[str, Baseline]
+) -> tuple[str, ...]:
+    """
+    What does not fit between baselines and platforms, one line each; nothing when all does.
+
+    Without a scenario every platform in use is looked at, with it those of its hosts, and also whether there is a limit
+    for each kind that it asks for. *baselines* holds every baseline that is used, by name.
+    """
+    found: list[str] = []
+    for platform, baseline in _used(scenario, inventory, baselines):
+        where = f"platform {platform.name}, baseline {baseline.name}"
+        found += (f"{where}: {text}" for text in _beyond_reach(platform, baseline.limits))
+        if scenario is not None:
+            found += (f"{where}: {text}" for text in _without_limit(platform, baseline.limits, scenario))
+    return tuple(dict.fromkeys(found))
+
+
+def out_of_reach_line(scenario: Scenario, inventory: Inventory, baselines: Mapping[str, Baseline]) -> str | None:
+    """
+    The limits that would judge what a scenario asks for, and ask more than its hosts' lines carry, in one line.
+
+    They judge nothing (``judge.normal.limits``). None when there is no such limit.
+    """
+    found = []
+    for platform, baseline in _used(scenario, inventory, baselines):
+        asked = [
+            one for phase in scenario.phases for spec in phase.probes
+            for one in spec.limit_keys(platform, hosts=len(scenario.hosts))
+        ]  # fmt: skip
+        names = dict.fromkeys(
+            _what(limit)
+            for limit in baseline.limits
+            if any(_matches(limit, one) and _unmet(platform, limit, one.algorithm) for one in asked)
+        )
+        if names:
+            lines = " and ".join(f"{line:g}" for line in sorted({rnic.line_rate_gbps for rnic in platform.rnics}))
+            found.append(f"{_some(names)} of baseline {baseline.name} on platform {platform.name} ({lines} Gb/s)")
+    if not found:
+        return None
+    more = f"; and {len(found) - 1} more platforms" if len(found) > 1 else ""
+    return (
+        f"limits that ask for the line rate or more judge nothing: {found[0]}{more}; "
+        "INCONCLUSIVE unless records or peers tell (fabric plan lists them)"
+    )
+
+
+def _used(
+    scenario: Scenario | None, inventory: Inventory, baselines: Mapping[str, Baseline]
+) -> Iterator[tuple[Platform, Baseline]]:
+    """Every platform in use, and the baseline by which it is judged."""
+    hosts = inventory.topology.hosts
+    names = hosts if scenario is None else scenario.hosts
+    override = None if scenario is None else scenario.judge.baseline
+    for platform in {hosts[name].platform.name: hosts[name].platform for name in names}.values():
+        yield platform, baselines[override or platform.baseline]
+
+
+def _unmet(platform: Platform, limit: Limit, algorithm: str | None) -> bool:
+    """Whether some RNIC of the platform, or all together, carry less than the limit asks for."""
+    if not bound_by_lines(limit.kind, algorithm):
+        return False
+    least, lines = least_gbps(limit, platform), [rnic.line_rate_gbps for rnic in platform.rnics]
+    if limit.kind in ONE_LINE:
+        return any(out_of_reach(least, [line]) for line in lines)
+    return bool(out_of_reach(least, lines))
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _NAMED_MOST} more" if len(listed) > _NAMED_MOST else ""
+    return f"{', '.join(listed[:_NAMED_MOST])}{more}"
+
+
+def _beyond_reach(platform: Platform, limits: Iterable[Limit]) -> Iterator[str]:
+    """Limits that no healthy host of the platform meets, or that a broken one still does."""
+    classes = link_classes(platform)
+    for limit in limits:
+        if limit.link_class is not None and limit.link_class not in classes:
+            continue
+        if limit.kind in ONE_LINE:
+            yield from _one_rnic(platform, limit)
+        elif bound_by_lines(limit.kind, limit.algorithm or RING):
+            yield from _all_rnics(platform, limit)
+
+
+def _one_rnic(platform: Platform, limit: Limit) -> Iterator[str]:
+    least = least_gbps(limit, platform)
+    slower = [rnic for rnic in platform.rnics if out_of_reach(least, [rnic.line_rate_gbps])]
+    if slower:
+        names, line = fold(rnic.device for rnic in slower), max(rnic.line_rate_gbps for rnic in slower)
+        yield f"{_required(limit, least, line)} the line rate of {names} ({line:g} Gb/s): it judges nothing there"
+    faster = [rnic for rnic in platform.rnics if least <= HALF * rnic.line_rate_gbps]
+    if faster and limit.kind in ("rnic_to_rnic", "pairwise"):
+        names, line = fold(rnic.device for rnic in faster), min(rnic.line_rate_gbps for rnic in faster)
+        yield f"{_what(limit)}: {least:g} Gb/s pass, half the line rate of {names} ({line:g} Gb/s) or less"
+
+
+def _all_rnics(platform: Platform, limit: Limit) -> Iterator[str]:
+    least = least_gbps(limit, platform)
+    lines = [rnic.line_rate_gbps for rnic in platform.rnics]
+    if out_of_reach(least, lines):
+        rnics = "RNIC" if len(lines) == 1 else "RNICs together"
+        text = f"the line rate of its {len(lines)} {rnics} ({sum(lines):g} Gb/s): it judges nothing there"
+        yield f"{_required(limit, least, sum(lines))} {text}"
+
+
+def _required(limit: Limit, least: float, line_gbps: float) -> str:
+    beyond = "above" if least > line_gbps else "all of"
+    return f"{_what(limit)}: at least {least:g} Gb/s required, {beyond}"
+
+
+def _what(limit: Limit) -> str:
+    return " ".join(part for part in (limit.kind, limit.link_class, limit.algorithm) if part)
+
+
+def _without_limit(platform: Platform, limits: Iterable[Limit], scenario: Scenario) -> Iterator[str]:
+    """What is asked for and has no limit that matches."""
+    listed = tuple(limits)
+    kinds = {limit.kind for limit in listed}
+    for spec in (
+        spec for phase in scenario.phases if phase.written not in _expected(scenario) for spec in phase.probes
+    ):
+        for asked in spec.limit_keys(platform, hosts=len(scenario.hosts)):
+            if any(_matches(limit, asked) for limit in listed):
+                continue
+            parts = (asked.kind,) if asked.kind not in kinds else (asked.kind, asked.link_class, asked.algorithm)
+            yield f"no limit for {' '.join(part for part in parts if part)}: will be INCONCLUSIVE"
+
+
+def _expected(scenario: Scenario) -> frozenset[str]:
+    """The written names of the phases that an expectation judges: they need no limit."""
+    found: set[str] = set()
+    for one in scenario.expect:
+        refs = (one.of, one.over) if isinstance(one, ExpectedRatio) else (one.phase,)
+        found.update(ref.label for ref in refs)
+    return frozenset(found)
+
+
+def _matches(limit: Limit, asked: LimitKey) -> bool:
+    pairs = (
+        (limit.link_class, asked.link_class),
+        (limit.size_bytes, asked.size_bytes),
+        (limit.ranks, asked.ranks),
+        (limit.algorithm, asked.algorithm),
+    )
+    if limit.kind != asked.kind or (asked.size_bytes or 0) < limit.min_size_bytes:
+        return False
+    return all(part in (None, wanted) for part, wanted in pairs)

@@ -11,15 +11,22 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fabric.config.document import Tree
-from fabric.config.entries import valid
-from fabric.config.problems import KeyPath, Problems
-from fabric.config.tool_settings import AsWritten
+from fabric.config.problems import KeyPath, Problems, valid_items
 from fabric.model.command import GIB
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size, Span
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Word, refusal
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Word, refusal
 from fabric.model.fields.wording import nearest, one_of, quoted
-from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, PhaseRef, Where
+from fabric.model.scenario import (
+    Expectation,
+    ExpectedEnd,
+    ExpectedRatio,
+    ExpectedRecovery,
+    Name,
+    Phase,
+    PhaseRef,
+    Where,
+)
 from fabric.model.text import size_text
 
 if TYPE_CHECKING:
@@ -29,7 +36,6 @@ ENDS = ("completed", "aborted")
 _FORMS = "compare, or phase with ends or with recovers_within"
 _KEYS = ("compare", "ends", "recovers_within")
 
-Name = Annotated[str, SAFE_NAME]
 Values = dict[Name, Annotated[str, AsWritten("a value of the matrix", most=256)]]
 Ratio = Annotated[float, Decimal(0, 1000)]
 COMPARED = Word(
@@ -89,19 +95,13 @@ def _one_form(value: object) -> object:
     return value
 
 
-ExpectEntry = Annotated[
+ExpectEntry: Any = Annotated[
     Annotated[CompareEntry, Tag("compare")]
     | Annotated[EndsEntry, Tag("ends")]
     | Annotated[RecoversEntry, Tag("recovers_within")],
     Discriminator(_form),
     BeforeValidator(_one_form),
 ]
-
-
-class _ExpectItem(Entry):
-    """One entry of ``expect:`` alone, so that mistakes elsewhere do not hide it."""
-
-    item: ExpectEntry
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,10 @@ class Expected:
 
     def all(self, raw: Tree | None) -> tuple[Expectation, ...]:
         """Every entry that is well formed; what it refers to is checked."""
-        found = []
-        for position, tree in enumerate(raw if isinstance(raw, list) else []):
-            whole = valid(_ExpectItem, {"item": tree})
-            if whole is not None:
-                found.append(self._one(whole.item, ("expect", position)))
-        return tuple(found)
+        items = valid_items(ExpectEntry, raw if isinstance(raw, list) else [], ("expect",))
+        return tuple(self._one(entry, path) for path, entry in items)
 
-    def _one(self, entry: ExpectEntry, path: KeyPath) -> Expectation:
+    def _one(self, entry: CompareEntry | EndsEntry | RecoversEntry, path: KeyPath) -> Expectation:
         if isinstance(entry, CompareEntry):
             return self._ratio(entry, path)
         ref = self._ref(entry.phase, entry.where, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticCustomError
 
@@ -12,6 +13,9 @@ from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import COMPONENT, FACTOR, FAULT_KIND, PARTIAL, WHOLE, Fault
 from fabric.model.topology import Host, Platform, Topology
 from fabric.sim.faults import KINDS, PORT, CableEnds, cable_ends, is_above_leaves, require_passing
+
+if TYPE_CHECKING:
+    from fabric.sim.net.named_clos import NamedClos
 
 _ABOVE = tuple(name for name, kind in KINDS.items() if "above" in kind.parts.split())
 
@@ -146,15 +150,20 @@ def _uplink_problem(component: str, kind: str, topology: Topology) -> str | None
     return None if irregular is None else f"{quoted(component)} cannot be simulated: {irregular}"
 
 
-def network_problem(topology: Topology) -> str | None:
-    """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
+def regular_net(topology: Topology) -> NamedClos:
+    """The network above the leaves; ValueError where it is none that can be simulated."""
     from fabric.sim.net.named_clos import net_from_topology  # numpy: only where it is needed
 
     layers = sorted({host.platform.link_layer for host in topology.hosts.values()})
     if len(layers) > 1:
-        return f"hosts have different link layers: {', '.join(layers)}"
+        raise ValueError(f"hosts have different link layers: {', '.join(layers)}")
+    return net_from_topology(topology)
+
+
+def network_problem(topology: Topology) -> str | None:
+    """Why the inventory has no network above its leaves that can be simulated, or None when it has one."""
     try:
-        net_from_topology(topology)
+        regular_net(topology)
     except ValueError as exc:
         return f"the switches are no regular Clos network: {exc} (docs/simulate.md says what can be simulated)"
     return None

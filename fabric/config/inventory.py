@@ -5,20 +5,49 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import Field
 
 from fabric.config import topology as parts
 from fabric.config.baselines import baseline_problem
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import report, valid, valid_items
 from fabric.config.faults import component_problem, factor_problem, fault_from_text, network_problem, passing_problem
-from fabric.config.inventory_file import HostsEntry, InventoryFile, PlatformEntry, SwitchesEntry
-from fabric.config.platforms import platform
-from fabric.config.problems import KeyPath, Problems
+from fabric.config.platforms import PlatformEntry, platform
+from fabric.config.problems import KeyPath, Problems, report, valid, valid_items
+from fabric.config.topology import HostsEntry, SwitchesEntry
 from fabric.model.change import ChangeSettings, SubnetManager
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.scalars import (
+    SAFE_NAME,
+    Choice,
+)
 from fabric.model.fields.wording import nearest, quoted, shown
-from fabric.model.inventory import Fault, Inventory, MockSettings, SshSettings
+from fabric.model.inventory import Fault, Inventory, MockSettings, ProcessSettings, SshSettings
 from fabric.model.topology import Login, Topology
+
+BACKENDS = ("mock", "ssh", "process")
+
+
+class InventoryFile(Entry):
+    """A whole inventory file."""
+
+    name: Annotated[str, SAFE_NAME] = Field(description="What this fabric is called.")
+    backend: Annotated[str, Choice(BACKENDS)] = Field(
+        description="How hosts are reached: mock (simulated), ssh or process."
+    )
+    platforms: dict[Annotated[str, SAFE_NAME], PlatformEntry] = Field(min_length=1, description="Host layouts by name.")
+    hosts: tuple[HostsEntry, ...] = Field(min_length=1, description="The machines under test.")
+    switches: tuple[SwitchesEntry, ...] = Field((), description="The switches between them.")
+    ssh: SshSettings = Field(SshSettings(), description="With backend ssh: how hosts are reached.")
+    process: ProcessSettings = Field(
+        ProcessSettings(), description="With backend process: what carries a command to a host."
+    )
+    changes: ChangeSettings = Field(
+        ChangeSettings(), description="How changes are made on this fabric, and how many at once."
+    )
+    mock: MockSettings = Field(MockSettings(), description="With backend mock: how the simulated rack behaves.")
+
 
 T = TypeVar("T")
 

@@ -10,14 +10,13 @@ from hashlib import sha256
 from itertools import islice
 
 from fabric.changes.cable_fault import DrawnLinks
-from fabric.config.inventory_file import TIERS
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.topology import unfolded
+from fabric.config.topology import TIERS, unfolded
 from fabric.model.fields.folded import some
 from fabric.model.fields.wording import nearest, quoted
 from fabric.model.topology import Topology
+from fabric.sim.faults import cable_ends
 
-_BETWEEN = "--"
 _LOOKED_AT_MOST = 1024  # cables of one lower end that are compared for one draw; no switch has more ports
 
 
@@ -92,13 +91,12 @@ class Links:
     def _between(self, text: str) -> tuple[str, str]:
         """The cable between two switches, and why there is none."""
         ends, sharp, number = text.partition("#")
-        parts = ends.split(_BETWEEN)
-        splits = [(_BETWEEN.join(parts[:cut]), _BETWEEN.join(parts[cut:])) for cut in range(1, len(parts))]
         switches = self.topology.switches
-        if not splits or (sharp and not (number.isascii() and number.isdigit() and len(number) <= 6)):
+        cable = cable_ends(ends, switches)
+        if cable is None or (sharp and not (number.isascii() and number.isdigit() and len(number) <= 6)):
             hint = nearest(text, [*switches, *self.topology.hosts])
             return text, f"expected a link such as su0-leaf3--spine02 or gpu001/mlx5_0, got {quoted(text)}{hint}"
-        one, other = next((pair for pair in splits if pair[0] in switches and pair[1] in switches), splits[0])
+        one, other = cable.one, cable.other
         for name in (one, other):
             if name not in switches:
                 return text, f"no switch {quoted(name)}{nearest(name, switches)}"
@@ -179,7 +177,7 @@ class Links:
 
 
 def _cable_name(lower: str, upper: str, number: int) -> str:
-    return f"{lower}{_BETWEEN}{upper}" + (f"#{number}" if number else "")
+    return f"{lower}--{upper}" + (f"#{number}" if number else "")
 
 
 def _in_turns(cables: Iterable[Cable], seed: int) -> Iterator[Cable]:

@@ -7,29 +7,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
+from typing import Annotated
+
+from pydantic import Field
 
 from fabric.config.document import Tree
-from fabric.config.entries import valid
-from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import MatrixValues, Name
-from fabric.model.fields.entry import Entry
-from fabric.model.fields.scalars import SAFE_NAME
+from fabric.config.problems import KeyPath, Problems, valid
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten
 from fabric.model.fields.wording import nearest, quoted
-from fabric.model.scenario import Where
+from fabric.model.scenario import Name, Where
+
+MatrixValue = Annotated[str, AsWritten("a value", most=256)]
+MatrixValues = Annotated[tuple[MatrixValue, ...], Field(min_length=1, max_length=20)]
+
 
 COMBINATIONS_MOST = 64
+_OneName = dict[Name, MatrixValues]
 
 REFERENCE = re.compile(rf"\$({SAFE_NAME.pattern})")
 """A whole value that stands for one of the matrix."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 FIXED_KEYS = ("name", "needs")
 """Keys of a phase that are the same in every combination."""
-
-
-class _MatrixEntry(Entry):
-    """The matrix alone, so that mistakes elsewhere do not hide it."""
-
-    matrix: dict[Name, MatrixValues]
 
 
 @dataclass(slots=True)
@@ -81,8 +80,8 @@ def read_matrix(tree: Mapping[str, Tree], problems: Problems) -> Matrix:
     raw = tree.get("matrix", {})
     if not isinstance(raw, dict):
         return Matrix({})
-    whole = {name: valid(_MatrixEntry, {"matrix": {name: values}}) for name, values in raw.items()}
-    values = {name: entry.matrix[name] for name, entry in whole.items() if entry is not None}
+    whole = {name: valid(_OneName, {name: values}) for name, values in raw.items()}
+    values = {name: entry[name] for name, entry in whole.items() if entry is not None}
     for name, texts in values.items():
         _values_differ(texts, ("matrix", name), problems)
     matrix = Matrix(values, frozenset(name for name, entry in whole.items() if entry is None))

@@ -1,21 +1,29 @@
-"""Makes phases from what the scenario file says of them, and checks their names and what they need."""
+"""Makes phases from what the scenario file says of them, and checks their changes, their names and what they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from inspect import getdoc
+from typing import Annotated, Any
 
-from fabric.config.changes import Fabric, change_specs
+from pydantic_core import PydanticCustomError
+
+from fabric.changes.cable_fault import CableFault, DrawnLinks
+from fabric.changes.kind import Context, Kind
+from fabric.changes.kinds import KINDS, UNUSABLE
 from fabric.config.document import Tree
-from fabric.config.entries import valid, valid_items
+from fabric.config.links import Links
 from fabric.config.matrix import suffix
-from fabric.config.problems import KeyPath, Problems
-from fabric.config.scenario_file import PhaseEntry
-from fabric.config.tool_settings import env_problems
-from fabric.model.change import ChangeSettings, ChangeSpec
-from fabric.model.fields.wording import nearest, quoted
-from fabric.model.scenario import Phase, ProbeSpec, Where
+from fabric.config.platforms import env_problems
+from fabric.config.problems import KeyPath, Problems, valid, valid_items
+from fabric.model.change import CHANGES, ChangeSettings, ChangeSpec
+from fabric.model.fields.scalars import refusal
+from fabric.model.fields.wording import nearest, one_of, quoted
+from fabric.model.inventory import Inventory
+from fabric.model.scenario import PROBES, Phase, ProbeSpec, Where
 from fabric.probes.again import AgainSpec
+from fabric.probes.kinds import ASKED
 from fabric.probes.pairwise import PairwiseSpec
 
 NAME_MOST = 128  # of a phase with its combination: it is part of ids and of file names, which end at 255
@@ -23,68 +31,100 @@ PHASES_MOST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Decoder:
-    """Makes the phases of one combination after the other; *fabric* is None when it is itself wrong."""
+class Fabric:
+    """What changes are checked against: the inventory and the links of the run."""
 
-    fabric: Fabric | None
-    problems: Problems
+    inventory: Inventory
+    links: Links
 
-    def phases(self, raw: Tree | None, where: Where) -> tuple[Phase, ...]:
-        """The phases as they are written, those that can be read."""
-        found = []
-        for position, item in enumerate(raw if isinstance(raw, list) else []):
-            path: KeyPath = ("phases", position)
-            written = item.get("changes") if isinstance(item, dict) else None
-            changes = change_specs(written, self.fabric, (*path, "changes"), self.problems)
-            entry = valid(PhaseEntry, item)
-            if entry is not None:
-                found.append(self._phase(entry, changes, path, where))
-        return tuple(found)
+    @property
+    def context(self) -> Context:
+        """The same for kinds of changes."""
+        return Context(self.inventory.topology, self.inventory.changes, hosts=self.links.hosts)
 
-    def _phase(self, entry: PhaseEntry, changes: tuple[ChangeSpec, ...], path: KeyPath, where: Where) -> Phase:
-        _check_probes(entry.probes, (*path, "probes"), self.problems)
-        probes = entry.probes
-        env_problems(entry.env, (*path, "env"), self.problems)
-        env = self._env(entry, changes, path)
-        if env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in probes):
-            at = (*path, "env") if entry.env else (*path, "changes")
-            self.problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
-        if entry.localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in probes):
-            self.problems.add(
-                (*path, "localise"), "it needs a pairwise probe in this phase: further rounds are of pairs"
-            )
-        if entry.for_ is not None and entry.share is not None:
-            self.problems.add((*path, "share"), "a phase has a 'for' or a 'share', not both")
-        if entry.stop_host_on is not None and changes:
-            text = "what fails while something is altered may be our doing: not in a phase with changes"
-            self.problems.add((*path, "stop_host_on"), text)
-        if entry.drill and not changes:
-            self.problems.add((*path, "drill"), "a drill alters something: it needs 'changes'")
-        return Phase(
-            name=entry.name,
-            probes=probes,
-            needs=entry.needs,
-            changes=changes,
-            env=env,
-            where=where,
-            localise=entry.localise,
-            for_s=None if entry.for_ is None else float(entry.for_),
-            share=entry.share,
-            stop_host_on=entry.stop_host_on,
-            drill=entry.drill,
-        )
 
-    def _env(self, entry: PhaseEntry, changes: Iterable[ChangeSpec], path: KeyPath) -> tuple[tuple[str, str], ...]:
-        """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
-        env = dict(entry.env)
-        settings = self.fabric.inventory.changes if self.fabric else ChangeSettings()
-        for change in changes:
-            asked = change.env(settings, env)
-            for name in asked.keys() & env.keys():
-                text = f"{quoted(name)} is set by {change.kind} with scope job: leave out one"
-                self.problems.add((*path, "env", name), text)
-            env |= asked
-        return tuple(env.items())
+def read_phases(raw: Tree | None, where: Where, fabric: Fabric | None, problems: Problems) -> tuple[Phase, ...]:
+    """The phases as they are written, those that can be read; *fabric* is None when it is itself wrong."""
+    found = []
+    for position, item in enumerate(raw if isinstance(raw, list) else []):
+        path: KeyPath = ("phases", position)
+        written = item.get("changes") if isinstance(item, dict) else None
+        changes = tuple(_changes(written, fabric, (*path, "changes"), problems))
+        phase = valid(Phase, item)
+        if phase is not None:
+            env = _env(phase, changes, fabric, path, problems)
+            found.append(replace(phase, changes=changes, env=env, where=where))
+            _check_together(found[-1], path, own_env=bool(phase.env), problems=problems)
+    return tuple(found)
+
+
+def _check_together(phase: Phase, path: KeyPath, *, own_env: bool, problems: Problems) -> None:
+    """What each key alone cannot say."""
+    _check_probes(phase.probes, (*path, "probes"), problems)
+    if phase.env and not any(spec.collective or spec.kind == AgainSpec.kind for spec in phase.probes):
+        at = (*path, "env") if own_env else (*path, "changes")
+        problems.add(at, "no probe of this phase is a collective: its environment would change nothing")
+    if phase.localise is not None and not any(isinstance(spec, PairwiseSpec) for spec in phase.probes):
+        problems.add((*path, "localise"), "it needs a pairwise probe in this phase: further rounds are of pairs")
+    if phase.for_s is not None and phase.share is not None:
+        problems.add((*path, "share"), "a phase has a 'for' or a 'share', not both")
+    if phase.stop_host_on is not None and phase.changes:
+        text = "what fails while something is altered may be our doing: not in a phase with changes"
+        problems.add((*path, "stop_host_on"), text)
+    if phase.drill and not phase.changes:
+        problems.add((*path, "drill"), "a drill alters something: it needs 'changes'")
+
+
+def _env(
+    phase: Phase, changes: Iterable[ChangeSpec], fabric: Fabric | None, path: KeyPath, problems: Problems
+) -> tuple[tuple[str, str], ...]:
+    """The variables of the phase: its own, and what changes of the job alone ask its collectives for."""
+    env = dict(phase.env)
+    env_problems(env, (*path, "env"), problems)
+    settings = fabric.inventory.changes if fabric else ChangeSettings()
+    for change in changes:
+        asked = change.env(settings, env)
+        for name in asked.keys() & env.keys():
+            text = f"{quoted(name)} is set by {change.kind} with scope job: leave out one"
+            problems.add((*path, "env", name), text)
+        env |= asked
+    return tuple(env.items())
+
+
+_Change: Any = Annotated[ChangeSpec, CHANGES]
+
+
+def _changes(raw: Tree | None, fabric: Fabric | None, path: KeyPath, problems: Problems) -> Iterator[ChangeSpec]:
+    """The changes of one phase that are well formed; without *fabric* no link is looked up."""
+    seen: set[tuple[str, str]] = set()
+    spec: Kind
+    for here, spec in valid_items(_Change, raw if isinstance(raw, list) else [], path):
+        below = (*here, spec.kind) if CHANGES.stands_below(type(spec)) else here
+        if isinstance(spec, CableFault):
+            spec = spec.changed(links=_links(spec, fabric, (*below, "links"), problems))
+        for where, text in spec.problems(fabric.context if fabric else None):
+            problems.add((*below, *where), text)
+        scope = getattr(spec, "scope", "")
+        if scope and (spec.kind, scope) in seen:
+            problems.add((*here, spec.kind), f"{spec.kind} with scope {scope} is in this phase twice")
+        seen.add((spec.kind, scope))
+        yield spec
+
+
+def _links(spec: CableFault, fabric: Fabric | None, path: KeyPath, problems: Problems) -> tuple[str, ...]:
+    """The names of links as the model writes them; what is wrong with any of them is noted."""
+    if fabric is None:
+        return ()
+    if isinstance(spec.links, DrawnLinks):
+        return fabric.links.drawn(spec.links, path, problems)
+    names: list[str] = []
+    for at, text in enumerate(spec.link_names):
+        name = fabric.links.named(text, (*path, at), problems)
+        if name in names:
+            problems.add((*path, at), f"link {quoted(text)} is there twice")
+        elif name is not None:
+            names.append(name)
+    return tuple(names)
 
 
 def _check_probes(probes: tuple[ProbeSpec, ...], path: KeyPath, problems: Problems) -> None:
@@ -107,8 +147,8 @@ def check_names(raw: Tree | None, problems: Problems) -> None:
     """Names are there once; a phase needs phases that come before it."""
     names = written_names(raw)
     seen: set[str] = set()
-    drills = {entry.name for _, entry in valid_items(PhaseEntry, raw, ("phases",)) if entry.drill}
-    for path, entry in valid_items(PhaseEntry, raw, ("phases",)):
+    drills = {entry.name for _, entry in valid_items(Phase, raw, ("phases",)) if entry.drill}
+    for path, entry in valid_items(Phase, raw, ("phases",)):
         if entry.name in seen:
             problems.add((*path, "name"), f"phase {quoted(entry.name)} is there twice")
         earlier = names[: names.index(entry.name)]
@@ -152,3 +192,38 @@ def expanded(by_combination: Iterable[tuple[int, tuple[Phase, ...]]], problems: 
                 problems.add(("matrix",), text)
             found[made.name] = made
     return tuple(found.values())
+
+
+def _one_kind(value: object) -> object:
+    """The mapping of one kind to its settings, or the kind alone; anything else is refused."""
+    whole = {value: {}} if isinstance(value, str) else value
+    if not isinstance(whole, dict) or len(whole) != 1:
+        raise refusal(f"one probe kind ({one_of(ASKED)}) and its settings", value)
+    kind = str(next(iter(whole)))
+    if kind not in ASKED:
+        raise PydanticCustomError("kind", f"unknown probe kind {quoted(kind)}{nearest(kind, ASKED)}")
+    return whole
+
+
+def _about(kind: type[ProbeSpec]) -> str:
+    return f"{(getdoc(kind) or '').partition(chr(10))[0]} It needs {kind.needs}."
+
+
+PROBES.fill(ASKED, about=_about, one_of_them=_one_kind)
+
+
+def _one_change(value: object) -> object:
+    """A mapping with one kind of change among its keys; anything else is refused."""
+    if not isinstance(value, dict) or not value:
+        raise refusal(f"one change ({one_of(KINDS)}) and its settings", value)
+    found = [key for key in value if key in KINDS]
+    if not found:
+        key = next((key for key in value if key != "scope"), "scope")
+        why = f": {UNUSABLE[key]}" if key in UNUSABLE else f"{nearest(key, KINDS)}; expected {one_of(KINDS)}"
+        raise PydanticCustomError("change", "{text}", {"text": f"unknown change {quoted(key)}{why}"})
+    if len(found) > 1:
+        raise PydanticCustomError("change", f"{' and '.join(found)} are changes of their own: an entry for each")
+    return value
+
+
+CHANGES.fill(KINDS, about=lambda kind: str(kind.about), one_of_them=_one_change)

@@ -1,17 +1,150 @@
-"""Makes platforms from what the file says of them, and checks that their parts fit together."""
+"""Platforms, the layouts of hosts: the keys a file may write, how tools are called there, and whether the parts fit."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
-from fabric.config.inventory_file import GpuEntry, PcieSwitchEntry, PlatformEntry, RnicEntry
+from pydantic import Field
+
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.tool_settings import env_problems, option_problems
-from fabric.model.fields.scalars import SAFE_NAME
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import Folded, FoldedNames
+from fabric.model.fields.quantities import Indexes
+from fabric.model.fields.scalars import (
+    BASELINE_NAME,
+    DEVICE,
+    OPTION_WORD,
+    SAFE_NAME,
+    Choice,
+    Decimal,
+    Whole,
+    Word,
+)
 from fabric.model.fields.wording import nearest, one_of, quoted, shown
+from fabric.model.scenario import Env
 from fabric.model.topology import Gpu, PcieSwitch, Platform, Rnic
+
+LINK_LAYERS = ("infiniband", "ethernet")
+
+LineRate = Annotated[float, Decimal(1, 10_000)]
+
+
+PROGRAM_PATH = Word(
+    r"(/[A-Za-z0-9._+@-]{1,255}){1,32}",
+    "an absolute path such as /opt/perftest/bin/ib_write_bw (letters, digits, '.', '_', '+', '@', '-')",
+)
+OptionWords = tuple[Annotated[str, OPTION_WORD], ...]
+ProgramPath = Annotated[str, PROGRAM_PATH]
+
+
+class ToolsEntry(Entry):
+    """Programs that are not on the path of the account on the hosts."""
+
+    ib_write_bw: ProgramPath | None = Field(None, description="perftest's ib_write_bw, built with CUDA.")
+    numactl: ProgramPath | None = Field(None, description="numactl, which binds ib_write_bw to a memory node.")
+    alltoall_perf: ProgramPath | None = Field(None, description="nccl-tests' alltoall_perf.")
+    all_reduce_perf: ProgramPath | None = Field(None, description="nccl-tests' all_reduce_perf, built with MPI.")
+    mpirun: ProgramPath | None = Field(None, description="Open MPI's mpirun.")
+    srun: ProgramPath | None = Field(None, description="Slurm's srun, with launcher srun.")
+
+    def given(self) -> tuple[tuple[str, str], ...]:
+        """Each program that is given, and its path."""
+        paths = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return tuple((name, path) for name, path in paths if path is not None)
+
+
+_OURS = {
+    "NCCL_ALGO": "the scenario says it (tor_all_reduce: algorithm)",
+    "NCCL_IB_HCA": "it is made from this platform's rnics",
+    "NCCL_IB_GID_INDEX": "write gid_index in this platform instead",
+    "CUDA_VISIBLE_DEVICES": "each probe has its own GPUs",
+}
+_LAYOUT = (
+    *("-np", "--np", "-n", "--n", "-c", "-N", "--npernode", "-npernode", "-H", "-host", "--host", "-hostfile"),
+    *("--hostfile", "-machinefile", "--machinefile", "-map-by", "--map-by", "-bind-to", "--bind-to"),
+)
+_PAIRS = ("-mca", "--mca", "-gmca", "--gmca", "--prtemca", "--pmixmca")
+
+
+def env_problems(env: Mapping[str, str], path: KeyPath, problems: Problems) -> None:
+    """Note the variables that the testbench itself sets."""
+    for name in env:
+        if name in _OURS:
+            problems.add((*path, name), f"{quoted(name)} cannot be set here: {_OURS[name]}")
+
+
+def option_problems(words: Sequence[str], path: KeyPath, problems: Problems) -> None:
+    """Note what would not reach ``mpirun`` as it is meant."""
+    if words and not words[0].startswith("-"):
+        problems.add((*path, 0), f"expected an option first, got {quoted(words[0])}, which mpirun would run")
+    after = 0  # where the values of an option before end
+    for position, word in enumerate(words):
+        if position < after:
+            continue
+        if word in _PAIRS:
+            after = position + 3
+            if after > len(words):
+                problems.add((*path, position), f"expected a name and a value after {quoted(word)}")
+        elif word == "-x":
+            problems.add((*path, position), "'-x' is not taken here: write variables under 'env'")
+        elif word in _LAYOUT:
+            problems.add((*path, position), f"{quoted(word)} cannot be set here: the probe sets hosts and ranks")
+
+
+class PcieSwitchEntry(Entry):
+    """One PCIe switch of a host, or several alike."""
+
+    name: Annotated[Folded, FoldedNames(64)] = Field(description="Its name; pcie[0-1] makes two alike.")
+    numa: Annotated[int, Whole(0, 63)] = Field(description="The NUMA node it hangs off.")
+
+
+class GpuEntry(Entry):
+    """One GPU of a host, or several alike."""
+
+    index: Annotated[tuple[int, ...], Indexes()] = Field(description="Its CUDA index; 0-3 makes four alike.")
+    numa: Annotated[int, Whole(0, 63)] | None = Field(None, description="Its NUMA node; else that of its PCIe switch.")
+    pcie_switch: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Its PCIe switch; none: straight off the CPU."
+    )
+
+
+class RnicEntry(Entry):
+    """One RDMA port of a host."""
+
+    device: Annotated[str, DEVICE] = Field(description="Its RDMA device, as ibv_devices lists it.")
+    port: Annotated[int, Whole(1, 8)] = Field(1, description="The port of that device.")
+    rail: Annotated[int, Whole(0, 63)] = Field(description="Its rail, counted from 0; decides its leaf switch.")
+    numa: Annotated[int, Whole(0, 63)] | None = Field(None, description="Its NUMA node; else that of its PCIe switch.")
+    pcie_switch: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Its PCIe switch; none: straight off the CPU."
+    )
+    line_rate_gbps: LineRate = Field(description="What the link signals, in decimal Gb/s: 400 for NDR, 200 for HDR.")
+    nearest_gpus: tuple[Annotated[int, Whole(0, 99)], ...] | None = Field(
+        None, description="The GPUs it serves; else those on its PCIe switch."
+    )
+
+
+class PlatformEntry(Entry):
+    """A host layout, described once."""
+
+    baseline: Annotated[str, BASELINE_NAME] = Field(description="What is normal for it: baselines/<this>.yaml.")
+    link_layer: Annotated[str, Choice(LINK_LAYERS)] = Field(description="infiniband or ethernet (RoCE).")
+    numa_nodes: Annotated[int, Whole(1, 64)] = Field(description="How many memory nodes a host has.")
+    pcie_switches: tuple[PcieSwitchEntry, ...] = Field((), max_length=64, description="The PCIe switches of a host.")
+    gpus: tuple[GpuEntry, ...] = Field((), max_length=64, description="The GPUs of a host.")
+    rnics: tuple[RnicEntry, ...] = Field(min_length=1, max_length=64, description="The RDMA ports of a host.")
+    gid_index: Annotated[int, Whole(0, 255)] | None = Field(
+        None, description="RoCE: which entry of the GID table packets carry (show_gids); else the tools choose."
+    )
+    tools: ToolsEntry = Field(ToolsEntry(), description="Programs that are not on the path, as absolute paths.")
+    env: Env = Field({}, max_length=64, description="Variables that every collective is given: NCCL_SOCKET_IFNAME.")
+    mpirun_options: OptionWords = Field(
+        (), max_length=64, description="Words put right after mpirun, such as --allow-run-as-root."
+    )
+
 
 _ENDPOINT = re.compile(r"(gpu|numa)[0-9]+")
 

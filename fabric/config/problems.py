@@ -1,10 +1,17 @@
-"""Collects everything that is wrong with one file, each with its line."""
+"""Collects everything that is wrong with one file, each with its line; what pydantic finds is said in plain words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
+from typing import Any, TypeVar, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.entry import Entry, OneOf, from_file, written_keys
+from fabric.model.fields.wording import nearest, quoted, seen
 
 KeyPath = tuple[str | int, ...]
 """The way to a value in a file: ``("hosts", 0, "platform")``."""
@@ -77,3 +84,98 @@ class Problems:
             if (*known, step) in self.lines:
                 known = (*known, step)
         return known
+
+
+T = TypeVar("T")
+
+_EXPECTED = {
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "dataclass_type": "a mapping (key: value)",
+    "dict_type": "a mapping (key: value)",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text",
+}
+
+
+def report(model: type[Entry], tree: object, problems: Problems) -> None:
+    """Note everything in *tree* that the model refuses."""
+    try:
+        model.from_file(tree)
+    except ValidationError as exc:
+        for error in exc.errors(include_url=False):
+            if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
+                continue  # pydantic counts only the entries that are right; the others are reported by themselves
+            path, text = _wording(model, error)
+            problems.add(path, text)
+
+
+def valid(model: type[T], tree: object) -> T | None:
+    """The entry, or None when it is wrong (which ``report`` has said)."""
+    try:
+        return from_file(model, tree)
+    except ValidationError:
+        return None
+
+
+def valid_items(model: type[T], tree: object, path: KeyPath) -> Iterator[tuple[KeyPath, T]]:
+    """Every entry of a list or mapping that is well formed, with its path: others must not hide what is wrong in it."""
+    items: Any = enumerate(tree) if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ()
+    for key, value in items:
+        entry = valid(model, value)
+        if entry is not None:
+            yield (*path, key), entry
+
+
+def _wording(model: type[Entry], error: ErrorDetails) -> tuple[KeyPath, str]:
+    """Where an error is and how it is said."""
+    kind, path = error["type"], tuple(error["loc"])
+    if kind == "missing":
+        return path[:-1], _missing(model, path)
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return path, _unknown_key(model, path)
+    if kind in ("too_short", "too_long"):
+        context = error["ctx"]
+        bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
+        return (
+            path,
+            f"expected {bound} {'entry' if bound.endswith(' 1') else 'entries'}, got {context['actual_length']}",
+        )
+    if kind in _EXPECTED:
+        return path, f"expected {_EXPECTED[kind]}, got {seen(error['input'])}"
+    return path, error["msg"]
+
+
+def _missing(model: type[Entry], path: KeyPath) -> str:
+    """What to say about a key that must be there."""
+    key = str(path[-1])
+    why = next((one.why[key] for one in _models_at(model, path) if key in getattr(one, "why", ())), "")
+    return f"{quoted(key)} is required here" + (f": {why}" if why else "")
+
+
+def _unknown_key(model: type[Entry], path: KeyPath) -> str:
+    """What to say about a key that the mapping does not have."""
+    key = str(path[-1])
+    around = _models_at(model, path)
+    known = [key for one in around for key in written_keys(one)]
+    return f"unknown key {quoted(key)}{nearest(key, known)}"
+
+
+def _models_at(model: type, path: KeyPath) -> list[Any]:
+    """The models whose keys may stand beside the last step of *path*."""
+    here = [model]
+    for step in path[:-1]:
+        chosen = [one for one in here if step in written_keys(one)]  # the tag of a union is a key that only one has
+        inner = [each for one in chosen for each in _models_in(written_keys(one)[str(step)])]
+        here = inner or chosen or here  # list positions and names of a mapping are no fields
+    return here
+
+
+def _models_in(annotation: Any) -> list[type]:
+    """The models that a field's type speaks of, however wrapped."""
+    if isinstance(annotation, type) and (issubclass(annotation, Entry) or is_dataclass(annotation)):
+        return [annotation]
+    if isinstance(annotation, OneOf):
+        return list(annotation.models)
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]

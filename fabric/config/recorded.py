@@ -11,9 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import report, valid_items
-from fabric.config.probe_file import PROBE_KINDS
-from fabric.config.problems import Problems
+from fabric.config.problems import Problems, report, valid_items
 from fabric.model.fields.entry import Entry
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import SAFE_NAME, Choice, Decimal, Whole, Word
@@ -21,6 +19,7 @@ from fabric.model.fields.wording import shown
 from fabric.model.recorded import Key, Recorded
 from fabric.model.text import size_text
 from fabric.probes.keys import ALGORITHMS
+from fabric.probes.kinds import ASKED
 
 LINK_CLASSES = ("pix", "node", "sys", "mem_local", "mem_remote")
 LEAF_CLASSES = ("same_leaf", "cross_leaf")
@@ -36,7 +35,7 @@ _Gbps = Annotated[float, Decimal(0.001, 1_000_000)]
 class RecordedEntry(Entry):
     """What good runs measured for one key; a part of the key that is left out was not there to record."""
 
-    kind: Annotated[str, Choice(PROBE_KINDS)] = Field(description="The probe kind.")
+    kind: Annotated[str, Choice(tuple(ASKED))] = Field(description="The probe kind.")
     tool: Annotated[str, Choice(TOOLS)] = Field(description="The tool family that measured.")
     link_class: Annotated[str, Choice(LINK_CLASSES + LEAF_CLASSES)] | None = Field(
         None, description="The PCIe distance, for loopback; whether one leaf was crossed or more, between RNICs."

@@ -3,77 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
-from typing import Annotated, Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar
 
-from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, core_schema
+from pydantic import TypeAdapter, ValidationError
 
-from fabric.config.changes import ChangeEntry
-from fabric.config.probe_file import ProbeEntry
 from fabric.errors import ConfigError, Problem
 from fabric.model.change import ChangeSettings
 from fabric.model.fields.wording import shown
 from fabric.model.inventory import Inventory, MockSettings, ProcessSettings, SshSettings
-from fabric.model.scenario import Expectation, ExpectedEnd, ExpectedRatio, ExpectedRecovery, Phase, Scenario
+from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Login, Platform, Switch, Topology, Uplinks
-
-_Kind = TypeVar("_Kind")
-
-
-class _Named:
-    """Metadata: a row names the kind of what follows, ``["ber", {...}]``."""
-
-    def __init__(self, kinds: Mapping[str, Any]) -> None:
-        self._kinds = kinds
-        self._names = {kind: name for name, kind in kinds.items()}
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        rows: Any = Union[tuple(tuple[Literal[name], kind] for name, kind in self._kinds.items())]  # type: ignore[valid-type]  # noqa: UP007
-        return core_schema.no_info_after_validator_function(
-            lambda row: row[1],
-            handler.generate_schema(rows),
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda one: (self._names[type(one)], asdict(one))
-            ),
-        )
-
-
-_EXPECTED = {"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery}
-
-
-@dataclass(frozen=True, slots=True)
-class _PhaseRow(Phase):
-    probes: tuple[ProbeEntry, ...]
-    changes: tuple[ChangeEntry, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioRow(Scenario):
-    """A scenario as it stands in run.json; what has a default came later, and a run before that is without it."""
-
-    phases: tuple[_PhaseRow, ...]
-    expect: tuple[Annotated[Expectation, _Named(_EXPECTED)], ...] = ()
-
-
-def scenario_row(scenario: Scenario) -> ScenarioRow:
-    """The scenario with rows that name their kinds."""
-    return _as(ScenarioRow, scenario, phases=tuple(_as(_PhaseRow, phase) for phase in scenario.phases), lines=())
-
-
-def scenario_of(row: ScenarioRow) -> Scenario:
-    """What ``scenario_row`` was made from."""
-    return _as(Scenario, row, phases=tuple(_as(Phase, phase) for phase in row.phases))
-
-
-def _as(kind: type[_Kind], one: Any, **other: Any) -> _Kind:
-    """The same fields as an object of another class."""
-    return kind(**{field.name: getattr(one, field.name) for field in fields(kind)} | other)  # type: ignore[arg-type]
-
 
 T = TypeVar("T")
 
@@ -81,6 +25,10 @@ FORMAT: Literal[1] = 1
 
 HostRow = tuple[str, int, str, str | None, int]
 """Name, number of its platform, address, rack, number of its leaf set."""
+
+
+_AS_THEY_ARE = ("name", "source", "backend", "ssh", "process", "mock", "changes")
+"""Fields that an inventory and its document have alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +54,13 @@ class _InventoryDocument:
 @dataclass(frozen=True, slots=True)
 class _Document:
     format: Literal[1]
-    scenario: ScenarioRow
+    scenario: Scenario
     inventory: _InventoryDocument
 
 
 def resolved_document(scenario: Scenario, inventory: Inventory) -> dict[str, Any]:
     """Both, as plain JSON values."""
-    document = _Document(FORMAT, scenario_row(scenario), _inventory_document(inventory))
+    document = _Document(FORMAT, scenario, _inventory_document(inventory))
     return dict(_adapter(_Document).dump_python(document))
 
 
@@ -120,7 +68,7 @@ def from_resolved(doc: dict[str, Any]) -> tuple[Scenario, Inventory]:
     """What ``resolved_document`` was made from. ConfigError when it is something else."""
     with _explained():
         document = _adapter(_Document).validate_json(json.dumps(doc), strict=True)
-        return scenario_of(document.scenario), _inventory(document.inventory)
+        return document.scenario, _inventory(document.inventory)
 
 
 def resolved_inventory(doc: dict[str, Any]) -> Inventory:
@@ -159,18 +107,12 @@ def _inventory_document(inventory: Inventory) -> _InventoryDocument:
         rows.append((host.name, platform, host.address, host.rack, leaves.setdefault(host.leaves, len(leaves))))
     runs = groupby(topology.switches.values(), key=lambda switch: switch.tier)
     return _InventoryDocument(
-        name=inventory.name,
-        source=inventory.source,
-        backend=inventory.backend,
-        ssh=inventory.ssh,
-        process=inventory.process,
-        mock=inventory.mock,
+        **{name: getattr(inventory, name) for name in _AS_THEY_ARE},
         platforms=tuple(platform for _, platform in platforms.values()),
         leaves=tuple(leaves),
         hosts=tuple(rows),
         switches=tuple((tier, tuple(switch.name for switch in run)) for tier, run in runs),
         uplinks=topology.uplinks,
-        changes=inventory.changes,
         logins={name: login for name, login in topology.logins.items() if name in topology.switches},
         management=dict(topology.management),
     )
@@ -184,13 +126,5 @@ def _inventory(document: _InventoryDocument) -> Inventory:
         hosts[name] = Host(name, document.platforms[platform], address, rack, document.leaves[leaves])
     logins = document.logins
     switches = {name: Switch(name, tier, logins.get(name)) for tier, names in document.switches for name in names}
-    return Inventory(
-        name=document.name,
-        source=document.source,
-        topology=Topology(hosts, switches, document.uplinks, document.management),
-        backend=document.backend,
-        ssh=document.ssh,
-        process=document.process,
-        mock=document.mock,
-        changes=document.changes,
-    )
+    topology = Topology(hosts, switches, document.uplinks, document.management)
+    return Inventory(topology=topology, **{name: getattr(document, name) for name in _AS_THEY_ARE})

@@ -1,31 +1,130 @@
-"""Decodes a scenario file with its inventory: every problem at once, or both."""
+"""Decodes a scenario file with its inventory: every key of it, and every problem at once."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from fabric.config.baselines import baseline_problem
-from fabric.config.changes import Fabric
 from fabric.config.document import Tree, read_document
-from fabric.config.entries import valid
+from fabric.config.expect import Expected, ExpectEntry
 from fabric.config.inventory import load_inventory
 from fabric.config.links import Links
-from fabric.config.problems import Problems
-from fabric.config.scenario_body import Body, read_body
-from fabric.config.scenario_file import AllowedGrowthEntry, JudgeEntry
+from fabric.config.matrix import Matrix, MatrixValues, check_all_used, read_matrix, rounds
+from fabric.config.phases import PHASES_MOST, Fabric, check_names, expanded, read_phases, written_names
+from fabric.config.problems import Problems, report, valid
 from fabric.config.selection import HostsText, Selection, selected
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.scalars import BASELINE_NAME, Choice, Decimal, Flag, Line, Whole
 from fabric.model.fields.wording import quoted, shown
 from fabric.model.inventory import Inventory
-from fabric.model.repetition import AUTO, LEAST_SAMPLES
-from fabric.model.sampling import PFC, RETRANSMITS, SampleSettings, ZeroGrowth
-from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario
+from fabric.model.sampling import CRITERIA, PFC, RETRANSMITS, SampleSettings, ZeroGrowth
+from fabric.model.scenario import (
+    AS_WRITTEN,
+    AUTO,
+    DRILLS,
+    LEAST_SAMPLES,
+    Expectation,
+    JudgeSettings,
+    Name,
+    Phase,
+    ProbeSpec,
+    RunTime,
+    Scenario,
+    Where,
+)
 from fabric.probes.kinds import UNUSABLE
+
+ALLOWED = ("isolate", "busy_hosts", "blast_radius", "power_loss", DRILLS)
+"""Guard rails that a scenario may lift, and phases that are left out otherwise."""
+ROUND_ORDERS = ("as_written", "abba")
+
+
+Criterion = Annotated[str, Choice(CRITERIA)]
+
+
+class JudgeEntry(Entry):
+    """How measurements are judged."""
+
+    baseline: Annotated[str, BASELINE_NAME] | None = Field(
+        None, description="Use this baseline for every host, not its platform's own."
+    )
+    marginal: Annotated[float, Decimal(0, 0.5)] = Field(
+        0.005, description="Fraction above a limit that is said to be near it."
+    )
+    samples: Annotated[str, Choice((AS_WRITTEN, AUTO))] = Field(
+        AS_WRITTEN, description="auto: at least 3 samples of each probe, and up to 30 until one can tell."
+    )
+    zero_growth: tuple[Criterion, ...] = Field(
+        (), max_length=8, description="What ports may not count while the run works; a port that does is bad."
+    )
+    allowed_growth: ZeroGrowth | None = Field(
+        None, description="Of zero_growth: how much is too much of what grows on a good fabric, too."
+    )
+
+    @property
+    def growth(self) -> ZeroGrowth | None:
+        """Both together; None where nothing is asked."""
+        allowed = self.allowed_growth or ZeroGrowth()
+        return replace(allowed, criteria=self.zero_growth) if self.zero_growth else None
+
+
+class ScenarioFile(Entry):
+    """A whole scenario file."""
+
+    name: Name = Field(description="Its name; results go to results/<name>/.")
+    description: Annotated[str, Line("a description", most=2000)] | None = Field(
+        None, description="One line for people."
+    )
+    inventory: Annotated[str, Line("a path", most=4096)] | None = Field(
+        None, description="The inventory file, relative to this one; --inventory overrides it."
+    )
+    hosts: Annotated[Selection, HostsText()] = Field(
+        Selection("all"),
+        description="Where it runs: all, gpu[001-016], a list, {rack: r1} or {tor: leaf3}; --hosts overrides it.",
+    )
+    matrix: dict[Name, MatrixValues] = Field(
+        {},
+        min_length=1,
+        max_length=6,
+        description="Values by name: the phases run once per combination, $name stands for the value.",
+    )
+    rounds: Annotated[int, Whole(1, 100)] = Field(1, description="How often all combinations are run.")
+    order: Annotated[str, Choice(ROUND_ORDERS)] = Field(
+        "as_written", description="abba: every second round runs the combinations backwards, so that drift cancels out."
+    )
+    phases: tuple[Phase, ...] = Field(min_length=1, max_length=64, description="Its parts, in order.")
+    judge: JudgeEntry = Field(JudgeEntry(), description="Which limits count, and what is near them.")
+    expect: tuple[ExpectEntry, ...] = Field((), max_length=100, description="What shall come out, phase against phase.")
+    sample: SampleSettings | None = Field(None, description="What is read on the hosts while the run works.")
+    for_s: RunTime | None = Field(
+        None,
+        validation_alias="for",
+        description="How long the whole run lasts, for phases with a share of it; or --for.",
+    )
+    identity: Annotated[bool, Flag()] = Field(
+        False, description="Whether serial numbers and firmware of the hosts' parts are read when the run begins."
+    )
+    allow: tuple[Annotated[str, Choice(ALLOWED)], ...] = Field(
+        (),
+        max_length=len(ALLOWED),
+        description="What is allowed besides: isolate, busy_hosts, blast_radius, power_loss (guard rails), drills.",
+    )
+
+
+READ_MOST = 500_000  # values of the file times combinations: some ten seconds
+
+
+_Body = tuple[ScenarioFile | None, tuple[Phase, ...], tuple[Expectation, ...]]
+"""The file's own keys (None: something is wrong with them), its phases as they run, and what is expected."""
 
 
 def load_scenario(
@@ -43,41 +142,32 @@ def load_scenario(
     tree = read_document(path, problems)
     where = inventory_path or _inventory_path(tree, path, problems)
     inventory, others = _inventory(where, faults)
-    wanted = _hosts_option(hosts, command_line) if hosts is not None else _hosts_key(tree)
-    names: tuple[str, ...] = ()
-    if inventory and wanted:
-        say = (
-            (lambda text: command_line.at_line(0, text))
-            if hosts is not None
-            else lambda text: problems.add(("hosts",), text)
-        )
-        names = selected(wanted, inventory.topology, say, source=inventory.source)
+    names = _hosts(hosts, tree, inventory, problems, command_line)
     fabric = Fabric(inventory, Links(inventory.topology, names)) if inventory and names else None
-    body = read_body(tree, fabric, problems) if tree or not problems else Body(None)
+    file, phases, expect = _read_body(tree, fabric, problems) if tree or not problems else (None, (), ())
     judge = valid(JudgeEntry, tree.get("judge", {})) or JudgeEntry()
     missing = baseline_problem(judge.baseline, where) if judge.baseline and where else None
     if missing:
         problems.add(("judge", "baseline"), missing)
-    if body.file is not None:
-        _check_zero_growth(judge.zero_growth, judge.allowed_growth, body.file.sample, problems=problems)
+    if file is not None:
+        _check_zero_growth(judge, file.sample, problems)
     problems.raise_if_any((*others, *command_line.all()))
-    file = body.file
     if inventory is None or file is None:  # what is wrong with them was raised above
         raise ConfigError([Problem(str(path), 0, "no inventory" if inventory is None else "not readable")])
-    growth = _zero_growth(judge.zero_growth, judge.allowed_growth)
+    growth = judge.growth
     scenario = Scenario(
         name=file.name,
         description=file.description or "",
         source=str(path),
         inventory=inventory.source,
         hosts=names,
-        phases=_at_least_thrice(body.phases) if judge.samples == AUTO else body.phases,
+        phases=_at_least_thrice(phases) if judge.samples == AUTO else phases,
         judge=JudgeSettings(judge.baseline, judge.marginal, judge.samples, growth),
-        expect=body.expect,
+        expect=expect,
         allow=file.allow,
         sample=_sample(file.sample, growth),
         identity=file.identity,
-        lasts_s=None if file.for_ is None else float(file.for_),
+        lasts_s=file.for_s,
         lines=tuple(_lines(tree.get("phases"), problems)),
     )
     return scenario, inventory
@@ -87,23 +177,9 @@ _LIMITS = {PFC: "pfc_paused", RETRANSMITS: "retransmits_per_hour"}
 """Criteria that need a limit, and its key."""
 
 
-def _zero_growth(criteria: tuple[str, ...], allowed: AllowedGrowthEntry | None) -> ZeroGrowth | None:
-    """The decoded keys; None where nothing is asked."""
-    if not criteria:
-        return None
-    limits = allowed or AllowedGrowthEntry()
-    return ZeroGrowth(criteria, limits.pfc_paused, limits.retransmits_per_hour)
-
-
-def _check_zero_growth(
-    criteria: tuple[str, ...],
-    allowed: AllowedGrowthEntry | None,
-    sample: SampleSettings | None,
-    *,
-    problems: Problems,
-) -> None:
+def _check_zero_growth(judge: JudgeEntry, sample: SampleSettings | None, problems: Problems) -> None:
     """Note what each key alone cannot say."""
-    limits = allowed or AllowedGrowthEntry()
+    criteria, limits = judge.zero_growth, judge.allowed_growth or ZeroGrowth()
     for position, name in enumerate(criteria):
         if name in criteria[:position]:
             problems.add(("judge", "zero_growth", position), f"{quoted(name)} is there twice")
@@ -179,18 +255,71 @@ def _inventory(where: Path | None, faults: tuple[str, ...]) -> tuple[Inventory |
         return None, exc.problems
 
 
-def _hosts_option(text: str, problems: Problems) -> Selection | None:
-    """What ``--hosts`` selects."""
+def _hosts(
+    text: str | None, tree: dict[str, Tree], inventory: Inventory | None, problems: Problems, command_line: Problems
+) -> tuple[str, ...]:
+    """The hosts that ``--hosts``, else the file's own key selects; none when it is wrong."""
     try:
-        return HostsText().parse(text)
+        wanted = HostsText().parse(tree.get("hosts", "all") if text is None else text)
     except PydanticCustomError as exc:
-        problems.at_line(0, exc.message())
-        return None
+        if text is not None:  # the file's own key is refused with all others
+            command_line.at_line(0, exc.message())
+        return ()
+    say = partial(problems.add, ("hosts",)) if text is None else partial(command_line.at_line, 0)
+    return selected(wanted, inventory.topology, say, source=inventory.source) if inventory else ()
 
 
-def _hosts_key(tree: dict[str, Tree]) -> Selection | None:
-    """What the file's ``hosts`` selects; None when it is wrong."""
-    try:
-        return HostsText().parse(tree.get("hosts", "all"))
-    except PydanticCustomError:
-        return None
+def _read_body(tree: Mapping[str, Tree], fabric: Fabric | None, problems: Problems) -> _Body:
+    """All of a scenario file that is not about the inventory itself; what is wrong is noted, each thing once."""
+    matrix = read_matrix(tree, problems)
+    raw = tree.get("phases")
+    found: dict[Where, tuple[Phase, ...]] = {}
+    file: ScenarioFile | None = None
+    for where in _bounded(matrix.combinations, problems):
+        filled = None if raw is None else matrix.filled(raw, where, ("phases",), problems)
+        whole = tree if filled is None else {**tree, "phases": filled}
+        report(ScenarioFile, whole, problems)
+        if not found:
+            file = valid(ScenarioFile, whole)
+            check_names(filled, problems)
+        found[where] = read_phases(filled, where, fabric, problems)
+    if raw is not None:
+        check_all_used(matrix, problems)
+    phases = [phase for each in found.values() for phase in each]
+    expect = Expected(written_names(raw), phases, matrix, problems).all(tree.get("expect"))
+    if file is None:
+        return None, (), ()
+    _check_rounds(file, matrix, problems)
+    return file, _in_order(file, found, problems), expect
+
+
+def _bounded(combinations: tuple[Where, ...], problems: Problems) -> tuple[Where, ...]:
+    """The combinations, or the first alone of a file that would take minutes to read so often."""
+    count = len(problems.lines)
+    if count * len(combinations) <= READ_MOST:
+        return combinations
+    problems.add(("matrix",), f"{len(combinations)} combinations of a file of {count} values are too many to read")
+    return combinations[:1]
+
+
+def _check_rounds(file: ScenarioFile, matrix: Matrix, problems: Problems) -> None:
+    """What each key alone cannot say."""
+    if file.order == "abba" and (file.rounds == 1 or len(matrix.combinations) == 1):
+        text = "order abba turns every second round around: it needs a matrix and 'rounds' of two or more"
+        problems.add(("order",), text)
+    for position, rail in enumerate(file.allow):
+        if rail in file.allow[:position]:
+            problems.add(("allow", position), f"{quoted(rail)} is there twice")
+
+
+def _in_order(file: ScenarioFile, found: Mapping[Where, tuple[Phase, ...]], problems: Problems) -> tuple[Phase, ...]:
+    """The phases as they run; without matrix and rounds just as they are written."""
+    if len(file.phases) * len(found) * file.rounds > PHASES_MOST:
+        count = f"{len(file.phases)} x {len(found)} x {file.rounds}"
+        text = f"expected at most {PHASES_MOST} phases in all, got {count} (phases x combinations x rounds)"
+        problems.add(("rounds",) if file.rounds > 1 else ("matrix",), text)
+        return ()
+    if file.rounds == 1 and tuple(found) == ((),):
+        return found[()]
+    runs = rounds(tuple(found), file.rounds, file.order)
+    return expanded(((number, found[where]) for number, where in runs), problems)

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from fabric.config.inventory_file import InventoryFile
+from fabric.config.inventory import InventoryFile
 from fabric.config.matrix import FIXED_KEYS, REFERENCE
-from fabric.config.probe_file import PROBE_KINDS
-from fabric.config.scenario_file import ScenarioFile
+from fabric.config.scenario import ScenarioFile
 from fabric.model.fields.entry import Entry
+from fabric.probes.kinds import ASKED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -26,12 +26,12 @@ def inventory_schema() -> dict[str, Any]:
 def scenario_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a scenario file."""
     schema = _schema(ScenarioFile)
-    probes = schema["$defs"]["PhaseEntry"]["properties"]["probes"]
-    probes["items"]["oneOf"].append({"enum": list(PROBE_KINDS)})  # the bare word: a probe with default settings
-    for name in sorted(_used_by("PhaseEntry", schema["$defs"])):
+    probes = schema["$defs"]["Phase"]["properties"]["probes"]
+    probes["items"]["oneOf"].append({"enum": list(ASKED)})  # the bare word: a probe with default settings
+    for name in sorted(_used_by("Phase", schema["$defs"])):
         properties = schema["$defs"][name]["properties"]
         for key in properties:
-            if name != "PhaseEntry" or key not in FIXED_KEYS:
+            if name != "Phase" or key not in FIXED_KEYS:
                 properties[key] = _or_reference(properties[key])
     return schema
 

@@ -1,23 +1,164 @@
-"""Makes hosts, switches and cables from what the file says of them, and checks every name that refers to another."""
+"""Hosts, switches and cables: what a file says of them, and whether every name refers to something."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from fabric.config.inventory_file import HostsEntry, SwitchesEntry
+from pydantic import Field
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError
+
+from fabric.config.platforms import LineRate
 from fabric.config.problems import KeyPath, Problems
-from fabric.config.templates import Template
-from fabric.model.fields.folded import NAMES_MOST, Folded, some
-from fabric.model.fields.scalars import ADDRESS_PATTERN, HOST_PATTERN
-from fabric.model.fields.wording import nearest, quoted, shown
+from fabric.model.fields.entry import Entry
+from fabric.model.fields.folded import NAMES_MOST, Folded, FoldedNames, some
+from fabric.model.fields.scalars import (
+    ADDRESS_PATTERN,
+    HOST_PATTERN,
+    SAFE_NAME,
+    USER,
+    Choice,
+    Scalar,
+    Whole,
+    refusal,
+)
+from fabric.model.fields.wording import nearest, one_of, quoted, shown
 from fabric.model.topology import Host, Login, Platform, Switch, Uplinks
+
+TIERS = ("leaf", "spine", "core")
+MANAGEMENT = ("nvue",)
+ROLES = ("test", "management")
+
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_KNOWN = re.compile(r"(name|unit|rack|rail)((?<!name):0[1-9])?")
+_LITERAL = re.compile(r"[A-Za-z0-9._:-]*")
+_TEXT_MOST = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A name with numbers in it, ``su{unit:02}-leaf{rail}``: four fields, zero padding, and nothing else."""
+
+    written: str
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that are used."""
+        return frozenset(field.partition(":")[0] for field in _FIELD.findall(self.written))
+
+    def text(self, values: Mapping[str, str | int]) -> str:
+        """The text with every field replaced."""
+        return self.written.format(**values)
+
+
+@dataclass(frozen=True)
+class TemplateText(Scalar):
+    """Reads a template that may use only the given *fields*."""
+
+    fields: tuple[str, ...]
+
+    def parse(self, value: object) -> Template:
+        """The template, or a refusal that names the field that is not known here."""
+        expected = f"text with {one_of('{' + field + '}' for field in self.fields)}, such as rack{{rack:02}}"
+        if not isinstance(value, str) or not 0 < len(value) <= _TEXT_MOST:
+            raise refusal(expected, value)
+        for given in _FIELD.findall(value):
+            known = _KNOWN.fullmatch(given)
+            if known is None or known[1] not in self.fields:
+                hint = nearest(given.partition(":")[0], self.fields)
+                names = one_of("{" + name + "}" for name in self.fields)
+                text = f"field {quoted('{' + given + '}')} is not known here; known are {names}{hint}"
+                raise PydanticCustomError("field", text)
+        literal = _FIELD.sub("", value)
+        if "{" in literal or "}" in literal:
+            raise refusal(expected, value, hint=" (a brace has no partner)")
+        if not _LITERAL.fullmatch(literal):
+            raise refusal("letters, digits, '.', '_', ':', '-' and fields", value)
+        return Template(value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text with fields in braces."""
+        return {"type": "string", "pattern": r"^([A-Za-z0-9._:-]|\{(name|unit|rack|rail)(:0[1-9])?\})+$"}
+
+
+@dataclass(frozen=True)
+class TemplateOrList(Scalar):
+    """Reads one template for all rails, or a list with one for each."""
+
+    one: TemplateText
+
+    def parse(self, value: object) -> tuple[Template, ...]:
+        """One template, or as many as the list has."""
+        if isinstance(value, list) and value:
+            return tuple(self.one.parse(item) for item in value)
+        return (self.one.parse(value),)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """A template or a list of them."""
+        one = self.one.json_schema()
+        return {"oneOf": [one, {"type": "array", "minItems": 1, "items": one}]}
+
+
+class HostsEntry(Entry):
+    """Hosts that are alike; racks and units are counted over them in the order written."""
+
+    names: Annotated[Folded, FoldedNames()] = Field(description="Which hosts: gpu[001-016].")
+    role: Annotated[str, Choice(ROLES)] = Field(
+        "test", description="test, or management: a subnet manager's or UFM's host, on which nothing is measured."
+    )
+    platform: Annotated[str, SAFE_NAME] | None = Field(
+        None, description="Their layout, one of platforms; required of hosts under test."
+    )
+    address: Annotated[Template, TemplateText(("name", "unit", "rack"))] | None = Field(
+        None, description="Where each is reached; {name} when left out."
+    )
+    rack: Annotated[Template, TemplateText(("rack", "unit"))] | None = Field(
+        None, description="The rack of each, such as r{rack:02}."
+    )
+    hosts_per_rack: Annotated[int, Whole(1, 100_000)] | None = Field(
+        None, description="After so many, {rack} grows by one."
+    )
+    leaves: Annotated[tuple[Template, ...], TemplateOrList(TemplateText(("rail", "unit", "rack", "name")))] | None = (
+        Field(None, description="The leaf switch of each rail, such as su{unit}-leaf{rail}, or a list in rail order.")
+    )
+    hosts_per_unit: Annotated[int, Whole(1, 100_000)] | None = Field(
+        None, description="After so many, {unit} grows by one."
+    )
+
+
+class UplinksEntry(Entry):
+    """Cables from each of some switches to each of others."""
+
+    to: Annotated[Folded, FoldedNames()] = Field(description="The switches above: spine[00-31].")
+    count: Annotated[int, Whole(1, 1024)] = Field(1, description="Parallel cables between each two.")
+    line_rate_gbps: LineRate = Field(description="What each cable signals, in decimal Gb/s.")
+
+
+class SwitchesEntry(Entry):
+    """Switches that are alike."""
+
+    names: Annotated[Folded, FoldedNames()] = Field(description="Which switches: su0-leaf[0-7].")
+    tier: Annotated[str, Choice(TIERS)] = Field(description="leaf, spine or core.")
+    uplinks: UplinksEntry | None = Field(None, description="Their cables upwards.")
+    address: Annotated[Template, TemplateText(("name",))] | None = Field(
+        None, description="Where each is reached itself, such as {name}.mgmt; none: it is not."
+    )
+    management: Annotated[str, Choice(MANAGEMENT)] | None = Field(
+        None, description="What its system is configured with: nvue (Cumulus Linux)."
+    )
+    user: Annotated[str, USER] | None = Field(None, description="The account on it; else that of ssh.")
+    port: Annotated[int, Whole(1, 65_535)] | None = Field(None, description="Its SSH port; else that of ssh.")
+
 
 CABLES_MOST = 1_000_000
 
-_NAME = Template((("name", 0),))
+_NAME = Template("{name}")
 
 
 @dataclass(slots=True)

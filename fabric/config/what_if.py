@@ -1,20 +1,26 @@
-"""Reads what ``fabric simulate`` is asked: every problem with the file and the command line at once."""
+"""Reads what ``fabric simulate`` is asked, and which links fail: every problem at once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from pydantic_core import PydanticCustomError
 
+from fabric.config.faults import regular_net
 from fabric.config.inventory import load_inventory
-from fabric.config.link_faults import link_faults
 from fabric.config.problems import Problems
 from fabric.config.selection import HostsText, selected
 from fabric.errors import ConfigError, Problem
+from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.fields.wording import nearest, one_of, quoted
 from fabric.model.inventory import Inventory
-from fabric.sim.net.named_clos import NamedClos, net_from_topology
+from fabric.sim.faults import LINK_KINDS, CableEnds, LinkFault, cable_ends
+from fabric.sim.net.named_clos import Cable, NamedClos
 from fabric.sim.net.route import ENGINES
 from fabric.sim.net.traffic import DEFAULT_ORDER, ORDERS, PATTERNS, flows_of
 from fabric.sim.what_if import ENGINES_BY_DEFAULT, Question
@@ -92,11 +98,8 @@ def _engines(routing: str | None, problems: Problems) -> tuple[str, ...]:
 
 def _net(inventory: Inventory) -> NamedClos:
     """The network; ConfigError when the inventory has none that is regular."""
-    layers = sorted({host.platform.link_layer for host in inventory.topology.hosts.values()})
     try:
-        if len(layers) > 1:
-            raise ValueError(f"hosts have different link layers: {', '.join(layers)}")
-        return net_from_topology(inventory.topology)
+        return regular_net(inventory.topology)
     except ValueError as exc:
         text = f"cannot be simulated as a Clos network: {exc} (docs/simulate.md says what can)"
         raise ConfigError([Problem(inventory.source, 0, text)]) from exc
@@ -125,3 +128,150 @@ def _bounded(question: Question) -> None:
     if flows * question.seeds > SAMPLES_MOST:
         text = f"{flows * question.seeds:,} flows over all seeds, at most {SAMPLES_MOST:,}: choose fewer"
         raise ConfigError([Problem("--seeds", 0, text)])
+
+
+_TEXT_MOST = 256
+_DRAW = re.compile(r"(?P<word>[A-Za-z]+)\*(?P<count>[0-9]{1,9})")
+_TRUNK = "trunk"
+_SEED = Whole(0, 2**32 - 1)
+_VALUES = {kind: Decimal(*bounds) for kind, bounds in LINK_KINDS.items() if bounds is not None}
+_FORMS = "su0-leaf3--spine2:slow=0.25, su0-leaf3->spine2:ber=1e-3, gpu003/mlx5_2:down or trunk*16:slow=0.25:seed=7"
+
+
+class _Wrong(ValueError):
+    """A part of a fault that cannot be understood; the message says what was expected."""
+
+
+def link_faults(texts: Iterable[str], net: NamedClos, problems: Problems, *, seed: int) -> tuple[LinkFault, ...]:
+    """The faults; *seed* draws the links of those that name none. What is wrong with any of them is noted."""
+    found = []
+    for number, text in enumerate(texts):
+        try:
+            link, kind, value, options = _words(text)
+        except _Wrong as exc:
+            problems.at_line(0, str(exc))
+            continue
+        read: list[Any] = []
+        for part in (partial(_value, kind, value), partial(_links, link, kind, options, net, seed + number)):
+            try:
+                read.append(part())
+            except _Wrong as exc:
+                problems.at_line(0, f"{quoted(text)}: {exc}")
+        if len(read) == 2:
+            found.append(LinkFault(text, kind, read[0], read[1]))
+    return tuple(found)
+
+
+def _words(text: str) -> tuple[str, str, str | None, list[str]]:
+    """LINK, KIND, VALUE or None, then count= and seed=; not yet read."""
+    link, *words = text.split(":")
+    if not link or not words or len(text) > _TEXT_MOST or not text.isprintable():
+        raise _Wrong(f"expected LINK:KIND, such as {_FORMS}, got {quoted(text)}")
+    kind, equals, value = words[0].partition("=")
+    if kind not in LINK_KINDS:
+        near = nearest(kind, tuple(LINK_KINDS))
+        raise _Wrong(f"{quoted(text)}: expected {one_of(tuple(LINK_KINDS))} after the link, got {quoted(kind)}{near}")
+    return link, kind, value if equals else None, words[1:]
+
+
+def _value(kind: str, text: str | None) -> float:
+    """The number that a kind needs, or 0 for one that has none."""
+    if kind not in _VALUES:
+        if text is not None:
+            raise _Wrong(f"{kind} has no value")
+        return 0.0
+    if text is None:
+        raise _Wrong(f"{kind} needs a value: {kind}=...")
+    return float(_parsed(_VALUES[kind], text, kind))
+
+
+def _options(words: Iterable[str]) -> dict[str, int]:
+    """``count=16`` and ``seed=7``, each at most once."""
+    bounds = {"count": Whole(1, 1_000_000), "seed": _SEED}
+    found: dict[str, int] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in bounds:
+            raise _Wrong(f"expected count=N or seed=N, got {quoted(word)}{nearest(key, tuple(bounds))}")
+        if key in found:
+            raise _Wrong(f"{key} is given twice")
+        found[key] = int(_parsed(bounds[key], value, key))
+    return found
+
+
+def _drawn(link: str, options: dict[str, int]) -> tuple[str, int | None]:
+    """The link, and how many to draw where it is ``trunk``."""
+    match = _DRAW.fullmatch(link)
+    word, count = (match["word"], int(match["count"])) if match else (link, options.get("count"))
+    if match and word != _TRUNK:
+        raise _Wrong(f"expected trunk*N, got {quoted(link)}{nearest(word, (_TRUNK,))}")
+    if match and "count" in options:
+        raise _Wrong(f"{quoted(link)} says how many already: leave out count")
+    if word == _TRUNK:
+        return word, 1 if count is None else count
+    if options:
+        raise _Wrong(f"{next(iter(options))} goes with trunk, not with a link that is named, got {quoted(link)}")
+    return word, None
+
+
+def _parsed(scalar: Decimal | Whole, text: str, what: str) -> float:
+    try:
+        return scalar.parse(text)
+    except PydanticCustomError as exc:
+        raise _Wrong(f"{what}: {exc.message()}") from exc
+
+
+def _links(text: str, kind: str, words: list[str], net: NamedClos, seed: int) -> tuple[int, ...]:
+    """The directed links that are meant."""
+    options = _options(words)
+    link, count = _drawn(text, options)
+    if count is not None:
+        return _random_trunks(count, net, options.get("seed", seed))
+    if "/" in link:
+        return _access(link, net)
+    text, sharp, number = link.partition("#")
+    ends = cable_ends(text, net.switches)
+    if ends is not None:
+        return _between(ends, number if sharp else None, net, kind)
+    if link in net.host_ids or link in net.switches:
+        raise _Wrong(f"{quoted(link)} is no link: write {_FORMS}")
+    near = nearest(link, (_TRUNK,)) or nearest(link, (*net.switches, *net.host_ids))
+    raise _Wrong(f"expected a link, such as {_FORMS}, got {quoted(link)}{near}")
+
+
+def _random_trunks(count: int, net: NamedClos, seed: int) -> tuple[int, ...]:
+    """Both directions of cables between switches, drawn without putting back."""
+    if not 1 <= count <= len(net.trunks):
+        raise _Wrong(f"expected 1 to {len(net.trunks)} cables between switches, got {count}")
+    drawn = np.random.default_rng(seed).choice(len(net.trunks), size=count, replace=False)
+    return tuple(int(link) for link in net.trunks[np.sort(drawn)].ravel())
+
+
+def _access(link: str, net: NamedClos) -> Cable:
+    host, _, device = link.partition("/")
+    if host not in net.host_ids:
+        raise _Wrong(f"no host {quoted(host)}{nearest(host, net.host_ids)}")
+    if device not in net.devices[host]:
+        raise _Wrong(f"{quoted(device)} is not an RNIC of {host}{nearest(device, net.devices[host])}")
+    return net.access(host, device)
+
+
+def _between(ends: CableEnds, number: str | None, net: NamedClos, kind: str) -> tuple[int, ...]:
+    """The links between two switches: of all parallel cables, or of the one whose number is given."""
+    one, other = ends.one, ends.other
+    which = None if number is None else int(_parsed(Whole(0, 1_000_000), number, "the number of the cable"))
+    for name in (one, other):
+        if name not in net.switches:
+            raise _Wrong(f"no switch {quoted(name)} in this network{nearest(name, net.switches)}")
+    cables = net.cables(one, other)
+    if not cables:
+        raise _Wrong(f"no cable between {one} and {other}")
+    if which is not None:
+        if which >= len(cables):
+            raise _Wrong(f"{one} and {other} have cables #0 to #{len(cables) - 1}, got #{which}")
+        cables = (cables[which],)
+    if ends.both:
+        return tuple(link for cable in cables for link in cable)
+    if kind == "down":
+        raise _Wrong(f"a cable is down in both directions: write {one}--{other}:down")
+    return tuple(forth for forth, _ in cables)

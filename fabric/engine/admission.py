@@ -6,15 +6,15 @@ Reading the tables of switches measures nothing of the host that reads them: a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fabric.engine.probe_run import ProbeRun
 from fabric.errors import ExecutorError, HostUnreachable, SessionLost
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
-from fabric.probes import pairwise, routes, variants
+from fabric.probes import pairwise, routes, tor_all_reduce
 from fabric.probes.kinds import PAIRED
 
 ERRORS_IN_A_ROW = 4
@@ -46,29 +46,17 @@ class HostHealth:
     between, mean that part (a hung RNIC must not take its host out of the run). What is out (a host, or one of its
     parts) stays out for the run, unless somebody readmits the host.
 
-    *out*: what went out before the run was interrupted, and why. *names*: what hosts that were asked call themselves.
+    *out*: what is out, and why. *names*: what hosts that were asked call themselves.
     """
 
     def __init__(self, out: Mapping[str, str] | None = None) -> None:
         self.names: dict[str, str] = {}
         self._rows: dict[str, _Row] = {}
-        self._out: dict[str, str] = dict(out or {})
+        self.out = dict(out or {})
 
-    @property
-    def all_out(self) -> Iterable[str]:
-        """The names of all hosts and claims that are out."""
-        return self._out
-
-    def out(self, probe: Probe) -> tuple[str, str] | None:
-        """The first host or claim of a probe that is out, and why; None when all are in."""
-        for name in (*probe.hosts, *probe.claims):
-            if name in self._out:
-                return name, self._out[name]
-        return None
-
-    def reason(self, name: str) -> str:
-        """Why it is out."""
-        return self._out[name]
+    def out_of(self, probe: Probe) -> str | None:
+        """The first host or claim of a probe that is out; None when all are in."""
+        return next((name for name in (*probe.hosts, *probe.claims) if name in self.out), None)
 
     def lost(self, error: ExecutorError, *, final: bool) -> str | None:
         """
@@ -76,27 +64,22 @@ class HostHealth:
 
         Unless this is *final*, a session that was lost is forgiven: what ran in it will be tried once more.
         """
-        if isinstance(error, SessionLost) and not final:
+        if not isinstance(error, HostUnreachable) or (isinstance(error, SessionLost) and not final):
             return None
-        if isinstance(error, HostUnreachable) and error.host not in self._out:
-            self._out[error.host] = str(error)
-            return error.host
-        return None
+        return self.silent(error.host, str(error))
 
     def readmit(self, host: str) -> str | None:
         """It, and every part of it, is in again: why it was out, None when it was not."""
         self._rows.pop(host, None)
         self.names.pop(host, None)  # it may have been installed anew
-        why = None
-        for name in [name for name in self._out if name == host or name.startswith(f"{host}/")]:
-            why = self._out.pop(name)
-        return why
+        gone = [self.out.pop(name) for name in list(self.out) if Part.of(name).host == host]
+        return gone[-1] if gone else None
 
     def silent(self, host: str, why: str) -> str | None:
         """A host did not answer the simplest question: it is out. Returns it if it went out just now."""
-        if host in self._out:
+        if host in self.out:
             return None
-        self._out[host] = why
+        self.out[host] = why
         return host
 
     def finished(self, probe: Probe, result: ProbeResult) -> str | None:
@@ -107,7 +90,7 @@ class HostHealth:
                     self._rows[host].worked(probe.claims)
             return None
         host_blamed = result.error_host or probe.hosts[0]  # where nobody knows, a bound needs somebody all the same
-        if self.out(probe):
+        if self.out_of(probe):
             return None
         row = self._rows.setdefault(host_blamed, _Row())
         row.error(probe.claims)
@@ -115,7 +98,7 @@ class HostHealth:
             return None
         gone = row.shared.pop() if row.shared else host_blamed
         del self._rows[host_blamed]
-        self._out[gone] = f"{row.errors} errors in a row, the last: {result.reason}"
+        self.out[gone] = f"{row.errors} errors in a row, the last: {result.reason}"
         return gone
 
 
@@ -127,36 +110,19 @@ class HungRings:
     more, so a host that hangs costs one deadline a ring. As soon as its partner was measured in another ring of the
     same phase it is known who it was: its rings that run are ended, the others of the phase are not begun with it (its
     partners are given each other). It counts for this phase only: a round later the host is tried again. A run that
-    goes on after a kill learns it anew.
+    goes on after a kill learns it anew. *why* says of each host that is known to hang why no ring is begun with it.
     """
 
     def __init__(self) -> None:
         self._hung: list[tuple[str, ...]] = []
         self._measured: set[str] = set()
-        self._why: dict[str, str] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        """The hosts that are known to have hung."""
-        return iter(self._why)
-
-    def reason(self, host: str) -> str:
-        """Why no ring is begun with it."""
-        return self._why[host]
+        self.why: dict[str, str] = {}
 
     def host_of(self, probe: Probe) -> str | None:
         """The host of a ring that hung in another one; None of any other probe."""
-        if not self._why or probe.kind not in PAIRED:
+        if not self.why or probe.kind not in PAIRED:
             return None
-        return next((host for host in probe.hosts if host in self._why), None)
-
-    def note(self, run: ProbeRun, result: ProbeResult, running: Callable[[], Iterable[ProbeRun]]) -> None:
-        """How a probe ended; of those *running* the rings of a host that is known to hang by that are given up."""
-        host = self.finished(run.probe, result, hung=run.hung)
-        if host is None:
-            return
-        for other in running():
-            if self.host_of(other.probe) == host:
-                other.abandon(host, self._why[host])
+        return next((host for host in probe.hosts if host in self.why), None)
 
     def finished(self, probe: Probe, result: ProbeResult, *, hung: bool) -> str | None:
         """Note how a probe ended, *hung*: at its deadline, though all its hosts answer. Who is known by that now."""
@@ -168,9 +134,9 @@ class HungRings:
             self._measured.update(probe.hosts)
         for hosts in self._hung:
             left = [host for host in hosts if host not in self._measured]
-            if len(left) == 1 and left[0] not in self._why:
+            if len(left) == 1 and left[0] not in self.why:
                 others = " and ".join(host for host in hosts if host != left[0])
-                self._why[left[0]] = f"its ring with {others} hung, and {others} was measured with another host"
+                self.why[left[0]] = f"its ring with {others} hung, and {others} was measured with another host"
                 return left[0]
         return None
 
@@ -199,38 +165,25 @@ class ProbeAdmission:
     @property
     def refused_names(self) -> tuple[str, ...]:
         """The hosts and claims because of which a probe may be refused; in a phase they only become more."""
-        return (*self._excluded, *self._health.all_out, *self.hung)
-
-    def refuses(self, probe: Probe) -> bool:
-        """Whether this probe may not run."""
-        return self.refusal(probe) is not None
+        return (*self._excluded, *self._health.out, *self.hung.why)
 
     def refusal(self, probe: Probe) -> Refusal | None:
         """Why this probe may not run; None when it may."""
         for host in probe.hosts:
             if host in self._excluded and probe.kind != routes.KIND:
                 return Refusal(host, Outcome.SKIPPED, f"{host}: {self._excluded[host]}")
-        out = self._health.out(probe)
-        if out is None:
-            hung = self.hung.host_of(probe)
-            if hung is None:
-                return None
-            return Refusal(hung, Outcome.ERROR, f"not run with {hung}: {self.hung.reason(hung)}")
-        name, reason = out
-        return Refusal(name.split("/")[0], Outcome.ERROR, f"not run: {name} is out of the run: {reason}")
+        out, hung = self._health.out_of(probe), self.hung.host_of(probe)
+        if out is not None:
+            reason = f"not run: {out} is out of the run: {self._health.out[out]}"
+            return Refusal(Part.of(out).host, Outcome.ERROR, reason)
+        if hung is not None:
+            return Refusal(hung, Outcome.ERROR, f"not run with {hung}: {self.hung.why[hung]}")
+        return None
 
     def admits(self, host: str, probe: Probe) -> bool:
         """Whether this host's part of a probe could run, whoever the others are."""
-        claims = tuple(claim for claim in probe.claims if claim.startswith(f"{host}/"))
+        claims = tuple(claim for claim in probe.claims if Part.of(claim).host == host)
         return self.refusal(replace(probe, hosts=(host,), claims=claims)) is None
-
-
-@dataclass(frozen=True, slots=True)
-class Instead:
-    """How a refused probe is answered, and the probe that is to be run instead; None: nothing more is to be run."""
-
-    refusal: Refusal
-    probe: Probe | None = None
 
 
 _Test = tuple[str, object, object]
@@ -263,37 +216,36 @@ class Replanning:
             if probe.kind in PAIRED:
                 self._lost.update((left, host) for host in lost.hosts if host != left)
 
-    def instead(self, probe: Probe, refusal: Refusal) -> Instead:
+    def instead(self, probe: Probe, refusal: Refusal) -> tuple[Refusal, Probe | None]:
         """
-        What to do about a probe that is refused, or was lost, because of one of its hosts.
+        How a probe that is refused, or was lost, because of one of its hosts is answered, and what to run instead.
 
         A test that was run because a part had dipped is not made up for: its follow-up asks for others.
         """
-        if AGAIN in probe.params:
-            return Instead(refusal)
         left = next((host for host in probe.hosts if host != refusal.host), None)
         ring = probe.kind in PAIRED
-        if not (ring or probe.kind == pairwise.KIND) or left is None or not self._admission.admits(left, probe):
-            return Instead(refusal)
-        if probe.probe_id in self._made or (ring and self._lost.setdefault(left, refusal.host) != refusal.host):
-            return Instead(refusal)
+        if AGAIN in probe.params or left is None or not (ring or probe.kind == pairwise.KIND):
+            return refusal, None
+        if not self._admission.admits(left, probe) or probe.probe_id in self._made:
+            return refusal, None
+        if ring and self._lost.setdefault(left, refusal.host) != refusal.host:
+            return refusal, None
         given = None if ring else self._given.get(_test(left, probe))
         for other in self._others(probe, left):
             if (given is None or given in other.hosts) and self._admission.refusal(other) is None:
                 reason = f"{refusal.reason}; re-planned as {'+'.join(other.hosts)}"
                 new = other.probe_id not in self._made
                 self._note(other)
-                return Instead(replace(refusal, reason=reason), other if new else None)
+                return replace(refusal, reason=reason), other if new else None
         if self._is_measured(left, probe):
-            return Instead(replace(refusal, reason=f"{refusal.reason}; {left} is measured with others as planned"))
+            return replace(refusal, reason=f"{refusal.reason}; {left} is measured with others as planned"), None
         reason = f"{refusal.reason}; no other partner for {left} is in the run"
-        return Instead(replace(refusal, outcome=Outcome.INCONCLUSIVE, reason=reason))
+        return replace(refusal, outcome=Outcome.INCONCLUSIVE, reason=reason), None
 
     def _others(self, probe: Probe, left: str) -> Iterator[Probe]:
         if probe.kind in PAIRED:
-            return variants.other_pairs(
-                probe, left, (one for one in self._planned if one.kind in PAIRED), self._topology
-            )
+            rings = (one for one in self._planned if one.kind in PAIRED)
+            return tor_all_reduce.other_pairs(probe, left, rings, self._topology)
         return pairwise.other_pairs(
             probe, left, self._planned, lambda host: self._is_bereft(host, probe, left), self._topology
         )

@@ -10,7 +10,7 @@ from typing import Any
 from fabric.changes.procedure import Ask, Pause, Procedure
 from fabric.errors import ExecutorError
 from fabric.model.command import Command
-from fabric.ports import Ended, Executor, Happening, Lost, Ticket
+from fabric.ports import Executor, Happening, Lost, Ready, Ticket
 
 
 @dataclass(slots=True, eq=False)
@@ -87,18 +87,17 @@ class Conductor:
 
     def take(self, happening: Happening) -> bool:
         """Move on by one happening; False when it belongs to somebody else."""
+        if isinstance(happening, Ready):
+            return happening.ticket in self._asked
+        task = self._asked.pop(happening.ticket, None)
+        if task is None:
+            return False
         if isinstance(happening, Lost):
-            task = self._asked.pop(happening.ticket, None)
-            if task is not None:
-                self._throw(task, happening.error)
-            return task is not None
-        if isinstance(happening, Ended):
-            task = self._asked.pop(happening.ticket, None)
-            if task is not None:
-                task.silence = None
-                self._send(task, happening.result)
-            return task is not None
-        return happening.ticket in self._asked
+            self._throw(task, happening.error)
+        else:
+            task.silence = None
+            self._send(task, happening.result)
+        return True
 
     def fire(self) -> None:
         """Move on whose pause is over."""

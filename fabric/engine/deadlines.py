@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase
+from fabric.model.scenario import FilledTime, Phase
 from fabric.plan.plan import PhasePlan, Plan
+from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar
 
 TIMES = 3.0
 """So many times the longest good one (a choice: a part at a third of its rate is still measured, and FAILs by that)."""
@@ -41,7 +40,7 @@ class LearnedDeadlines:
         """After a round: what was measured in it, good or slow; what ended otherwise does not say how long it takes."""
         if plan.phase.fills is None:
             return
-        probes = {slot.probe.probe_id: slot.probe for slots in plan.schedule.components for slot in slots}
+        probes = {probe.probe_id: probe for probe in plan.planned}
         for result in results:
             probe = probes.get(result.probe_id)
             if probe is not None and result.outcome is None and result.measurements:
@@ -62,7 +61,7 @@ class RoundClock:
     count, and a run that goes on has what is left.
     """
 
-    def __init__(self, plan: Plan, so_far: SoFar, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: Plan, so_far: Progress, *, directory: RunDirectory, clock: Callable[[], float]) -> None:
         self._plan, self._directory, self._clock = plan, directory, clock
         self._over = set(so_far.not_begun)
         self._began_s: dict[str, float] = {}
@@ -114,7 +113,5 @@ def without_results(plan: Plan, results: Container[str]) -> frozenset[str]:
     return frozenset(
         one.phase.name
         for one in plan.phases
-        if one.phase.fills is not None
-        and one.schedule.components
-        and one.schedule.components[0][0].probe.probe_id not in results
+        if one.phase.fills is not None and one.schedule.slots and one.schedule.slots[0].probe.probe_id not in results
     )

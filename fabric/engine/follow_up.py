@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from fabric.engine.observer import Observer
 from fabric.model.probe import AGAIN, FollowUpLimits, Probe, ProbeResult
 from fabric.plan.plan import PhasePlan
-from fabric.runs.so_far import Round
-
-__all__ = ["Announced", "FollowUp", "FollowUpLimits", "FollowUps", "Remembers"]
+from fabric.runs.progress import Round
 
 
 class FollowUp(Protocol):
@@ -57,29 +54,12 @@ class Remembers(Protocol):
         ...
 
 
-class Announced:
-    """Tells an observer which parts are measured again because they dipped, of each phase once."""
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._told: set[str] = set()
-
-    def tell(self, probes: Sequence[Probe]) -> None:
-        """These begin now."""
-        tests = Counter(str(probe.params[AGAIN]) for probe in probes if AGAIN in probe.params)
-        new = [part for part in tests if part not in self._told]
-        if new:
-            self._told.update(new)
-            self._observer.measured_again(new, sum(tests[part] for part in new))
-
-
-@dataclass(slots=True)
-class _Spent:
-    """What one follow-up has had so far; *since_s* is when it was first asked."""
-
-    since_s: float
-    rounds: int = 0
-    probes: int = 0
+def announce(probes: Sequence[Probe], told: set[str], observer: Observer) -> None:
+    """Tell which parts are measured again because they dipped, each once; *told* has those that were told."""
+    tests = Counter(str(probe.params[AGAIN]) for probe in probes if AGAIN in probe.params)
+    if new := [part for part in tests if part not in told]:
+        told.update(new)
+        observer.measured_again(new, sum(tests[part] for part in new))
 
 
 class FollowUps:
@@ -95,28 +75,23 @@ class FollowUps:
         self._phase_plan = phase_plan
         limited = ((part, part.limits(phase_plan)) for part in parts)
         self._parts = [(part, limits) for part, limits in limited if limits is not None]
-        self._spent = {
-            number: _Spent(had[part.name].since_s, had[part.name].rounds, had[part.name].probes)
-            for number, (part, _) in enumerate(self._parts)
-            if had is not None and part.name in had
-        }
-        self._known = {slot.probe.probe_id for slots in phase_plan.schedule.components for slot in slots}
+        self._spent = {part.name: had[part.name] for part, _ in self._parts if had and part.name in had}
+        self._known = {probe.probe_id for probe in phase_plan.planned}
 
     def next(
         self, results: Sequence[ProbeResult], added: Sequence[Probe], now_s: float
     ) -> tuple[str, tuple[Probe, ...]]:
         """Who wants more, and the probes; ``("", ())`` when it is over."""
         self._known.update(probe.probe_id for probe in added)
-        for number, (part, limits) in enumerate(self._parts):
-            spent = self._spent.setdefault(number, _Spent(now_s))
+        for part, limits in self._parts:
+            spent = self._spent.setdefault(part.name, Round(0, 0, now_s))
             left = limits.probes - spent.probes
             if spent.rounds >= limits.rounds or left <= 0 or now_s - spent.since_s >= limits.budget_s:
                 continue
             wanted = {probe.probe_id: probe for probe in part.more(self._phase_plan, results, added)}
             probes = tuple(probe for probe_id, probe in wanted.items() if probe_id not in self._known)[:left]
             if probes:
-                spent.rounds += 1
-                spent.probes += len(probes)
+                self._spent[part.name] = Round(spent.rounds + 1, spent.probes + len(probes), spent.since_s)
                 self._known.update(probe.probe_id for probe in probes)
                 return part.name, probes
         return "", ()

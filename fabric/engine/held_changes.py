@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -12,7 +12,7 @@ from fabric.changes.concurrency import Concurrency
 from fabric.changes.hold import Hold
 from fabric.changes.kind import Context
 from fabric.changes.procedure import Procedure
-from fabric.engine.conductor import Conductor
+from fabric.engine.conductor import Conductor, Silence
 from fabric.engine.observer import Observer
 from fabric.engine.stop_conditions import StopConditions
 from fabric.errors import CommandTimeout
@@ -146,7 +146,8 @@ class HeldChanges:
     @property
     def next_s(self) -> float:
         """When the next thing is to be done, of itself; infinite when nothing is."""
-        return min(self._conductor.next_s, self._stops.looks.next_s, self._renewals_due_s())
+        due_s = min((due_s for due_s, _, _ in self._renewals()), default=inf)
+        return min(self._conductor.next_s, self._stops.looks.next_s, due_s)
 
     def begin(self) -> None:
         """
@@ -201,17 +202,16 @@ class HeldChanges:
         self._heed_stop()
         self._begin_faults()
 
-    def _renewals_due_s(self) -> float:
-        """When the first renewal that nobody answers is given up, and with it every change."""
-        silences = [] if self._stopped else [(self._held[one.procedure], one) for one in self._conductor.silences]
-        due = (self._stops.due_s(hold.change, one, hold.lease) for hold, one in silences)
-        return min(due, default=inf)
+    def _renewals(self) -> Iterator[tuple[float, Hold, Silence]]:
+        """When each renewal that nobody answers is given up, and with it every change."""
+        for one in () if self._stopped else self._conductor.silences:
+            hold = self._held[one.procedure]
+            yield self._stops.due_s(hold.change, one, hold.lease), hold, one
 
     def _give_up_renewals(self) -> None:
         now_s = self._executor.now()
-        for one in () if self._stopped else self._conductor.silences:
-            hold = self._held[one.procedure]
-            if self._stops.due_s(hold.change, one, hold.lease) <= now_s:
+        for due_s, hold, one in self._renewals():
+            if due_s <= now_s:
                 self._stops.not_renewed(hold.change, one)
                 self._heed_stop()
                 self._conductor.give_up(one.procedure, CommandTimeout(one.command.host, now_s - one.since_s))

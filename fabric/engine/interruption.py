@@ -51,22 +51,18 @@ class Interruption:
     """How often somebody has asked to stop (Ctrl-C, SIGTERM; SIGHUP and the file STOP, which ask once)."""
 
     def __init__(self, stop_file: StopFile | None = None) -> None:
-        self._signals = 0
+        self.signals = 0
         self._stop_file = stop_file
 
     @property
     def times(self) -> int:
         """Looks for the file as well, when that is due."""
-        return self._signals + (self._stop_file is not None and self._stop_file.look())
+        return self.signals + (self._stop_file is not None and self._stop_file.look())
 
     @property
     def next_s(self) -> float:
         """When the file is to be looked for again, executor's seconds; infinite when it is not."""
         return inf if self._stop_file is None else self._stop_file.next_s
-
-    def signalled(self) -> None:
-        """A signal came."""
-        self._signals += 1
 
 
 def interrupt_when_told_to_end() -> None:
@@ -126,7 +122,7 @@ def listening(wake: Callable[[], None], stop_file: StopFile | None = None) -> It
         if number == signal.SIGHUP:
             before[number] = signal.SIG_IGN
             signal.signal(number, signal.SIG_IGN)
-        interruption.signalled()
+        interruption.signals += 1
         wake()
 
     if threading.current_thread() is not threading.main_thread():

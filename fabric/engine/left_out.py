@@ -21,8 +21,8 @@ from fabric.engine.observer import Observer
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
 from fabric.plan.plan import PhasePlan
+from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar
 
 FOLDER = "READMIT"
 """What the folder is called; what is in its files does not matter."""
@@ -89,7 +89,7 @@ class LeftOut:
         directory: RunDirectory,
         clock: Callable[[], float],
         observer: Observer,
-        so_far: SoFar,
+        so_far: Progress,
     ) -> None:
         self._judge_own, self._directory, self._clock, self._observer = judge_own, directory, clock, observer
         self._bad_rounds = {written: dict(counts) for written, counts in so_far.bad_rounds.items()}

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 
 from fabric.engine.admission import HostHealth, ProbeAdmission, Refusal, Replanning
 from fabric.engine.deadlines import LearnedDeadlines
-from fabric.engine.follow_up import Announced, FollowUp, FollowUps
+from fabric.engine.follow_up import FollowUp, FollowUps, announce
 from fabric.engine.held_changes import HeldChanges
 from fabric.engine.interruption import Interruption
 from fabric.engine.observer import Observer
 from fabric.engine.probe_run import ProbeRun, Timers
 from fabric.engine.waiting import Waiting
 from fabric.model.outcome import Outcome
+from fabric.model.part import Part
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.ports import Executor, Happening, Lost, Ticket
+from fabric.runs.progress import Progress, Round
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import Round, SoFar
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,10 @@ class PhasePast:
 
     def waiting(self, plan: PhasePlan) -> list[Probe]:
         """What is still to be run, in planned order; then what was added."""
-        return [probe for probe in (*planned(plan), *self.added) if probe.probe_id not in self.results]
-
-    def is_whole(self, plan: PhasePlan) -> bool:
-        """Nothing is left to be run."""
-        return not self.waiting(plan)
+        return [probe for probe in (*plan.planned, *self.added) if probe.probe_id not in self.results]
 
 
-def planned(plan: PhasePlan) -> tuple[Probe, ...]:
-    """The probes of a phase's plan."""
-    return tuple(slot.probe for slots in plan.schedule.components for slot in slots)
-
-
-def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
+def past_of(plan: PhasePlan, so_far: Progress) -> PhasePast:
     """
     What this phase had done.
 
@@ -60,10 +52,11 @@ def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
     unless it ended, because what is measured beside another course of changes is another measurement.
     """
     name = plan.phase.name
-    own = {probe.probe_id: probe for probe in planned(plan)}
+    own = {probe.probe_id: probe for probe in plan.planned}
     added = tuple(probe for probe in so_far.added if probe.phase == name)
     known = own | {probe.probe_id: probe for probe in added}
-    stands = name in so_far.ended or not has_time_line(plan)
+    timed = any(change.when.at_s is not None or change.when.for_s is not None for change in plan.changes)
+    stands = name in so_far.ended or not timed
     return PhasePast(
         results={key: result for key, result in so_far.results.items() if key in known} if stands else {},
         attempts={key: count for key, count in so_far.attempts.items() if key in known},
@@ -71,11 +64,6 @@ def past_of(plan: PhasePlan, so_far: SoFar) -> PhasePast:
         instead=tuple((known[lost], probe) for lost, probe in so_far.instead if probe.phase == name and lost in known),
         rounds=so_far.rounds.get(name, {}),
     )
-
-
-def has_time_line(plan: PhasePlan) -> bool:
-    """Some change is not simply in force from before the first probe to after the last."""
-    return any(change.when.at_s is not None or change.when.for_s is not None for change in plan.changes)
 
 
 _IDLE_WAIT_S = 60.0
@@ -112,12 +100,12 @@ class PhaseRun:
         self._observer, self._health, self._learned = means.observer, means.health, means.learned
         self._follow_ups = FollowUps(means.follow_ups, plan, past.rounds)
         self._changes, self._interruption = changes, interruption
-        self._announced = Announced(means.observer)
+        self._announced: set[str] = set()
         self._given_up, self._heeded, self._interrupted = "", 0, False
         self._admission = ProbeAdmission(excluded, means.health)
         self._waiting = Waiting(past.waiting(plan))
         self._begun = past.attempts
-        self._replanning = Replanning(planned(plan), means.topology, self._admission)
+        self._replanning = Replanning(plan.planned, means.topology, self._admission)
         for lost, probe in past.instead:
             self._replanning.remember(lost, probe)
         self._first: dict[str, ProbeResult] = {}  # of probes that are tried once more: how the first attempt ended
@@ -163,7 +151,7 @@ class PhaseRun:
             if not probes:
                 return False
             self._directory.followed_up(probes, because, self._executor.now())
-            self._announced.tell(probes)
+            announce(probes, self._announced, self._observer)
             self._waiting.extend(probes)
             self._dispatch()
             if self._alive:
@@ -263,7 +251,7 @@ class PhaseRun:
         if run.missing is not None:
             self._note_out(self._health.silent(*run.missing))
         self._note_out(self._health.finished(run.probe, result))
-        self._admission.hung.note(run, result, self._still_running)
+        self._note_hung(self._admission.hung.finished(run.probe, result, hung=run.hung))
         refusal = self._admission.refusal(run.probe) if result.outcome is Outcome.ERROR else None
         if refusal is not None and not self._given_up:
             self._replan(run.probe, refusal)
@@ -283,14 +271,22 @@ class PhaseRun:
         """A host or a part went out of the run: say so, and do not wait for what still runs on it."""
         if name is None:
             return
-        reason = self._health.reason(name)
+        reason = self._health.out[name]
         self._directory.events.append("out", self._executor.now(), {"component": name, "reason": reason})
         self._observer.out_of_run(name, reason)
-        if self._changes is not None and self._changes.open and "/" not in name:
+        if self._changes is not None and self._changes.open and not Part.of(name).item:
             self._give_up(f"not measured: {name} stopped answering while a change was in force: {reason}")
         for run in self._still_running():
             if name in run.probe.hosts or name in run.probe.claims:
-                run.abandon(name.split("/")[0], reason)
+                run.abandon(Part.of(name).host, reason)
+
+    def _note_hung(self, host: str | None) -> None:
+        """A host is known to hang: its rings that run are given up."""
+        if host is None:
+            return
+        for run in self._still_running():
+            if self._admission.hung.host_of(run.probe) == host:
+                run.abandon(host, self._admission.hung.why[host])
 
     def _still_running(self) -> list[ProbeRun]:
         return [run for run in dict.fromkeys(self._running.values()) if not run.done]
@@ -331,7 +327,7 @@ class PhaseRun:
                 if not self._interrupted:
                     self._answer(probe, Outcome.ERROR, self._given_up, None)
             return
-        for probe in self._waiting.refuse(self._admission.refuses, self._admission.refused_names):
+        for probe in self._waiting.refuse(self._admission.refusal, self._admission.refused_names):
             refusal = self._admission.refusal(probe)
             if refusal is not None:
                 refusal = self._replan(probe, refusal)
@@ -339,11 +335,11 @@ class PhaseRun:
 
     def _replan(self, probe: Probe, refusal: Refusal) -> Refusal:
         """A pair that lost a host may be measured in another way; returns what is to be said of the lost one."""
-        instead = self._replanning.instead(probe, refusal)
-        if instead.probe is not None:
-            self._directory.replanned(instead.probe, probe.probe_id, self._executor.now())
-            self._waiting.append(instead.probe)
-        return instead.refusal
+        refusal, instead = self._replanning.instead(probe, refusal)
+        if instead is not None:
+            self._directory.replanned(instead, probe.probe_id, self._executor.now())
+            self._waiting.append(instead)
+        return refusal
 
     def _answer(self, probe: Probe, outcome: Outcome, reason: str, error_host: str | None) -> None:
         first = self._first.get(probe.probe_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fabric.engine.deadlines import TIMES
@@ -28,47 +27,22 @@ ANSWER_S = 15.0
 """A host that does not answer within this is missing (seconds); a choice, as long as a connection may take."""
 
 
-class RollCall:
+def roll_call_problem(result: CommandResult, names: dict[str, str]) -> str:
     """
-    Asks the hosts of a probe that ended badly for one word.
-
-    *missing* is the first that did not answer as it must, and what it did instead.
+    What is wrong with a host's answer to the roll call, empty when it is there; *names* is given its name for itself.
 
     A tool that runs on several hosts is started on one, and what it says of a host that froze or died reads like a bad
-    fabric: a time-out, a broken connection. Who does not answer is to blame, and nothing is said of the fabric.
-
-    With *names* each says its own name, which is put there by its name in the inventory: a tool may name hosts
-    otherwise than the inventory does.
+    fabric: a time-out, a broken connection. Who does not answer is to blame, and nothing is said of the fabric. A host
+    that was asked for its name is there whatever it says.
     """
-
-    def __init__(self, hosts: Sequence[str], names: dict[str, str] | None = None) -> None:
-        self._hosts = tuple(hosts)
-        self._names = names
-        self._words = WORDS if names is None else NAME_WORDS
-        self.missing: tuple[str, str] | None = None
-
-    def commands(self) -> Iterator[Command]:
-        """One for each host."""
-        for host in self._hosts:
-            yield Command(host, self._words, ANSWER_S)
-
-    def ended(self, result: CommandResult) -> None:
-        """A host said something."""
-        host, said = result.command.host, result.stdout
-        if self._names is not None:  # whatever it says, it is there
-            if result.exit_status == 0 and _NAME.fullmatch(said):
-                self._names[host] = said.rstrip("\n")
-        elif (result.exit_status, said) != (0, f"{WORDS[1]}\n"):
-            said = said or result.stderr
-            self._miss(host, f"{host}: {' '.join(self._words)}: exit {result.exit_status}: {said[:80]!r}")
-
-    def lost(self, command: Command, error: ExecutorError) -> None:
-        """A host said nothing."""
-        self._miss(command.host, str(error))
-
-    def _miss(self, host: str, why: str) -> None:
-        if self.missing is None:
-            self.missing = host, why
+    host, said = result.command.host, result.stdout
+    if result.command.argv == NAME_WORDS:
+        if result.exit_status == 0 and _NAME.fullmatch(said):
+            names[host] = said.rstrip("\n")
+        return ""
+    if (result.exit_status, said) == (0, f"{WORDS[1]}\n"):
+        return ""
+    return f"{host}: {' '.join(WORDS)}: exit {result.exit_status}: {(said or result.stderr)[:80]!r}"
 
 
 SERVER_READY_S = 15.0
@@ -89,6 +63,7 @@ class ProbeRun:
     It is ``done`` when every command it started has ended or is lost, so nothing is left running when its claims are
     released. *limit_s*: its client gets no more time than this (seconds), where that is less than its kind allows.
     *names*: what hosts call themselves, as far as any was asked; those of its own are added where its output needs it.
+    *missing*: the first host that did not answer as it must when it was asked afterwards, and what it did instead.
     """
 
     probe: Probe
@@ -99,6 +74,7 @@ class ProbeRun:
     names: dict[str, str] = field(default_factory=dict)
     deadline_s: float | None = None
     tickets: list[Ticket] = field(default_factory=list)
+    missing: tuple[str, str] | None = None
     _read: Reading | None = None
     _commands: ProbeCommands = field(init=False)
     _open: dict[Ticket, Command] = field(default_factory=dict)
@@ -111,7 +87,7 @@ class ProbeRun:
     _error: ExecutorError | None = None
     _late: str = ""
     _late_host: str = ""
-    _roll_call: RollCall | None = None
+    _called: bool = False  # the roll
     _started_s: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,11 +104,6 @@ class ProbeRun:
         """A session was lost under it, and that is all that is known: no tool has answered."""
         client_answered = self._client is not None and self._client_ticket not in self._cancelled
         return isinstance(self._error, SessionLost) and not client_answered and not self._servers
-
-    @property
-    def missing(self) -> tuple[str, str] | None:
-        """A host that did not answer when it was asked afterwards, and what it did instead."""
-        return None if self._roll_call is None else self._roll_call.missing
 
     @property
     def hung(self) -> bool:
@@ -170,8 +141,8 @@ class ProbeRun:
                 self.deadline_s = None
                 return [self._start_client()]
             return []
-        if self._roll_call is not None:
-            self._answered(happening, self._roll_call)
+        if self._called:
+            self._answered(happening)
         elif isinstance(happening, Ended):
             self._ended(happening.ticket, happening.result)
         else:
@@ -184,25 +155,28 @@ class ProbeRun:
 
         Or its output has names that may be what its hosts call themselves.
         """
-        if self._open or self._roll_call is not None or self._late or isinstance(self._error, HostUnreachable):
+        if self._open or self._called or self._late or isinstance(self._error, HostUnreachable):
             return False
         reading = self._reading()
         return reading.ask_names or (len(self.probe.hosts) > 1 and reading.outcome is not None)
 
     def _call_the_roll(self) -> list[Ticket]:
-        names = self.names if self._reading().ask_names else None
-        self._roll_call, self._read = RollCall(self.probe.hosts, names), None
-        return [self._start(command) for command in self._roll_call.commands()]
+        """Ask its hosts for one word, or for their names."""
+        words = NAME_WORDS if self._reading().ask_names else WORDS
+        self._called, self._read = True, None
+        return [self._start(Command(host, words, ANSWER_S)) for host in self.probe.hosts]
 
-    def _answered(self, happening: Ended | Lost, roll_call: RollCall) -> None:
+    def _answered(self, happening: Ended | Lost) -> None:
         command = self._open.pop(happening.ticket)
         if happening.ticket in self._cancelled:
             return
         if isinstance(happening, Ended):
             self._outputs.append(happening.result)
-            roll_call.ended(happening.result)
+            why = roll_call_problem(happening.result, self.names)
         else:
-            roll_call.lost(command, happening.error)
+            why = str(happening.error)
+        if why and self.missing is None:
+            self.missing = command.host, why
 
     def overdue(self) -> None:
         """The deadline passed: end what is still running."""
@@ -257,14 +231,13 @@ class ProbeRun:
 
     def _why_so_soon(self) -> str:
         """That a deadline was shorter than the planned one."""
-        late = isinstance(self._error, CommandTimeout) and self._error.inactivity_s is None
-        if not late or self._commands.client.timeout_s != self.limit_s:
+        if not isinstance(self._error, CommandTimeout) or self._commands.client.timeout_s != self.limit_s:
             return ""
         return f", which is more than {TIMES:g} times what it took in earlier rounds"
 
     def _error_host(self) -> str | None:
         """Whose the error is; of several hosts that all answered afterwards, nobody knows."""
-        if self._roll_call is not None and len(self.probe.hosts) > 1:
+        if self._called and len(self.probe.hosts) > 1:
             return None if self.missing is None else self.missing[0]
         if isinstance(self._error, HostUnreachable | CommandTimeout):
             return self._error.host

@@ -11,13 +11,13 @@ from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.engine.interruption import Interruption, StopFile, listening
 from fabric.engine.left_out import JudgeOwn, LeftOut
 from fabric.engine.observer import Observer
-from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of, planned
+from fabric.engine.phase import Means, PhasePast, PhaseRun, past_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.ports import Executor
+from fabric.runs.progress import Progress
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar
 
 Gate = Callable[[PhasePlan, Sequence[ProbeResult]], Mapping[str, str]]
 """Which hosts did not pass a phase, and why; asked after a phase that a later one needs."""
@@ -33,7 +33,7 @@ def run_plan(
     gate: Gate,
     changing: Changing | None = None,
     follow_ups: Sequence[FollowUp] = (),
-    so_far: SoFar | None = None,
+    so_far: Progress | None = None,
     judge_own: JudgeOwn | None = None,
 ) -> list[ProbeResult]:
     """
@@ -44,7 +44,7 @@ def run_plan(
     hosts did by their own probes, where a phase leaves out those that fail. Raises KeyboardInterrupt after SIGINT,
     SIGTERM or SIGHUP, once everything that ran is ended and every change is taken back.
     """
-    so_far = so_far or SoFar()
+    so_far = so_far or Progress()
     means = Means(topology, executor, directory, observer, follow_ups, HostHealth(so_far.out), LearnedDeadlines())
     left_out = LeftOut(judge_own, directory=directory, clock=executor.now, observer=observer, so_far=so_far)
     run = _Run(plan, means, gate, left_out, changing, so_far)
@@ -56,7 +56,7 @@ class _Run:
     """A plan while it is carried out: its results, and which hosts did not pass the phases that others need."""
 
     def __init__(
-        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing | None, so_far: SoFar
+        self, plan: Plan, means: Means, gate: Gate, left_out: LeftOut, changing: Changing | None, so_far: Progress
     ) -> None:
         self._plan, self._means, self._gate, self._left_out = plan, means, gate, left_out
         self._changing, self._so_far = changing, so_far
@@ -141,7 +141,7 @@ class _Run:
     def _is_over(self, phase_plan: PhasePlan, past: PhasePast) -> bool:
         """It ended, or all that is left of it is to take back changes that are back already."""
         ended = phase_plan.phase.name in self._so_far.ended
-        return ended or (bool(phase_plan.changes) and past.is_whole(phase_plan))
+        return ended or (bool(phase_plan.changes) and not past.waiting(phase_plan))
 
     def _held(self, phase_plan: PhasePlan, number: int) -> HeldChanges | None:
         """The changes of a phase, ready to begin; None when it has none."""
@@ -156,5 +156,5 @@ class _Run:
             executor=self._means.executor,
             directory=self._means.directory,
             observer=self._means.observer,
-            hosts={host for probe in planned(phase_plan) for host in probe.hosts},
+            hosts={host for probe in phase_plan.planned for host in probe.hosts},
         )

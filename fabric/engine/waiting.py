@@ -125,7 +125,7 @@ class Waiting:
         groups, self._groups = self._groups, {}
         return [probe for _, probe in _in_order(groups.values())]
 
-    def refuse(self, refused: Callable[[Probe], bool], names: Sequence[str]) -> list[Probe]:
+    def refuse(self, refused: Callable[[Probe], object], names: Sequence[str]) -> list[Probe]:
         """
         Take those that are refused, in order; *refused* tells by claims, hosts and kind alone.
 

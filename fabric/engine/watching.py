@@ -6,14 +6,12 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
-from fabric.errors import ConfigError, Problem
 from fabric.model.command import Command
 from fabric.model.sampling import SampleSettings, Value
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Host, Topology
-from fabric.ports import Executor, Happening, Lost, Sampled, Sampler, Source, Ticket
+from fabric.ports import Executor, Happening, Lost, Sampled, Source, Ticket
 from fabric.probes.sources import SLOWLY, meaning, sources_of
 from fabric.runs.samples import FILE, SampleLog
 
@@ -26,11 +24,6 @@ AGAIN_S = 60.0
 _Key = tuple[str, str]
 
 
-@runtime_checkable
-class SamplingExecutor(Executor, Sampler, Protocol):
-    """An executor that can sample."""
-
-
 @dataclass(slots=True)
 class _Series:
     """One sampling of one host: the names that came last, what they mean, and the last row of each set of names."""
@@ -41,15 +34,30 @@ class _Series:
     rows: dict[tuple[str, ...], tuple[Value, ...]] = field(default_factory=dict)
 
 
-class Wrapped:
-    """An Executor that does what another one does."""
+class Watch:
+    """
+    An Executor that samples on some hosts while it does what it is told by the engine.
 
-    def __init__(self, inner: Executor) -> None:
-        self._inner = inner
+    ``begin`` starts it, ``end`` makes what was sampled durable. A host that cannot be sampled is no trouble of the run:
+    nothing is known of it meanwhile, and it is tried again.
+    """
+
+    def __init__(self, executor: Executor, folder: Path, settings: SampleSettings) -> None:
+        self._inner, self._settings = executor, settings
+        self._log = SampleLog(folder / FILE, settings.every_s)
+        self._series: dict[Ticket, _Series] = {}
+        self._again: list[tuple[float, int, _Series]] = []
+        self._tries = 0
+        self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
+        self._meanings: dict[tuple[str, ...], list[tuple[_Key, float, float] | None]] = {}
 
     def now(self) -> float:
         """As the executor's."""
         return self._inner.now()
+
+    def go_on(self, at_s: float) -> None:
+        """As the executor's."""
+        self._inner.go_on(at_s)
 
     def start(self, command: Command) -> Ticket:
         """As the executor's."""
@@ -59,36 +67,21 @@ class Wrapped:
         """As the executor's."""
         self._inner.cancel(ticket)
 
-    def wait(self, until_s: float) -> Sequence[Happening]:
+    def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
         """As the executor's."""
-        return self._inner.wait(until_s)
+        return self._inner.start_sampling(host, sources, period_s)
+
+    def samples(self) -> Sequence[Sampled]:
+        """As the executor's."""
+        return self._inner.samples()
+
+    def stop_sampling(self, ticket: Ticket) -> None:
+        """As the executor's."""
+        self._inner.stop_sampling(ticket)
 
     def wake(self) -> None:
         """As the executor's."""
         self._inner.wake()
-
-    def close(self) -> None:
-        """As the executor's."""
-        self._inner.close()
-
-
-class Watch(Wrapped):
-    """
-    An Executor that samples on some hosts while it does what it is told by the engine.
-
-    ``begin`` starts it, ``end`` makes what was sampled durable. A host that cannot be sampled is no trouble of the run:
-    nothing is known of it meanwhile, and it is tried again.
-    """
-
-    def __init__(self, executor: SamplingExecutor, folder: Path, settings: SampleSettings) -> None:
-        super().__init__(executor)
-        self._sampler, self._settings = executor, settings
-        self._log = SampleLog(folder / FILE, settings.every_s)
-        self._series: dict[Ticket, _Series] = {}
-        self._again: list[tuple[float, int, _Series]] = []
-        self._tries = 0
-        self._kept: dict[tuple[str, _Key], float] = {}  # of what wavers: as it was last written
-        self._meanings: dict[tuple[str, ...], list[tuple[_Key, float, float] | None]] = {}
 
     def begin(self, hosts: Sequence[Host]) -> None:
         """Start to sample on each of these hosts."""
@@ -103,7 +96,7 @@ class Watch(Wrapped):
     def end(self) -> None:
         """Stop sampling and write everything down; safe to call twice. Raises StoreError when the disk says no."""
         for ticket in list(self._series):
-            self._sampler.stop_sampling(ticket)
+            self._inner.stop_sampling(ticket)
         self.take_samples()
         self._series.clear()
         self._again.clear()
@@ -129,14 +122,14 @@ class Watch(Wrapped):
 
     def take_samples(self) -> None:
         """Write down what has arrived."""
-        for sampled in self._sampler.samples():
+        for sampled in self._inner.samples():
             series = self._series.get(sampled.ticket)
             if series is not None:
                 self._take(series, sampled)
 
     def _start(self, series: _Series) -> None:
         series.rows.clear()
-        self._series[self._sampler.start_sampling(series.host, series.sources, series.period_s)] = series
+        self._series[self._inner.start_sampling(series.host, series.sources, series.period_s)] = series
 
     def _is_ours(self, happening: Happening) -> bool:
         """Of what we started only the loss is told."""
@@ -203,16 +196,9 @@ def stop_watching(executor: Executor) -> None:
 
 
 def watching(executor: Executor, folder: Path, scenario: Scenario, topology: Topology) -> Executor:
-    """
-    The executor to run with: one that also samples on the scenario's hosts where it asks for that.
-
-    ConfigError when the executor cannot.
-    """
+    """The executor to run with: one that also samples on the scenario's hosts where it asks for that."""
     if scenario.sample is None:
         return executor
-    if not isinstance(executor, SamplingExecutor):
-        text = "sample: hosts cannot be sampled through this backend: leave the key away, or use ssh or mock"
-        raise ConfigError([Problem(scenario.source, 0, text)])
     watch = Watch(executor, folder, scenario.sample)
     watch.begin([topology.hosts[name] for name in scenario.hosts])
     return watch

@@ -1,23 +1,25 @@
-"""The simulated rack behind the executor seam: the same command lines, the same text, simulated time."""
+"""The simulated rack behind the executor seam: the same command lines, the same text and samples, simulated time."""
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
+from fabric.agent.sampling import tool_row
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.hosts.mock_sampling import MockSamplings
-from fabric.hosts.once import begins_s, check_start
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Happening, Lost, Ready, Sampled, Source, Ticket
-from fabric.sim.hosts.timeline import Exited, Listening
+from fabric.probes.sources import OPTICS, PFC, darkest_lanes, pfc_sums
+from fabric.sim.hosts.timeline import Exited
+from fabric.sim.tools.sysfs import Readings
 from fabric.sim.world import World
 
 CANCELLED = 137  # 128 + SIGKILL
+LEAST_PERIOD_S = 0.01
+_KNOWN_PATTERNS = ("/device/hwmon/hwmon*/", "/device/net/*/")
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +38,7 @@ class MockExecutor:
     """
     An Executor over a simulated World; nothing here waits in real time.
 
-    A command starts *start_latency_s* after ``start`` was called, or at its own time if that is later; a dead host is
-    given up after *connect_timeout_s*.
+    A command starts *start_latency_s* after ``start`` was called; a dead host is given up after *connect_timeout_s*.
     """
 
     def __init__(self, world: World, *, start_latency_s: float = 0.05, connect_timeout_s: float = 15.0) -> None:
@@ -51,22 +52,26 @@ class MockExecutor:
         self._starting: deque[_Run] = deque()  # in order of time
         self._limits: list[tuple[float, Ticket]] = []  # deadlines and connect time-outs; stale entries are skipped
         self._ready: list[Happening] = []
-        self._samplings = MockSamplings(world)
+        self._samplings = _Samplings(world)
 
     def now(self) -> float:
         """Simulated seconds."""
         return self._now_s
 
+    def go_on(self, at_s: float) -> None:
+        """The rack lives on until then."""
+        while self._now_s < at_s:
+            self.wait(at_s)
+
     def start(self, command: Command) -> Ticket:
         """Begin a command a moment from now."""
-        check_start(command, self._now_s)
         self._last = ticket = self._last + 1
         reason = self.world.unreachable(command.host, self._now_s)
-        at_s = begins_s(command, self._now_s + self._latency_s)
+        at_s = self._now_s + self._latency_s
         run = self._open[ticket] = _Run(ticket, command, at_s, reason)
         if reason is None:
-            insort(self._starting, run, key=lambda one: one.at_s)
-            heappush(self._limits, (at_s + _patience_s(command), ticket))
+            self._starting.append(run)
+            heappush(self._limits, (at_s + command.timeout_s, ticket))
         else:
             heappush(self._limits, (self._now_s + self._connect_s, ticket))
         return ticket
@@ -89,8 +94,8 @@ class MockExecutor:
         """Jump to the next instant at which something happens, or to *until_s*."""
         found = self._ready
         self._ready = []
-        unread = self._samplings.waiting()
-        while not found and self._samplings.waiting() == unread:
+        unread = len(self._samplings.rows)
+        while not found and len(self._samplings.rows) == unread:
             next_s = self._next_s()
             if next_s > until_s or next_s == inf:
                 if self._now_s < until_s < inf:
@@ -105,7 +110,7 @@ class MockExecutor:
         """Nothing here ever blocks."""
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """Begin to sample a moment from now; see ``ports.Sampler``. A simulated host expands few patterns."""
+        """Begin to sample a moment from now; see ``ports.Executor``. A simulated host expands few patterns."""
         self._last = ticket = self._last + 1
         lost = self._samplings.start(ticket, host, sources, period_s, self._now_s + self._latency_s)
         if lost is not None:
@@ -118,7 +123,8 @@ class MockExecutor:
 
     def samples(self) -> Sequence[Sampled]:
         """All rows since the last call."""
-        return self._samplings.taken()
+        rows, self._samplings.rows = self._samplings.rows, []
+        return rows
 
     def _next_s(self) -> float:
         limits = self._limits
@@ -169,29 +175,24 @@ class MockExecutor:
     def _take(self, found: list[Happening]) -> None:
         """Translate what happened in the world."""
         for event in self.world.advance(self._now_s):
-            if self._samplings.owns(event.pid):
+            if event.pid in self._samplings.by_pid:
                 if isinstance(event, Exited):
                     self._samplings.exited(event)
             elif isinstance(event, Exited):
                 run = self._by_pid.pop(event.pid)
                 del self._open[run.ticket]
-                found.append(_timed_out(run, event) if run.timed_out else _ended(run, event))
-            else:
-                self._listening(event, found)
-
-    def _listening(self, event: Listening, found: list[Happening]) -> None:
-        run = self._by_pid[event.pid]
-        if run.command.ready_port == event.port:
-            found.append(Ready(run.ticket, event.at_s))
+                found.append(_ended(run, event))
+            elif (run := self._by_pid[event.pid]).command.ready_port == event.port:
+                found.append(Ready(run.ticket, event.at_s))
 
     def close(self) -> None:
         """End everything that runs; the executor can be asked nothing more but ``now``."""
         for pid in list(self._by_pid):
             self.world.kill(pid, self._now_s)
-        for ticket in self._samplings.tickets():
+        for ticket in list(self._samplings.open):
             self.stop_sampling(ticket)
         self.world.advance(self._now_s)
-        self._samplings.forget()
+        self._samplings.by_pid.clear()
         self._open.clear()
         self._by_pid.clear()
         self._starting.clear()
@@ -199,37 +200,134 @@ class MockExecutor:
         self._ready.clear()
 
 
-def _ended(run: _Run, event: Exited) -> Ended:
+def _ended(run: _Run, event: Exited) -> Ended | Lost:
     command = run.command
-    cap = command.output_cap_bytes
-    stdout, stderr = event.stdout, event.stderr
-    truncated = False
-    if 4 * len(stdout) > cap or 4 * len(stderr) > cap:  # a character is at most four bytes of UTF-8
-        stdout, out_cut = _capped(stdout, cap)
-        stderr, err_cut = _capped(stderr, cap)
-        truncated = out_cut or err_cut
-    result = CommandResult(command, event.exit_status, stdout, stderr, run.at_s, event.at_s, truncated)
+    stdout, out_cut = _capped(event.stdout, command.output_cap_bytes)
+    stderr, err_cut = _capped(event.stderr, command.output_cap_bytes)
+    if run.timed_out:
+        return Lost(run.ticket, CommandTimeout(command.host, command.timeout_s, stdout, stderr), event.at_s)
+    result = CommandResult(command, event.exit_status, stdout, stderr, run.at_s, event.at_s, out_cut or err_cut)
     return Ended(run.ticket, result)
-
-
-def _timed_out(run: _Run, event: Exited) -> Lost:
-    command = run.command
-    stdout, _ = _capped(event.stdout, command.output_cap_bytes)
-    stderr, _ = _capped(event.stderr, command.output_cap_bytes)
-    limit_s = None if _patience_s(command) == command.timeout_s else command.inactivity_s
-    error = CommandTimeout(command.host, command.timeout_s, stdout, stderr, inactivity_s=limit_s)
-    return Lost(run.ticket, error, event.at_s)
-
-
-def _patience_s(command: Command) -> float:
-    """How long a command is waited for: a simulated tool says everything at its end, so until then it is silent."""
-    return command.timeout_s if command.inactivity_s is None else min(command.timeout_s, command.inactivity_s)
 
 
 def _capped(text: str, cap_bytes: int) -> tuple[str, bool]:
     """At most *cap_bytes* of a text, with a mark where it was cut."""
+    if 4 * len(text) <= cap_bytes:  # a character is at most four bytes of UTF-8
+        return text, False
     data = text.encode("utf-8", "surrogateescape")
     if len(data) <= cap_bytes:
         return text, False
     kept = data[:cap_bytes].decode("utf-8", "ignore")
     return f"{kept}\n[output cut at {cap_bytes} bytes]\n", True
+
+
+def problem_of(sources: Sequence[Source]) -> str | None:
+    """Why these sources cannot be sampled here, None when they can."""
+    for source in sources:
+        rest = source.path
+        for pattern in _KNOWN_PATTERNS:
+            rest = rest.replace(pattern, "/")
+        if "*" in rest:
+            return f"simulated hosts expand no such patterns, name each file: {source.path}"
+    return None
+
+
+@dataclass(slots=True)
+class _Sampling:
+    """One sampling of one host; a tool is not started again while it runs."""
+
+    ticket: Ticket
+    host: str
+    files: Readings | None
+    tools: tuple[Source, ...]
+    period_s: float
+    running: dict[int, tuple[Source, float]] = field(default_factory=dict)  # by process: when it was started
+
+
+class _Samplings:
+    """
+    Every sampling of a world; *open* by ticket, *by_pid* that of each tool that runs, *rows* nobody has taken yet.
+
+    What a host that went away would have said is Lost.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.open: dict[Ticket, _Sampling] = {}
+        self._due: list[tuple[float, Ticket]] = []  # entries of what was stopped are skipped
+        self.by_pid: dict[int, _Sampling] = {}
+        self.rows: list[Sampled] = []
+
+    def start(self, ticket: Ticket, host: str, sources: Sequence[Source], period_s: float, at_s: float) -> Lost | None:
+        """Begin at *at_s*; Lost when this cannot be."""
+        reason = self._world.unreachable(host)
+        step, problem = ("connect", reason) if reason is not None else ("sampling", problem_of(sources))
+        if problem is not None:
+            return Lost(ticket, HostUnreachable(host, step, problem), at_s)
+        paths = [source.path for source in sources if source.path]
+        files = self._world.readings(host, paths) if paths else None
+        tools = tuple(source for source in sources if source.argv)
+        self.open[ticket] = _Sampling(ticket, host, files, tools, max(LEAST_PERIOD_S, period_s))
+        heappush(self._due, (at_s, ticket))
+        return None
+
+    def stop(self, ticket: Ticket, now_s: float) -> None:
+        """End it; a tool under way is killed."""
+        sampling = self.open.pop(ticket, None)
+        for pid in list(sampling.running) if sampling is not None else ():
+            self._world.kill(pid, now_s)
+
+    def next_s(self) -> float:
+        """When something is due; infinite when never."""
+        while self._due and self._due[0][1] not in self.open:
+            heappop(self._due)
+        return self._due[0][0] if self._due else inf
+
+    def step(self, now_s: float) -> list[Lost]:
+        """Read what is due; what cannot be read any more is ended and Lost."""
+        lost: list[Lost] = []
+        while self.next_s() <= now_s:
+            _, ticket = heappop(self._due)
+            sampling = self.open[ticket]
+            reason = self._world.unreachable(sampling.host, now_s)
+            if reason is not None:
+                self.stop(ticket, now_s)
+                lost.append(Lost(ticket, HostUnreachable(sampling.host, "sampling", reason), now_s))
+                continue
+            heappush(self._due, (now_s + sampling.period_s, ticket))
+            self._read(sampling, now_s)
+        return lost
+
+    def exited(self, event: Exited) -> None:
+        """A tool has ended; one that failed leaves no row."""
+        sampling = self.by_pid.pop(event.pid)
+        source, began_s = sampling.running.pop(event.pid)
+        if event.exit_status == 0 and sampling.ticket in self.open:
+            names, values = tool_row(_as_scripted(source, event.stdout), source.form)
+            if names:
+                self.rows.append(Sampled(sampling.ticket, tuple(names), (began_s,), (tuple(values),)))
+
+    def _read(self, sampling: _Sampling, now_s: float) -> None:
+        row = sampling.files.row(now_s) if sampling.files is not None else None
+        if sampling.files is not None and row is not None:
+            self.rows.append(Sampled(sampling.ticket, sampling.files.names, (now_s,), (tuple(row),)))
+        under_way = [source for source, _ in sampling.running.values()]
+        for source in (one for one in sampling.tools if one not in under_way):
+            pid = self._world.start(sampling.host, self._program(sampling.host, source), {}, now_s)
+            sampling.running[pid] = source, now_s
+            self.by_pid[pid] = sampling
+
+    def _program(self, host: str, source: Source) -> tuple[str, ...]:
+        """Simulated hosts have no shell: of the scripts that are sampled they run the one program, the rest is here."""
+        if OPTICS in source.argv:
+            return ("mlxlink", "-d", source.argv[-1], "-m")
+        if PFC in source.argv:
+            return ("ethtool", "-S", self._world.interface(host, source.argv[-1]))
+        return source.argv
+
+
+def _as_scripted(source: Source, stdout: str) -> str:
+    """What the script of a source makes of what its program printed."""
+    if OPTICS in source.argv:
+        return darkest_lanes(source.argv[-1], stdout)
+    return pfc_sums(source.argv[-1], stdout) if PFC in source.argv else stdout

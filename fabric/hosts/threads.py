@@ -30,10 +30,10 @@ class Dispatcher:
 
     After each pass over what there was to do, *settle* is called.
 
-    *tick* is called when its time has come, and says when it wants to be called next.
+    *tick* is called when its time has come, and says in how many seconds it wants to be called next.
     """
 
-    def __init__(self, *, tick: Callable[[float], float], settle: Callable[[], None]) -> None:
+    def __init__(self, *, tick: Callable[[], float], settle: Callable[[], None]) -> None:
         self._tick, self._settle = tick, settle
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_r, self._wake_w = os.pipe()
@@ -55,9 +55,9 @@ class Dispatcher:
             with contextlib.suppress(BlockingIOError, OSError):
                 os.write(self._wake_w, b"x")
 
-    def tick_by(self, at_s: float) -> None:
-        """Call *tick* no later than *at_s*; only the thread itself may ask for it."""
-        self._next_s = min(self._next_s, at_s)
+    def tick_within(self, pause_s: float) -> None:
+        """Call *tick* in so many seconds at the latest; only the thread itself may ask for it."""
+        self._next_s = min(self._next_s, time.monotonic() + pause_s)
 
     def watch(self, fd: int, action: Callable[[], None]) -> None:
         """Do *action* whenever *fd* is readable; only the thread itself may ask for it."""
@@ -103,7 +103,7 @@ class Dispatcher:
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + _AGAIN_S  # should the tick fail
-            self._next_s = self._tick(now_s)
+            self._next_s = now_s + self._tick()
 
     def _woken(self) -> None:
         with contextlib.suppress(BlockingIOError):

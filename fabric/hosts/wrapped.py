@@ -94,15 +94,16 @@ class WrappedCommand(Conversation):
         self.order, self._command = order, order.command
         cap_bytes = self._command.output_cap_bytes
         self._out, self._err = MarkedOutput(nonce, cap_bytes), MarkedOutput(nonce, cap_bytes)
-        self._started_s = self._heard_s = now()
+        self._started_s = now()
         self._due_s = self._started_s + self._command.timeout_s + GRACE_S
-        self._cancelled = self._inactive = False
+        self._cancelled = False
 
     def cancel(self) -> None:
         """Have the wrapper end the command; its Ended or Lost still arrives."""
         if not self._cancelled:
             self._cancelled = True
-            self._end_command()
+            self._due_s = min(self._due_s, self._now() + GRACE_S)
+            self.stream.end()
 
     def arrived(self) -> bool:
         """Take in output and the wrapper's words, until its last one or until nothing will come any more."""
@@ -111,20 +112,15 @@ class WrappedCommand(Conversation):
             if data is None:
                 self.give_up(self.stream.epitaph("the command's shell"))
             elif any(data):
-                self._heard_s = self._now()
                 self._take(*data)
             if self.failure or data is None or not any(data):
                 return False
         return True
 
     def tick(self, now_s: float) -> float:
-        """Give up a host that is silent beyond all deadlines; end a command that prints nothing for its limit."""
-        limit_s = self._command.inactivity_s
+        """Give up a host that is silent beyond all deadlines."""
         if now_s >= self._due_s:
-            self.abandon(unanswered(self.order, cancelled=self._cancelled or self._inactive))
-        elif limit_s is not None and now_s - self._heard_s >= limit_s and not self._inactive:
-            self._inactive = True
-            self._end_command()
+            self.abandon(unanswered(self.order, cancelled=self._cancelled))
         return TICK_S
 
     def give_up(self, why: str) -> None:
@@ -146,13 +142,9 @@ class WrappedCommand(Conversation):
         self._out.add(stdout)
         self._err.add(stderr)
         if "ready" in self._err.words[known:]:
-            self._tell(Ready(self.order.ticket, self._heard_s))
+            self._tell(Ready(self.order.ticket, self._now()))
         if self._out.finished and self._err.finished:
             self.give_up("it has ended")
-
-    def _end_command(self) -> None:
-        self._due_s = min(self._due_s, self._now() + GRACE_S)
-        self.stream.end()
 
     def _problem(self, why: str) -> ExecutorError | None:
         """What the wrapper's words mean, unless they mean that the command ended by itself or was cancelled."""
@@ -170,11 +162,7 @@ class WrappedCommand(Conversation):
         if broken is not None:
             status = broken.removeprefix("broken ")
             return HostUnreachable(host, f"running {tool}", f"'timeout' or 'cat' on the host failed ({status})")
-        if "closed" not in words:
-            return None
-        if self._inactive:
-            return CommandTimeout(host, command.timeout_s, stdout, stderr, inactivity_s=command.inactivity_s)
-        if not self._cancelled:
+        if "closed" in words and not self._cancelled:
             cause = "stdin was closed on the way; what carries the command must keep it open (kubectl exec: -i)"
             return HostUnreachable(host, f"running {tool}", cause)
         return None

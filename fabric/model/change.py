@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, with_config
 
 from fabric.model.fields.entry import STRICT, Entry
+from fabric.model.fields.kinds import Kinds
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import (
     OPTION_WORD,
@@ -85,6 +86,10 @@ class ChangeSpec(Entry):
 
     def __str__(self) -> str:
         return self.kind
+
+
+CHANGES = Kinds()
+"""The kinds of change; ``fabric.config.phases`` fills them in."""
 
 
 @dataclass(frozen=True, slots=True)

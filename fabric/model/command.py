@@ -14,9 +14,7 @@ class Command:
     argv on a host with a deadline.
 
     With *ready_port* it is a server: it counts as ready once it listens on that TCP port of its host.
-    Output beyond *output_cap_bytes* (each stream) is cut and marked. A command that prints nothing for *inactivity_s*
-    is ended as if its deadline had passed; None: it may be silent. With *start_at_s*, seconds of the executor's clock,
-    it begins then and not before: how hosts begin something together; its deadline counts from there.
+    Output beyond *output_cap_bytes* (each stream) is cut and marked.
     """
 
     host: str
@@ -25,8 +23,6 @@ class Command:
     env: tuple[tuple[str, str], ...] = ()
     ready_port: int | None = None
     output_cap_bytes: int = MIB
-    inactivity_s: float | None = None
-    start_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

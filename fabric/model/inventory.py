@@ -168,7 +168,7 @@ class MockSettings:
         Field(description="Whether UFM isolates ports with many bit errors; they stay so until it is told."),
     ] = False
     timed_faults: Annotated[
-        tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry)], ...],
+        tuple[Annotated[TimedFault, WrittenAs(TimedFaultEntry, TimedFaultEntry.made)], ...],
         Field(max_length=1000, description="What goes wrong for a while."),
     ] = ()
     failures_per_host_day: Annotated[

@@ -42,6 +42,11 @@ class Part:
         return f"{whole}:{self.aspect}" if self.aspect else whole
 
     @property
+    def inside(self) -> str:
+        """Its name within its host: ``mlx5_0:port``; "" of a host."""
+        return str(self)[len(self.host) + 1 :] if self.item else ""
+
+    @property
     def place(self) -> tuple[str, str]:
         """Host and item."""
         return self.host, self.item

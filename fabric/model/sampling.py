@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, with_config
 
-from fabric.model.fields.entry import Entry, NotInFiles
+from fabric.model.fields.entry import STRICT, Entry, NotInFiles
 from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import Flag
+from fabric.model.fields.scalars import Decimal, Flag
 
 Value = int | float | None
 """A number that was read; None: it could not be."""
@@ -143,18 +143,28 @@ _ETHERNET = {
 _INFINIBAND: dict[str, tuple[str, ...]] = {SYMBOL_ERRORS: ("symbol_error",), PFC: ()}  # its credits are no PFC
 
 
+MOST_RETRANSMITS = 1e12
+"""A bound on what can be written (a choice: more than a port of 800 Gb/s has packets in an hour)."""
+
+
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class ZeroGrowth:
     """
-    The *criteria* that count, and how much of those that grow on a good fabric is too much.
+    What grows on a good fabric, too: how much of it is too much.
 
-    *pfc_paused*: the share of an hour in which a port may be paused, in either direction; *retransmits_per_hour*: how
-    much the counters of ``RETRANSMITS`` may grow together. Both come from the scenario: nobody publishes a number.
+    The *criteria* are those that count. Both limits come from the scenario: nobody publishes a number.
     """
 
-    criteria: tuple[str, ...]
-    pfc_paused: float | None = None
-    retransmits_per_hour: float | None = None
+    criteria: Annotated[tuple[str, ...], NotInFiles()] = ()
+    pfc_paused: Annotated[
+        Annotated[float, Decimal(0, 1)] | None,
+        Field(description="The share of an hour in which a port may be paused, in either direction: 0.05."),
+    ] = None
+    retransmits_per_hour: Annotated[
+        Annotated[float, Decimal(0, MOST_RETRANSMITS)] | None,
+        Field(description="How much the counters of retransmissions of a port may grow in an hour, together."),
+    ] = None
 
 
 def counters_of(criterion: str, *, ethernet: bool) -> tuple[str, ...]:

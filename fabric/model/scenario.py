@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, with_config
 
-from fabric.model.change import ChangeSpec
-from fabric.model.fields.entry import Entry
+from fabric.model.change import CHANGES, ChangeSpec
+from fabric.model.fields.entry import STRICT, Entry, NotInFiles, WrittenAs
+from fabric.model.fields.kinds import Kinds, Named
 from fabric.model.fields.quantities import Duration
-from fabric.model.fields.scalars import SAFE_NAME, Choice, Whole
+from fabric.model.fields.scalars import SAFE_NAME, AsWritten, Choice, Decimal, Flag, Whole, Word, refusal
 from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.repetition import FilledTime
 from fabric.model.sampling import SampleSettings, ZeroGrowth
 from fabric.model.topology import Platform, Topology
+
+AS_WRITTEN, AUTO = "as_written", "auto"
+"""The values of the key: as often as ``repeat`` says, or until the judge can tell."""
+
+LEAST_SAMPLES = 3
+"""Every probe is measured so often before anything is concluded (safety goals, B.3: start with three)."""
+
+MOST_SAMPLES = 30
+"""More samples of one probe are never asked for (safety goals, B.3). Enough to tell 3 % at a CV of 3 % in one test."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTime:
+    """What all rounds of one repeated phase have in common: its own *name*, and the time that they fill together."""
+
+    name: str
+    within_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,37 +150,90 @@ DRILLS = "drills"
 Where = tuple[tuple[str, str], ...]
 """One combination of a matrix, as texts: ``(("adaptive_routing", "on"),)``."""
 
+LONGEST_S = 30 * 86_400
+"""Of a whole run, seconds (a choice; 3 to 4 weeks is the longest burn-in that anybody recommends)."""
 
+ENV_NAME = Word(r"[A-Z][A-Z0-9_]{0,63}", "a variable's name of 1 to 64 capital letters, digits and '_'")
+Env = dict[Annotated[str, ENV_NAME], Annotated[str, AsWritten("a value", most=4096)]]
+Name = Annotated[str, SAFE_NAME]
+RunTime = Annotated[float, Duration(1, LONGEST_S), AfterValidator(float)]
+
+PROBES = Kinds()
+"""The kinds of probe; ``fabric.config.phases`` fills them in."""
+
+
+def _auto(value: object) -> object:
+    """``auto`` or a mapping; anything else is refused."""
+    if value == "auto":
+        return {}
+    if not isinstance(value, dict):
+        raise refusal("auto, or a mapping with rounds and budget", value)
+    return value
+
+
+Localise = Annotated[
+    LocaliseSettings, BeforeValidator(_auto, json_schema_input_type=Literal["auto"] | LocaliseSettings)
+]
+
+
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Phase:
     """
-    A part of a scenario; runs only for hosts that passed every phase in *needs*.
+    A part of the scenario; phases run in the order written.
 
-    *changes* are in force while it runs; *env* is given to every collective. A matrix makes several phases of one that
-    is written: *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. With
-    *localise* further rounds of its pairwise probes find the bad part. Until its rounds are planned *for_s* (seconds)
-    or *share* (of the whole run) says how long it is repeated; None: once. *stop_host_on* ``fail``: a host whose own
-    probes FAIL, or end in an ERROR where other hosts do the same well, in two rounds one after the other is left out of
-    later ones. A *drill* is run only where drills are allowed. A round of a repeated phase *fills* a time with others:
-    none is begun after it. *kept* numbers what a budget leaves of its probes: those that are to start together in the
-    schedule of them all, in order of start; None: all.
+    It runs only for hosts that passed every phase in *needs*. A matrix makes several phases of one that is written:
+    *label* is the written name (empty: *name*), *where* the combination, *round* which repetition. Until its rounds
+    are planned *for_s* (seconds) or *share* (of the whole run) says how long it is repeated; None: once. A host whose
+    own probes end in an ERROR where other hosts do the same well fails with *stop_host_on*, too. A round of a repeated
+    phase *fills* a time with others: none is begun after it. *kept* numbers what a budget leaves of its probes: those
+    that are to start together in the schedule of them all, in order of start; None: all.
     """
 
-    name: str
-    probes: tuple[ProbeSpec, ...]
-    needs: tuple[str, ...] = ()
-    changes: tuple[ChangeSpec, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
-    label: str = ""
-    where: Where = ()
-    round: int = 1
-    localise: LocaliseSettings | None = None
-    for_s: float | None = None
-    share: float | None = None
-    stop_host_on: str | None = None
-    drill: bool = False
-    fills: FilledTime | None = None
-    kept: tuple[int, ...] | None = None
+    name: Annotated[str, SAFE_NAME, Field(description="Its name in ids and reports.")]
+    probes: Annotated[
+        tuple[Annotated[ProbeSpec, PROBES], ...],
+        Field(min_length=1, max_length=64, description="What is measured, in this order."),
+    ]
+    needs: Annotated[
+        tuple[Name, ...], Field(max_length=64, description="Phases that a host must have passed to take part.")
+    ] = ()
+    changes: Annotated[
+        tuple[Annotated[ChangeSpec, CHANGES], ...],
+        Field(max_length=64, description="What is altered while it runs; everything is undone at its end."),
+    ] = ()
+    env: Annotated[
+        tuple[tuple[str, str], ...],
+        WrittenAs(Annotated[Env, Field(max_length=64)], lambda env: tuple(env.items())),
+        Field(description="Variables for its collectives; they win over the platform's env."),
+    ] = ()
+    label: Annotated[str, NotInFiles()] = ""
+    where: Annotated[Where, NotInFiles()] = ()
+    round: Annotated[int, NotInFiles()] = 1
+    localise: Annotated[
+        Localise | None, Field(description="auto: further rounds of its pairwise probes find the bad part.")
+    ] = None
+    for_s: Annotated[
+        RunTime | None,
+        Field(alias="for", description="It is run again and again for so long: 4h; no round is begun after it."),
+    ] = None
+    share: Annotated[
+        Annotated[float, Decimal(0.001, 1)] | None,
+        Field(description="The same for a share of the whole run, whose 'for' or --for says how long it lasts."),
+    ] = None
+    stop_host_on: Annotated[
+        Annotated[str, Choice(("fail",))] | None,
+        Field(description="fail: a host whose own probes FAIL in two rounds in a row is left out of later ones."),
+    ] = None
+    drill: Annotated[
+        bool,
+        Flag(),
+        Field(
+            description="true: this phase alters the fabric for practice, and is left out unless 'allow' has drills."
+        ),
+    ] = False
+    fills: Annotated[FilledTime | None, NotInFiles()] = None
+    kept: Annotated[tuple[int, ...] | None, NotInFiles()] = None
 
     @property
     def written(self) -> str:
@@ -213,7 +283,10 @@ class ExpectedRecovery:
     fraction: float = 0.95
 
 
-Expectation = ExpectedRatio | ExpectedEnd | ExpectedRecovery
+Expectation = Annotated[
+    ExpectedRatio | ExpectedEnd | ExpectedRecovery,
+    Named({"ratio": ExpectedRatio, "end": ExpectedEnd, "recovery": ExpectedRecovery}),
+]
 """What an entry of ``expect:`` asks for."""
 
 
@@ -252,4 +325,6 @@ class Scenario:
     sample: SampleSettings | None = None  # what is read on the hosts meanwhile; None: nothing
     identity: bool = False  # serial numbers and firmware of the hosts' parts are read at the start
     lasts_s: float | None = None  # the whole run, where phases have a share of it
-    lines: Lines = field(default=(), compare=False)  # where its file says what is found wrong only once it is planned
+    lines: Annotated[Lines, Field(exclude=True)] = field(
+        default=(), compare=False
+    )  # where its file says what is found wrong only once it is planned

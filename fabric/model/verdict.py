@@ -9,6 +9,7 @@ from fabric.model.change import ChangeResult
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, NamedPart
 from fabric.model.recorded import Recorded
+from fabric.model.scenario import Scenario
 from fabric.model.topology import Platform
 
 
@@ -223,6 +224,31 @@ class Verdict:
     changes: tuple[ChangeResult, ...] = ()
     effects: tuple[ChangeEffect, ...] = ()  # of the changes, in their order
     training: TrainingImpact | None = None  # None: no GPUs, or not asked
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """
+    What was asked, the verdict, and what it rests on.
+
+    *path* is the run's directory; *elapsed_s* is by the run's own clock (simulated on the mock); *judged_by* names the
+    baselines used; *again* is the command that gives this verdict again. *complete* is False where not
+    all was reached: it ended early, or it *goes_on*, judged by what was measured until now. *history_bytes* is how much
+    of its history the verdict rests on. *go_on* is the command that measures what is left, empty where nothing is.
+    """
+
+    scenario: Scenario
+    verdict: Verdict
+    path: str
+    run_id: str
+    elapsed_s: float
+    backend: str
+    judged_by: tuple[str, ...]
+    again: str
+    complete: bool = True
+    goes_on: bool = False
+    history_bytes: int = 0
+    go_on: str = ""
 
 
 ONE_LINE = frozenset({"loopback", "rnic_to_rnic", "pairwise", "link_burn"})

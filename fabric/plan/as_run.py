@@ -1,14 +1,35 @@
-"""From a scenario as it is written to the phases that run: drills or none, stages, and rounds that fill a time."""
+"""
+From a scenario as it is written to the phases that run: drills or none, stages, and rounds that fill a time.
+
+A phase that says how long it lasts (``for: 4h``, ``share: 0.25``) becomes as many phases as fill that time, decided
+beforehand: a round is planned, has an id, and can be resumed and judged like anything else.
+
+The time is the planned one. Partners change from round to round: pairs and drawn groups are others each time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
+from fabric.errors import ConfigError, Problem
 from fabric.model.inventory import Inventory
-from fabric.model.scenario import DRILLS, Expectation, ExpectedRatio, Scenario
+from fabric.model.scenario import DRILLS, Expectation, ExpectedRatio, FilledTime, Phase, ProbeSpec, Scenario
+from fabric.model.text import duration_text
+from fabric.model.topology import Topology
 from fabric.plan.burn_stages import staged
-from fabric.plan.plan import PhasePlan
-from fabric.plan.rounds import timed
+from fabric.plan.plan import PhasePlan, Plan, plan_scenario
+from fabric.probes.concurrent_rings import ConcurrentRingsSpec
+from fabric.probes.group_all_reduce import GroupAllReduceSpec
+from fabric.probes.pairs import matches_all, planes_of
+from fabric.probes.pairwise import PairSpec
+
+MOST_PHASES = 2000
+"""As many phases as one scenario may have (a choice: 72 h of rounds of two minutes)."""
+
+OVER = 1.05
+"""A plan is said to be longer than was asked from this many times on (a choice: durations are no better known)."""
 
 
 def as_run(
@@ -48,3 +69,149 @@ def _labels(expected: Expectation) -> set[str]:
     if isinstance(expected, ExpectedRatio):
         return {expected.of.label, expected.over.label}
     return {expected.phase.label}
+
+
+def timed(
+    scenario: Scenario,
+    inventory: Inventory,
+    *,
+    lasts_s: float | None = None,
+    known: dict[str, PhasePlan] | None = None,
+) -> tuple[Scenario, tuple[str, ...]]:
+    """
+    The scenario with its rounds, and a line for each repeated phase; *lasts_s* replaces the file's own ``for``.
+
+    Phases with one written name that follow each other (the stages of a link burn) are repeated together. At least one
+    round is run. The first rounds are planned here, which tells how many there are: *known* is given them, by name.
+    Raises ConfigError where a share has no whole, shares are more than the whole, or rounds are too many, and where
+    *lasts_s* is given and no phase has a share of it.
+    """
+    if lasts_s is not None:
+        _require_share(scenario)
+    if not any(_repeats(phase) for phase in scenario.phases):
+        return scenario, ()
+    whole_s = scenario.lasts_s if lasts_s is None else lasts_s
+    _check(scenario, whole_s)
+    phases: list[Phase] = []
+    lines: list[str] = []
+    first: dict[str, str] = {}
+    for _, group in groupby(scenario.phases, key=lambda phase: (phase.written, phase.where, phase.for_s, phase.share)):
+        block = tuple(group)
+        made = list(block)
+        if _repeats(block[0]):
+            wanted_s = block[0].for_s or (block[0].share or 0.0) * (whole_s or 0.0)
+            fills = FilledTime(block[0].name, wanted_s)
+            once = plan_scenario(replace(scenario, phases=tuple(_round(block, 0, fills))), inventory)
+            if known is not None:
+                known.update((one.phase.name, one) for one in once.phases)
+            once_s = once.duration_s
+            count = max(1, int(wanted_s / once_s)) if once_s > 0.0 else 1
+            made = [phase for number in range(count) for phase in _round(block, number, fills)]
+            _bounded(block[0], len(phases) + len(made), scenario.source)
+            lines.append(
+                f"{block[0].written}: {count:,} round{'' if count == 1 else 's'} of {duration_text(once_s)}, "
+                f"{duration_text(count * once_s)} in all"
+            )
+        first |= {phase.name: made[place].name for place, phase in enumerate(block)}
+        phases += made
+    return replace(scenario, phases=tuple(_needing(phase, first) for phase in phases)), tuple(lines)
+
+
+def rounds_alike(hosts: Sequence[str], topology: Topology) -> Callable[[Phase], object]:
+    """
+    A key that is equal for phases whose plans have the same numbers, whoever the partners are.
+
+    Rounds of pairs have where each is a perfect matching of every plane: who is paired changes, not how much each host,
+    RNIC and leaf has to do. Only the first round of all, which stays under the leaves, is unlike the others. What is
+    drawn, what alters the fabric, and pairs that leave somebody out are like themselves alone.
+    """
+    perfect = all(matches_all(plane.leaves) for plane in planes_of(hosts, topology))
+
+    def of_any_round(spec: ProbeSpec) -> ProbeSpec:
+        pairs = isinstance(spec, PairSpec) and perfect and not spec.only
+        return spec.changed(first=min(spec.first, 1)) if pairs and isinstance(spec, PairSpec) else spec
+
+    return lambda phase: (phase.name if phase.changes else "", phase.env, tuple(map(of_any_round, phase.probes)))
+
+
+def longer_than_asked(plan: Plan, lasts_s: float | None) -> str | None:
+    """
+    One line where a plan takes longer than the whole run should last (seconds; None: nobody said); else None.
+
+    Phases that are not repeated, and one round of the others, are always run: that is the shortest possible.
+    """
+    if lasts_s is None or plan.duration_s <= OVER * lasts_s:
+        return None
+    first: dict[str, int] = {}
+    for one in plan.phases:
+        if one.phase.fills is not None:
+            first.setdefault(one.phase.fills.name, one.phase.round)
+    shortest_s = sum(
+        one.schedule.makespan_s
+        for one in plan.phases
+        if one.phase.fills is None or one.phase.round == first[one.phase.fills.name]
+    )
+    return (
+        f"this takes {duration_text(plan.duration_s)} on hardware, not {duration_text(lasts_s)}: the shortest possible "
+        f"is {duration_text(shortest_s)}, with every phase and one round of each that is repeated"
+    )
+
+
+def _repeats(phase: Phase) -> bool:
+    return phase.for_s is not None or phase.share is not None
+
+
+def _require_share(scenario: Scenario) -> None:
+    """A time for the whole run that no phase takes a share of would change nothing, and nobody would see it."""
+    if any(phase.share is not None for phase in scenario.phases):
+        return
+    text = (
+        f"no phase of {scenario.name} has a share of the whole run, so it would change nothing: leave it out, "
+        "or give a phase a 'share' (scenarios/burn-in.yaml has one)"
+    )
+    raise ConfigError([Problem("--for", 0, text)])
+
+
+def _check(scenario: Scenario, whole_s: float | None) -> None:
+    """Shares need a whole, and are not more than it."""
+    by_name = {(phase.written, phase.where): phase.share for phase in scenario.phases if phase.share is not None}
+    if by_name and whole_s is None:
+        names = ", ".join(sorted({name for name, _ in by_name}))
+        text = f"share of {names}: of what? say how long the whole run lasts: `for: 48h`, or --for 48h"
+        raise ConfigError([Problem(scenario.source, 0, text)])
+    if sum(by_name.values()) > 1.0 + 1e-9:
+        text = f"the shares of the phases add up to {sum(by_name.values()):g}: expected at most 1"
+        raise ConfigError([Problem(scenario.source, 0, text)])
+
+
+def _bounded(phase: Phase, count: int, source: str) -> None:
+    if count > MOST_PHASES:
+        text = f"{phase.written}: {count:,} phases in all, expected at most {MOST_PHASES:,}: let one round last longer"
+        raise ConfigError([Problem(source, 0, text)])
+
+
+def _round(block: Sequence[Phase], number: int, fills: FilledTime) -> Iterator[Phase]:
+    for phase in block:
+        yield replace(
+            phase,
+            name=f"{phase.name}-r{number + 1}",
+            label=phase.written,
+            round=phase.round + number,
+            probes=tuple(_drawn_anew(spec, number) for spec in phase.probes),
+            for_s=None,
+            share=None,
+            fills=fills,
+        )
+
+
+def _drawn_anew(spec: ProbeSpec, number: int) -> ProbeSpec:
+    if isinstance(spec, PairSpec):
+        return spec.changed(first=spec.first + number * spec.rounds)
+    if isinstance(spec, ConcurrentRingsSpec | GroupAllReduceSpec):
+        return spec.changed(seed=spec.seed + number)
+    return spec
+
+
+def _needing(phase: Phase, first: dict[str, str]) -> Phase:
+    """What needs a repeated phase needs its first round: later ones do not stop the run."""
+    return replace(phase, needs=tuple(first.get(need, need) for need in phase.needs))

@@ -87,8 +87,7 @@ def burn(
     """
     import numpy as np  # only where links are burned in
 
-    from fabric.plan.link_coverage import plan_by_chance, plan_coverage
-    from fabric.plan.routed_fabric import routed_fabric
+    from fabric.plan.link_coverage import plan_by_chance, plan_coverage, routed_fabric
     from fabric.sim.net.named_clos import net_from_topology
 
     named = net_from_topology(topology)

@@ -10,10 +10,6 @@ from fabric.model.probe import Probe
 from fabric.model.scenario import Scenario
 from fabric.model.topology import Topology
 from fabric.plan.plan import Plan
-from fabric.plan.schedule import Schedule
-
-_Work = dict[str, list[float]]
-"""The durations (seconds) of all probes of a host, or of a leaf, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +38,23 @@ class Cost:
 
 def cost(plan: Plan, scenario: Scenario, topology: Topology) -> Cost:
     """Add up what is planned. Durations are those that the kinds of probe expect on hardware."""
-    hosts: Counter[str] = Counter()
-    leaves: Counter[str] = Counter()
-    work_s: dict[str, float] = {}
+    hosts: dict[str, tuple[int, float]] = {}
+    leaves: dict[str, tuple[int, float]] = {}
     schedules = {id(one.schedule): one.schedule for one in plan.phases}  # rounds that are alike share theirs
-    works = {key: _works(planned, topology) for key, planned in schedules.items()}
-    for one in plan.phases:
-        for counts, work in zip((hosts, leaves), works[id(one.schedule)], strict=True):
-            for name, durations_s in work.items():
-                counts[name] += len(durations_s)
-                work_s[name] = sum(durations_s, work_s.get(name, 0.0))
-    gpus = sum(len(topology.hosts[name].platform.gpus) for name in scenario.hosts)
-    return Cost(plan.duration_s, gpus, gpus * plan.duration_s / 3600, _loads(hosts, work_s), _loads(leaves, work_s))
-
-
-def _works(planned: Schedule, topology: Topology) -> tuple[_Work, _Work]:
-    """Of hosts and of leaves."""
-    hosts: _Work = {}
-    leaves: _Work = {}
-    for component in planned.components:
-        for slot in component:
-            for work, names in ((hosts, slot.probe.hosts), (leaves, set(_leaves(slot.probe, topology)))):
+    times = Counter(id(one.schedule) for one in plan.phases)
+    for key, schedule in schedules.items():
+        for slot in schedule.slots:
+            for loads, names in ((hosts, slot.probe.hosts), (leaves, set(_leaves(slot.probe, topology)))):
                 for name in names:
-                    work.setdefault(name, []).append(slot.probe.duration_s)
-    return hosts, leaves
+                    probes, work_s = loads.get(name, (0, 0.0))
+                    loads[name] = probes + times[key], work_s + times[key] * slot.probe.duration_s
+    gpus = sum(len(topology.hosts[name].platform.gpus) for name in scenario.hosts)
+    return Cost(plan.duration_s, gpus, gpus * plan.duration_s / 3600, _loads(hosts), _loads(leaves))
 
 
-def _loads(counts: Counter[str], work_s: dict[str, float]) -> tuple[Load, ...]:
-    found = [Load(name, count, work_s[name]) for name, count in counts.items()]
-    return tuple(sorted(found, key=lambda load: (-load.work_s, load.name)))
+def _loads(found: dict[str, tuple[int, float]]) -> tuple[Load, ...]:
+    loads = (Load(name, probes, work_s) for name, (probes, work_s) in found.items())
+    return tuple(sorted(loads, key=lambda load: (-load.work_s, load.name)))
 
 
 def _leaves(probe: Probe, topology: Topology) -> Iterator[str]:

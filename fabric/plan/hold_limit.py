@@ -39,6 +39,8 @@ def may_come_too_late(plan: PhasePlan) -> dict[str, str]:
     A plan's time is an upper one: programs may start faster than it allows for, and then the change is never made.
     """
     takes_s = plan.schedule.makespan_s
+    if not plan.changes:
+        return {}
     over_s = takes_s * (1.0 - (1.0 - SURE_START) * _start_share(plan))
     found = {}
     for change in plan.changes:
@@ -54,11 +56,10 @@ def may_come_too_late(plan: PhasePlan) -> dict[str, str]:
 
 def _start_share(plan: PhasePlan) -> float:
     """Which share of the planned work is the start of collectives; perftest's own is seconds of traffic."""
-    probes = [slot.probe for component in plan.schedule.components for slot in component]
-    work_s = sum(probe.duration_s for probe in probes)
+    work_s = sum(probe.duration_s for probe in plan.planned)
     starting_s = sum(
         min(probe.duration_s, START_S if len(probe.hosts) == 1 else start_s(len(probe.hosts)))
-        for probe in probes
+        for probe in plan.planned
         if "iterations" in probe.params
     )
     return starting_s / work_s if work_s > 0.0 else 0.0

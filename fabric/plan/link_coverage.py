@@ -24,12 +24,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fabric.plan.routed_fabric import LEAST_LOAD, TIERS, RoutedFabric
-from fabric.sim.net.clos import Bools, Floats, Ints
+from fabric.sim.net.clos import Bools, Clos, Floats, Ints
+from fabric.sim.net.route import routes
+
+KNOWN = ("ftree", "updn", "minhop", "ar")
+"""Routings with paths that can be known before: OpenSM's tables, and trunks that are loaded evenly."""
+
+LEAST_LOAD = 0.5
+"""Of a link's rate: less is not said to have burned it in (Imbue's ib_burn.py: 0.50)."""
+
+TIERS = ("host to leaf", "leaf to host", "leaf to spine", "spine to leaf", "spine to core", "core to spine")
+"""Names of the tiers of directed links, by number; even ones go up and belong to the senders below them."""
+
+_ROUNDING = 1e-9  # of sums of shares
+_AT_ONCE = 1 << 18  # flows of one look-up: some tens of MiB of arrays
 
 MOST_STAGES = 128
 """No plan has more (Imbue's ib_burn.py allows as many); what is then left is named."""
@@ -46,6 +60,135 @@ _ROUNDS = 12  # of mending a stage
 _PROPOSALS = 1 << 14  # of a round and tier; a choice: a leaf of 64 uplinks is then hit many times in each
 
 
+@dataclass(frozen=True, eq=False)
+class RoutedFabric:
+    """
+    Directed links by number, and which of them a flow between two RNICs (by number) crosses.
+
+    With adaptive routing a "link" is a trunk: the parallel cables of a leaf or pod, which the switch is taken to load
+    evenly; *cables* says how many directed links it stands for (1 for a plain link), *capacity_gbps* is of all of them
+    together. *owner* is the RNIC, the leaf or the pod below a link, by its *tier*. Only *usable* RNICs take part, and
+    where rails have spines of their own, only those under leaves of the same *part* meet.
+    """
+
+    clos: Clos
+    routing: str
+    salt: int
+    usable: Bools  # of each RNIC
+    part: Ints  # of each leaf
+    tier: Ints
+    owner: Ints
+    cables: Ints
+    capacity_gbps: Floats
+
+    @property
+    def rail_step(self) -> int:
+        """Leaves until the next one of the same rail."""
+        return self.clos.spec.rails if self.clos.spec.rail_optimised else 1
+
+    @property
+    def rnics(self) -> Ints:
+        """Those that take part."""
+        return np.flatnonzero(self.usable)
+
+    @cached_property
+    def needs(self) -> Ints:
+        """How many flows at line rate it takes to load each link to half its rate."""
+        return np.ceil(LEAST_LOAD * self.capacity_gbps / self.clos.spec.line_rate_gbps - 1e-9).astype(np.int64)
+
+    @cached_property
+    def below(self) -> Ints:
+        """How many RNICs that take part are below each link: what could cross it at once at most."""
+        found = np.zeros(len(self.tier), dtype=np.int64)
+        for tier in range(len(TIERS)):
+            rows = self.tier == tier
+            place = self.place(self.rnics, tier)
+            found[rows] = np.bincount(place, minlength=self.owner[rows].max(initial=0) + 1)[self.owner[rows]]
+        return found
+
+    def place(self, rnics: Ints, tier: int) -> Ints:
+        """The owner of the links of a tier that are above these RNICs."""
+        if tier < 2:
+            return rnics
+        leaf = self.clos.leaf_of(rnics)
+        return leaf if tier < 4 else self.clos.pod_of(leaf)
+
+    def meet(self, src: Ints, dst: Ints) -> Bools:
+        """Which of these pairs are two RNICs with a way between them."""
+        apart: Bools = (src != dst) & (self.part[self.clos.leaf_of(src)] == self.part[self.clos.leaf_of(dst)])
+        return apart
+
+    def crossed(self, src: Ints, dst: Ints) -> NDArray[np.integer]:
+        """The links of each flow in a row, padded with the number of links."""
+        return routes(self.clos, src, dst, engine=self.routing, salt=self.salt).links
+
+    def flows(self, src: Ints, dst: Ints) -> Ints:
+        """How many of these flows cross each link."""
+        return np.bincount(self.crossed(src, dst).ravel(), minlength=len(self.tier) + 1)[:-1]
+
+    def covered(self, src: Ints, dst: Ints) -> Bools:
+        """
+        Which links carry LEAST_LOAD of their capacity or more while these flows run.
+
+        Each flow gets the least equal share on its way at least: with n flows on a link of capacity c, max-min fairness
+        gives each of them c / n or more unless it is held down elsewhere, and then the same is true there.
+        """
+        crossed, size = self.crossed(src, dst), len(self.tier) + 1
+        share = np.append(self.capacity_gbps, np.inf) / np.maximum(np.bincount(crossed.ravel(), minlength=size), 1)
+        rates = np.repeat(share[crossed].min(axis=1), crossed.shape[1])
+        load = np.bincount(crossed.ravel(), weights=rates, minlength=size)[:-1]
+        enough: Bools = load >= LEAST_LOAD * self.capacity_gbps * (1 - _ROUNDING)
+        return enough
+
+    def on_routes(self) -> Ints:
+        """
+        On how many routes each link is: from a leaf to a usable RNIC, as tables have them; 0 means on none.
+
+        A forwarding table knows only the leaf that a packet comes from, so one sender of each leaf stands for the
+        others of it. Their own way up, which no such sender has used, is that to a neighbour in the list.
+        """
+        rnics = self.rnics
+        senders = rnics[np.unique(self.clos.leaf_of(rnics), return_index=True)[1]]
+        pairs = [(rnics, np.roll(rnics, by)) for by in (1, -self.rail_step, self.rail_step)]
+        for some in np.array_split(senders, -(-len(senders) * len(rnics) // _AT_ONCE)):
+            pairs.append((np.repeat(some, len(rnics)), np.tile(rnics, len(some))))
+        seen = np.zeros(len(self.tier), dtype=np.int64)
+        for src, dst in pairs:
+            way = self.meet(src, dst)
+            seen += self.flows(src[way], dst[way])
+        return seen
+
+
+def routed_fabric(
+    clos: Clos, *, routing: str, usable: Bools | None = None, part: Ints | None = None, salt: int = 0
+) -> RoutedFabric:
+    """
+    A Clos with its routes; without *usable* every RNIC takes part, without *part* all leaves are joined.
+
+    ``ecmp`` gives the routes of the hash *salt*: to judge a plan that does not know it.
+    """
+    width, cores = clos.spec.up, clos.spec.up * clos.cores_up
+    counts = np.repeat([clos.nics, clos.leaves, clos.pods if cores else 0], 2)
+    tier = np.repeat(np.arange(len(TIERS)), counts)
+    owner = np.concatenate([np.arange(count) for count in counts])
+    cables = np.repeat([1, 1, width, width, cores, cores], counts)
+    rates = np.where(tier < 2, clos.spec.line_rate_gbps, clos.spec.uplink_gbps)
+    if routing != "ar":
+        tier, owner, rates = (np.repeat(each, cables) for each in (tier, owner, rates))
+        cables = np.ones(len(tier), dtype=np.int64)
+    return RoutedFabric(
+        clos=clos,
+        routing=routing,
+        salt=salt,
+        usable=np.ones(clos.nics, dtype=np.bool_) if usable is None else usable,
+        part=np.zeros(clos.leaves, dtype=np.int64) if part is None else part,
+        tier=tier,
+        owner=owner,
+        cables=cables,
+        capacity_gbps=rates * cables,
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """Flows that run at the same time: *src* sends to *dst*, RNICs by number; no number is twice in either."""
@@ -59,15 +202,14 @@ class TierCoverage:
     """
     The directed links of a tier: how many there are, and how many carry half their rate in some stage.
 
-    *never* no traffic can load: they are on no route, or too few RNICs are below them. *missed* are left out although
-    there is a way.
+    *never* no traffic can load: they are on no route, or too few RNICs are below them. What else lacks is left out
+    although there is a way.
     """
 
     name: str
     links: int
     covered: int
     never: int
-    missed: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,52 +222,46 @@ class CoveragePlan:
     never: tuple[int, ...]
     missed: tuple[int, ...]
 
-    @property
-    def ratio(self) -> float:
-        """Stages over the lower bound; 1 is optimal."""
-        return len(self.stages) / self.bound
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LikelyPlan:
     """
     Random stages; *likely* is the probability at least that every link is covered, as tiers and stages have it.
 
-    *each* is what one stage covers of each tier, on average. *enough* False: the most stages there may be fall short.
+    *each* is what one stage covers of each tier, on average.
     """
 
     stages: tuple[Stage, ...]
     each: tuple[tuple[str, float], ...]
     likely: float
-    enough: bool
 
 
-def plan_coverage(net: RoutedFabric, *, most_stages: int = MOST_STAGES, seed: int = 0) -> CoveragePlan:
+def plan_coverage(net: RoutedFabric) -> CoveragePlan:
     """
-    Few stages that cover all that routes allow. *seed* only decides ties; the same one gives the same plan.
+    Few stages that cover all that routes allow; the same fabric gives the same plan.
 
     Each stage is the best of a family of shifts, mended flow by flow for what it leaves out; where one stage does not
     do, links that few routes cross come first. Raises ValueError when fewer than two RNICs can take part.
     """
     if len(net.rnics) < 2:
         raise ValueError("link coverage needs two RNICs or more in the run")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     asked: Bools = net.below > 0  # nobody is there to burn in the rest
     wanted: Bools = asked & (net.needs <= net.below)
-    stages, left = _stages(net, np.where(wanted, net.cables, 0.0), rng, most=min(most_stages, 1))
+    stages, left = _stages(net, np.where(wanted, net.cables, 0.0), rng, most=1)
     if left.any():
         crossed = net.on_routes()  # dear, and needed only where a single stage does not do
         wanted &= crossed > 0
         worth = np.where(wanted, net.cables / np.maximum(crossed, 1), 0.0)
-        stages, left = _stages(net, worth, rng, most=most_stages)
+        stages, left = _stages(net, worth, rng, most=MOST_STAGES)
         if left.any() or len(stages) > NEAR * stage_bound(net, wanted):
-            others = _stages(net, worth, rng, most=most_stages, by_shift=False)
+            others = _stages(net, worth, rng, most=MOST_STAGES, by_shift=False)
             stages, left = min((stages, left), others, key=lambda made: (made[1].sum(), len(made[0])))
     never = asked & ~wanted
     return CoveragePlan(
         stages=tuple(stages),
         bound=stage_bound(net, wanted),
-        tiers=tuple(_tiers(net, asked, never, left)),
+        tiers=tuple(_tiers(net, asked, asked & ~never & ~left, never)),
         never=tuple(np.flatnonzero(never).tolist()),
         missed=tuple(np.flatnonzero(left).tolist()),
     )
@@ -141,16 +277,14 @@ def stage_bound(net: RoutedFabric, coverable: Bools) -> int:
     return worst
 
 
-def plan_by_chance(
-    drawn: Callable[[int], RoutedFabric], *, missed_at_most: float = MISSED_AT_MOST, seed: int = 0
-) -> LikelyPlan:
+def plan_by_chance(drawn: Callable[[int], RoutedFabric]) -> LikelyPlan:
     """
     As many random stages as it takes; *drawn* gives the fabric with the hash of a number.
 
     How likely one stage covers a link is found by drawing hashes. After T stages a link of tier t is missed with
     probability (1 - p_t)^T; the sum over all links is at least the probability that any is missed (Boole).
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     net = drawn(0)
     links = np.bincount(net.tier)
     covered = np.zeros(len(links))
@@ -159,12 +293,11 @@ def plan_by_chance(
         covered += np.bincount(net.tier[drawn(number).covered(stage.src, stage.dst)], minlength=len(links))
     chance = covered / (_DRAWS * np.maximum(links, 1))
     missed = {count: float((links * (1 - chance) ** count).sum()) for count in range(1, MOST_STAGES + 1)}
-    stages = next((count for count in missed if missed[count] <= missed_at_most), MOST_STAGES)
+    stages = next((count for count in missed if missed[count] <= MISSED_AT_MOST), MOST_STAGES)
     return LikelyPlan(
         stages=tuple(_permutation(net, rng) for _ in range(stages)),
         each=tuple((name, float(p)) for name, p, count in zip(TIERS, chance, links, strict=False) if count),
         likely=max(0.0, 1 - missed[stages]),
-        enough=missed[stages] <= missed_at_most,
     )
 
 
@@ -300,9 +433,8 @@ def _accepted(net: RoutedFabric, proposed: Stage, left: Floats, room: Ints) -> S
     return Stage(proposed.src[taken], proposed.dst[taken])
 
 
-def _tiers(net: RoutedFabric, asked: Bools, never: Bools, missed: Bools) -> Iterator[TierCoverage]:
-    done = asked & ~never & ~missed
+def _tiers(net: RoutedFabric, *kinds: Bools) -> Iterator[TierCoverage]:
     for number, name in enumerate(TIERS):
-        links, *counts = (int(net.cables[(net.tier == number) & which].sum()) for which in (asked, done, never, missed))
+        links, *counts = (int(net.cables[(net.tier == number) & which].sum()) for which in kinds)
         if links:
             yield TierCoverage(name, links, *counts)

@@ -35,24 +35,24 @@ class PhasePlan:
     changes: tuple[Change, ...] = ()
 
     @property
+    def planned(self) -> tuple[Probe, ...]:
+        """What is planned, in order of start."""
+        return tuple(slot.probe for slot in self.schedule.slots)
+
+    @property
     def probes_by_kind(self) -> dict[str, int]:
         """How many probes of each kind."""
-        return dict(Counter(slot.probe.kind for component in self.schedule.components for slot in component))
+        return dict(Counter(probe.kind for probe in self.planned))
 
     @property
     def busiest_host(self) -> tuple[str, int, float]:
         """The host with most to do: its name, its number of probes, and their durations added up, seconds."""
-        probes: Counter[str] = Counter()
-        work_s: dict[str, float] = {}
-        for component in self.schedule.components:
-            for slot in component:
-                for host in slot.probe.hosts:
-                    probes[host] += 1
-                    work_s[host] = work_s.get(host, 0.0) + slot.probe.duration_s
-        if not work_s:
-            return "", 0, 0.0
-        host = max(work_s, key=lambda name: work_s[name])
-        return host, probes[host], work_s[host]
+        work_s: dict[str, list[float]] = {}
+        for probe in self.planned:
+            for host in probe.hosts:
+                work_s.setdefault(host, []).append(probe.duration_s)
+        host = max(work_s, key=lambda name: sum(work_s[name]), default="")
+        return host, len(work_s.get(host, ())), sum(work_s.get(host, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class Plan:
     def probes(self) -> int:
         """How many probes in all."""
         return sum(phase.schedule.probes for phase in self.phases)
+
+    @property
+    def planned(self) -> list[Probe]:
+        """All of them, phase by phase."""
+        return [probe for phase in self.phases for probe in phase.planned]
 
 
 def plan_scenario(
@@ -138,10 +143,9 @@ def written(phase: Phase) -> str:
 def rounds_of(whole: Schedule) -> list[tuple[Probe, ...]]:
     """The probes of a schedule that are to start together, in order of start."""
     by_start: dict[float, list[Probe]] = {}
-    for component in whole.components:
-        for slot in component:
-            by_start.setdefault(slot.start_s, []).append(slot.probe)
-    return [tuple(by_start[start_s]) for start_s in sorted(by_start)]
+    for slot in whole.slots:
+        by_start.setdefault(slot.start_s, []).append(slot.probe)
+    return [tuple(probes) for probes in by_start.values()]
 
 
 def _whole(phase: Phase, scenario: Scenario, inventory: Inventory) -> PhasePlan:
@@ -161,6 +165,5 @@ def _kept(whole: PhasePlan) -> PhasePlan:
         text = f"'kept' names round {unknown[0]}, and it has {len(rounds)}: this version plans it in another way"
         raise ConfigError([Problem(f"phase {whole.phase.name}", 0, text)])
     names = {probe.probe_id for number in kept for probe in rounds[number]}
-    slots = (slot for component in whole.schedule.components for slot in component)
-    probes = [slot.probe for slot in slots if slot.probe.probe_id in names]
+    probes = [probe for probe in whole.planned if probe.probe_id in names]
     return replace(whole, schedule=schedule(probes), changes=whole.changes if probes else ())

@@ -1,18 +1,18 @@
 """
 From claims to a schedule: which probe starts when, so that no two probes ever hold one claim.
 
-Probes that share claims, directly or through others, form a component; components are independent, and each is
-scheduled by itself (``list_schedule.py``). Hosts of one make have the same component up to names, so each shape is
-scheduled once.
+Each probe, in the order in which they are asked for, starts as soon as all its claims are free for as long as it takes,
+also between others that were placed before it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fabric.model.probe import Probe
-from fabric.plan.list_schedule import list_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Slot:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """
-    A phase's probes in order of start, grouped by component.
+    A phase's probes in order of start.
 
-    *lower_bound_s* is the busiest claim's own work: no schedule can be shorter. *rounds* is the largest number of
-    different start times in one component.
+    *lower_bound_s* is the busiest claim's own work: no schedule can be shorter. *rounds* is the number of different
+    start times.
     """
 
-    components: tuple[tuple[Slot, ...], ...]
+    slots: tuple[Slot, ...]
     makespan_s: float
     lower_bound_s: float
     busiest_claim: str
@@ -41,72 +41,67 @@ class Schedule:
     @property
     def probes(self) -> int:
         """How many probes are planned."""
-        return sum(len(component) for component in self.components)
+        return len(self.slots)
+
+    @property
+    def components(self) -> tuple[tuple[Slot, ...], ...]:
+        """All of them as one group."""
+        return (self.slots,)
+
+
+@dataclass(slots=True)
+class _Claim:
+    """When a claim is held: from *begins_s* until *ends_s*, pairwise, in order, apart from each other (seconds)."""
+
+    begins_s: list[float] = field(default_factory=list)
+    ends_s: list[float] = field(default_factory=list)
+    work_s: float = 0.0
+
+    def free_s(self, from_s: float, for_s: float) -> float:
+        """The first moment, not before *from_s*, from which it is free for so long."""
+        at = bisect_right(self.ends_s, from_s)
+        while at < len(self.ends_s) and self.begins_s[at] < from_s + for_s:
+            from_s = self.ends_s[at]
+            at += 1
+        return from_s
+
+    def hold(self, from_s: float, for_s: float) -> None:
+        """It is held, and was free; what touches is one stretch."""
+        until_s = from_s + for_s
+        at = bisect_right(self.ends_s, from_s)
+        after = at < len(self.begins_s) and self.begins_s[at] == until_s
+        if at and self.ends_s[at - 1] == from_s:
+            self.ends_s[at - 1] = self.ends_s.pop(at) if after else until_s
+            if after:
+                del self.begins_s[at]
+        elif after:
+            self.begins_s[at] = from_s
+        else:
+            self.begins_s.insert(at, from_s)
+            self.ends_s.insert(at, until_s)
+        self.work_s += for_s
 
 
 def schedule(probes: Sequence[Probe]) -> Schedule:
     """Plan one phase. The result depends on the probes' order, claims and durations only."""
-    known: dict[object, list[tuple[int, float]]] = {}
-    planned: list[tuple[Slot, ...]] = []
-    makespan_s, rounds = 0.0, 0
-    parts = components(probes)
-    for members in parts:
-        form = shape(members) if len(parts) > 1 else None
-        if form not in known:
-            known[form] = list_schedule(members)
-        slots = tuple(Slot(members[index], start_s) for index, start_s in known[form])
-        makespan_s = max(makespan_s, max(slot.start_s + slot.probe.duration_s for slot in slots))
-        rounds = max(rounds, len({slot.start_s for slot in slots}))
-        planned.append(slots)
-    bound_s, claim = busiest_claim(probes)
-    return Schedule(tuple(planned), makespan_s, bound_s, claim, rounds)
-
-
-def busiest_claim(probes: Sequence[Probe]) -> tuple[float, str]:
-    """The most work that one claim has to carry (seconds), and which claim that is; (0, "") without claims."""
-    work: dict[str, float] = {}
+    known: dict[str, _Claim] = defaultdict(_Claim)
+    slots = []
     for probe in probes:
-        for claim in probe.claims:
-            work[claim] = work.get(claim, 0.0) + probe.duration_s
-    if not work:
-        return max((probe.duration_s for probe in probes), default=0.0), ""
-    claim = max(work, key=lambda name: work[name])
-    return work[claim], claim
-
-
-def components(probes: Sequence[Probe]) -> list[list[Probe]]:
-    """Groups of probes connected by shared claims, in order of their first probe; the order within is kept."""
-    parent: dict[str, str] = {}
-
-    def root(claim: str) -> str:
-        while parent[claim] != claim:
-            parent[claim] = parent[parent[claim]]
-            claim = parent[claim]
-        return claim
-
-    for probe in probes:
-        first: str | None = None
-        for claim in probe.claims:
-            if claim not in parent:
-                parent[claim] = claim
-            if first is None:
-                first = root(claim)
-            else:
-                parent[root(claim)] = first
-    groups: dict[str, list[Probe]] = {}
-    for probe in probes:
-        # A probe without claims disturbs nobody: it is a component of its own.
-        key = root(probe.claims[0]) if probe.claims else f"\0{probe.probe_id}"
-        groups.setdefault(key, []).append(probe)
-    return list(groups.values())
-
-
-def shape(probes: Sequence[Probe]) -> object:
-    """What a component's schedule depends on: durations, and claims by order of first appearance; not their names."""
-    numbers: dict[str, int] = {}
-    form = []
-    for probe in probes:
-        form.append(probe.duration_s)
-        form.extend([numbers.setdefault(claim, len(numbers)) for claim in probe.claims])
-        form.append(-1)
-    return tuple(form)
+        claims = [known[name] for name in probe.claims]
+        start_s, before_s = 0.0, -1.0
+        while start_s > before_s:
+            before_s = start_s
+            for claim in claims:
+                start_s = claim.free_s(start_s, probe.duration_s)
+        for claim in claims:
+            claim.hold(start_s, probe.duration_s)
+        slots.append(Slot(probe, start_s))
+    slots.sort(key=lambda slot: slot.start_s)
+    busiest = max(known, key=lambda name: known[name].work_s, default="")
+    return Schedule(
+        slots=tuple(slots),
+        makespan_s=max((slot.start_s + slot.probe.duration_s for slot in slots), default=0.0),
+        lower_bound_s=known[busiest].work_s if known else max((probe.duration_s for probe in probes), default=0.0),
+        busiest_claim=busiest,
+        rounds=len({slot.start_s for slot in slots}),
+    )

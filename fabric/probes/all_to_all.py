@@ -14,18 +14,18 @@ from pydantic import Field
 
 from fabric.model.command import Command
 from fabric.model.fields.scalars import Flag
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Topology
 from fabric.probes.collective import START_S, CollectiveSpec, argv, environment, read_busbw, timeout_s, transfer_s
-from fabric.probes.intra_host import HostProbe, repeated, spread
+from fabric.probes.intra_host import HostProbe, InHost, repeated
 from fabric.probes.keys import Name
 
 PLANNED_GBPS = 2500.0
 """Algorithm bandwidth that the plan expects; a choice: a little less than an H100 host that just meets its limit."""
 
 
-class AllToAllSpec(CollectiveSpec):
+class AllToAllSpec(InHost, CollectiveSpec):
     """
     All-to-all among the GPUs of one host (alltoall_perf).
 
@@ -53,28 +53,19 @@ class AllToAllSpec(CollectiveSpec):
         gpus = len(platform.gpus)
         return iter([LimitKey(self.kind, size_bytes=self.sizes_bytes[-1], ranks=gpus)] if gpus > 1 else ())
 
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
         """The whole host, then its halves: 1 + 6 on 8 GPUs. No TCP port is needed: one process drives all GPUs."""
-
-        def layout(platform: Platform) -> list[HostProbe]:
-            return [
-                HostProbe(
-                    label=repeat_label,
-                    claims=tuple(f"gpu{index}" for index in gpus),
-                    duration_s=START_S + transfer_s(self.sizes_bytes, self.iterations, gbps=PLANNED_GBPS),
-                    params={
-                        "gpus": gpus,
-                        "ranks": len(gpus),
-                        "sizes_bytes": self.sizes_bytes,
-                        "iterations": self.iterations,
-                        "series": series,
-                    },
-                )
-                for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=self.halves)
-                for repeat_label, series in repeated(label, self.repeat)
-            ]
-
-        return spread(layout, kind=self.kind, prefix=f"{phase}/{self.name}", topology=topology, hosts=hosts)
+        duration_s = START_S + transfer_s(self.sizes_bytes, self.iterations, gbps=PLANNED_GBPS)
+        for label, gpus in groups([gpu.index for gpu in platform.gpus], halves=self.halves):
+            for repeat_label, series in repeated(label, self.repeat):
+                params: dict[str, ParamValue] = {
+                    "gpus": gpus,
+                    "ranks": len(gpus),
+                    "sizes_bytes": self.sizes_bytes,
+                    "iterations": self.iterations,
+                    "series": series,
+                }
+                yield HostProbe(repeat_label, tuple(f"gpu{index}" for index in gpus), duration_s, params)
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:

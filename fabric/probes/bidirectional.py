@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 from fabric.model.command import Command
-from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
-from fabric.model.topology import Topology
+from fabric.model.probe import Answered, ParamValue, Probe, Reading
+from fabric.model.topology import Platform, Rnic, Topology
 from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec, Ways
-from fabric.probes.perftest_pair import between_hosts, ends_of, read_bandwidth
 
 
 class BidirectionalSpec(PairSpec):
@@ -34,19 +33,16 @@ class BidirectionalSpec(PairSpec):
         return {"direction": "both_ways"}
 
     @classmethod
-    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """As ``pairwise``, each side told that both send."""
-        made = between_hosts(probe, topology)
-        return ProbeCommands(tuple(map(_both, made.servers)), _both(made.client))
+    def side(
+        cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
+    ) -> Command:
+        """As of ``pairwise``, told that both send; the peer's name, with which the client's words end, stays last."""
+        made = super().side(probe, platform, rnic, peer, host=host, gpu=gpu, numa=numa)
+        at = made.argv.index("--report_gbits")
+        return replace(made, argv=(*made.argv[:at], "--bidirectional", *made.argv[at:]))
 
     @classmethod
     def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
         """The mean of both directions, or why there is none."""
-        reading = read_bandwidth(probe, topology, answered, devices=ends_of(probe))
+        reading = super().read(probe, topology, answered)
         return replace(reading, measurements=tuple(replace(one, value=one.value / 2) for one in reading.measurements))
-
-
-def _both(side: Command) -> Command:
-    """The peer's name, which only the client's words end with, stays last."""
-    at = next(place for place, word in enumerate(side.argv) if word == "--report_gbits")
-    return replace(side, argv=(*side.argv[:at], "--bidirectional", *side.argv[at:]))

@@ -18,6 +18,8 @@ from fabric.probes.perftest_pair import int_param
 from fabric.tools import nccl
 from fabric.tools.driver import program, setting
 from fabric.tools.nccl import NcclRank
+from fabric.tools.nccl.collective import WARMUP_ITERATIONS, Collective
+from fabric.tools.nccl.failures import blames_fabric, failure_kind
 
 START_S = 4.0
 """Expected time for CUDA and NCCL to start and stop on one host (seconds; for the plan only)."""
@@ -50,7 +52,7 @@ def sizes(probe: Probe) -> tuple[int, ...]:
 
 def transfer_s(sizes_bytes: Sequence[int], iterations: int, *, gbps: float) -> float:
     """Every size out of place and in place, with warm-up, at this algorithm bandwidth (Gb/s); without the start."""
-    passes = 2 * (iterations + nccl.WARMUP_ITERATIONS)
+    passes = 2 * (iterations + WARMUP_ITERATIONS)
     return sum(sizes_bytes) * 8 / (gbps * 1e9) * passes
 
 
@@ -74,11 +76,11 @@ def environment(probe: Probe, platform: Platform, **chosen: str) -> dict[str, st
     return {**dict(platform.env), **gid, **{name: value for name, _, value in pairs}, **chosen}
 
 
-def collective(probe: Probe, op: str) -> nccl.Collective:
+def collective(probe: Probe, op: str) -> Collective:
     """What a probe asks of nccl-tests; one process drives all GPUs of its own host, several have one each."""
     sizes_bytes = sizes(probe)
     gpus = probe.params.get("gpus")
-    return nccl.Collective(
+    return Collective(
         op=op,
         min_bytes=sizes_bytes[0],
         max_bytes=sizes_bytes[-1],
@@ -102,10 +104,10 @@ def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
     host = client.command.host
     log = nccl.parse(client.stdout + ("\n" + client.stderr if client.stderr else ""))
     for failure in log.failures:
-        outcome = Outcome.FAIL if nccl.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         who = failure.host or host
         text = failure.text if failure.text.startswith(who) else f"{who}: {failure.text}"
-        return Reading((), outcome, text, failure=nccl.failure_kind(failure.kind, failure.text))
+        return Reading((), outcome, text, failure=failure_kind(failure.kind, failure.text))
     if client.exit_status != 0:
         last = (client.stderr.strip() or client.stdout.strip() or "no output").splitlines()[-1]
         return Reading((), Outcome.ERROR, f"{host}: {client.command.argv[0]} exit {client.exit_status}: {last[:200]}")
@@ -115,9 +117,7 @@ def read_busbw(probe: Probe, answered: Answered, *, op: str) -> Reading:
     return _measured(probe, log.tests[0], host, answered.names, collective(probe, op))
 
 
-def _measured(
-    probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, str], asked: nccl.Collective
-) -> Reading:
+def _measured(probe: Probe, test: nccl.NcclTest, host: str, names: Mapping[str, str], asked: Collective) -> Reading:
     wanted, ranks = sizes(probe), int_param(probe, "ranks")
     unusable = [*test.problems, *asked.cut(test)]
     other = list(asked.otherwise(test))

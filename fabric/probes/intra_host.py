@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.model.probe import ParamValue, Probe
+from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Gpu, Platform, Rnic, Topology
 
 
@@ -19,35 +20,33 @@ class HostProbe:
     params: Mapping[str, ParamValue]
 
 
-Layout = Callable[[Platform], Sequence[HostProbe]]
-"""What one kind runs on a host of a given make."""
+class InHost(ProbeSpec):
+    """Probes of one host each."""
 
+    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
+        """What runs on a host of a given make; each of *ports* is given once."""
+        raise NotImplementedError
 
-def spread(layout: Layout, *, kind: str, prefix: str, topology: Topology, hosts: Sequence[str]) -> Iterator[Probe]:
-    """
-    Give every host the probes of its platform; *prefix* is ``phase`` and the spec's name go into the id.
-
-    Ids read ``intra-host/gpu001/loopback.mlx5_0.numa1``.
-    """
-    phase, name = prefix.split("/")
-    layouts: dict[str, Sequence[HostProbe]] = {}
-    for host_name in hosts:
-        platform = topology.hosts[host_name].platform
-        if platform.name not in layouts:
-            layouts[platform.name] = layout(platform)
-        alone = (host_name,)
-        known: dict[str, str] = {}
-        for host_probe in layouts[platform.name]:
-            claims = tuple([known.setdefault(claim, f"{host_name}/{claim}") for claim in host_probe.claims])
-            yield Probe(
-                probe_id=f"{phase}/{host_name}/{name}.{host_probe.label}",
-                kind=kind,
-                phase=phase,
-                hosts=alone,
-                claims=claims,
-                duration_s=host_probe.duration_s,
-                params=host_probe.params,
-            )
+    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+        """Every host has the probes of its platform; ids read ``intra-host/gpu001/loopback.mlx5_0.numa1``."""
+        layouts: dict[str, list[HostProbe]] = {}
+        for host_name in hosts:
+            platform = topology.hosts[host_name].platform
+            if platform.name not in layouts:
+                layouts[platform.name] = list(self.layout(platform, ports))
+            alone = (host_name,)
+            known: dict[str, str] = {}
+            for host_probe in layouts[platform.name]:
+                claims = tuple([known.setdefault(claim, f"{host_name}/{claim}") for claim in host_probe.claims])
+                yield Probe(
+                    probe_id=f"{phase}/{host_name}/{self.name}.{host_probe.label}",
+                    kind=self.kind,
+                    phase=phase,
+                    hosts=alone,
+                    claims=claims,
+                    duration_s=host_probe.duration_s,
+                    params=host_probe.params,
+                )
 
 
 def repeated(label: str, repeat: int) -> Iterator[tuple[str, str]]:

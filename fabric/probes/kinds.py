@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from itertools import count
 
 from fabric.errors import Problem
+from fabric.model.fields.kinds import add_others
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase, ProbeSpec
 from fabric.model.text import fold
@@ -46,34 +46,10 @@ _OWN: tuple[type[ProbeSpec], ...] = (
 )
 
 
-def _with_others(found: dict[str, type[ProbeSpec]]) -> tuple[Problem, ...]:
-    """Add the kinds that other packages bring; why some could not be added."""
-    problems = []
-    for point in sorted(entry_points(group=GROUP), key=lambda one: one.name):
-        try:
-            _add(point, found)
-        except Exception as exc:  # noqa: BLE001 - whatever a stranger's module does while it is imported
-            package = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
-            why = f"probe kind {point.name!r}{package} ({GROUP}: {point.value}) cannot be used: "
-            problems.append(Problem("plug-in", 0, f"{why}{type(exc).__name__}: {exc}"))
-    return tuple(problems)
-
-
-def _add(point: EntryPoint, found: dict[str, type[ProbeSpec]]) -> None:
-    kind = point.load()
-    if not isinstance(kind, type) or not issubclass(kind, ProbeSpec):
-        raise TypeError("it is no class made from fabric.model.scenario.ProbeSpec")
-    if getattr(kind, "kind", None) != point.name:
-        raise ValueError(f"its class calls itself {getattr(kind, 'kind', None)!r}")
-    if point.name in found:
-        raise ValueError("there is a kind of that name already")
-    found[point.name] = kind
-
-
 ASKED: dict[str, type[ProbeSpec]] = {kind.kind: kind for kind in _OWN}
 """Every kind that a scenario may ask for."""
 
-UNUSABLE = _with_others(ASKED)
+UNUSABLE = tuple(Problem("plug-in", 0, f"probe {why}") for why in add_others(ASKED, ProbeSpec, group=GROUP).values())
 """Why kinds of other packages cannot be used; a scenario is not read while there are such."""
 
 KINDS: dict[str, type[ProbeSpec]] = {**ASKED, RoutesSpec.kind: RoutesSpec}

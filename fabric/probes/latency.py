@@ -17,13 +17,14 @@ from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.quantities import Size
 from fabric.model.fields.scalars import Decimal, Whole
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.probe import Answered, Measurement, ParamValue, Probe, Reading
 from fabric.model.scenario import LimitKey, Uses
 from fabric.model.topology import Platform, Rnic, Topology
 from fabric.probes.keys import Name
 from fabric.probes.pairwise import PairSpec
-from fabric.probes.perftest_pair import GRACE_S, LINK_TYPES, between_hosts, ends_of, failure_of, int_param
-from fabric.tools import write_lat
+from fabric.probes.perftest_pair import GRACE_S, LINK_TYPES, failure_of, int_param
+from fabric.tools.perftest import latency
+from fabric.tools.perftest.command import write_lat
 
 TYPICAL, P99, LARGEST = "latency_typical", "latency_p99", "latency_max"
 UNIT = "us"
@@ -68,49 +69,40 @@ class LatencySpec(PairSpec):
         }
 
     @classmethod
-    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """The server on the second host, the client on the first."""
-        return between_hosts(probe, topology, side_of=_side)
-
-    @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The client's median, 99th percentile and largest, or why there are none."""
-        failed = failure_of(answered, devices=ends_of(probe), tool=cls.tool)
-        if failed is not None or answered.client is None:
-            return failed or Reading((), Outcome.ERROR, "the client was never started")
-        command = answered.client.command
-        found = write_lat.parse(answered.client.stdout)
-        if found is None:
-            text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
-            return Reading((), Outcome.ERROR, text)
-        link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
-        other = "; ".join(write_lat.otherwise(found, command.argv, link_type))
-        if other:
-            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
-        numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))
-        return Reading(tuple(Measurement(probe.probe_id, name, us, UNIT, found.size_bytes) for name, us in numbers))
-
-
-def _side(
-    probe: Probe, platform: Platform, *, rnic: Rnic, peer: str | None, cuda_gpu: int | None, numa_node: int
-) -> Command:
-    """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
-    del cuda_gpu
-    port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
-    return Command(
-        host=probe.hosts[0],
-        argv=write_lat.argv(
+    def side(
+        cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
+    ) -> Command:
+        """One side of ib_write_lat; without *peer* it is the server. Buffers are in host memory."""
+        port, iterations = int_param(probe, "port"), int_param(probe, "iterations")
+        argv = write_lat(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
             peer=peer,
             size_bytes=int_param(probe, "size_bytes"),
             iterations=iterations,
-            numa_node=numa_node,
+            numa_node=numa,
             gid_index=platform.gid_index,
-            program_path=platform.program("ib_write_lat"),
+            program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
-        ),
-        timeout_s=GRACE_S + iterations * _SLOW_MESSAGE_S,
-        ready_port=port if peer is None else None,
-    )
+        )
+        deadline_s = GRACE_S + iterations * _SLOW_MESSAGE_S
+        return Command(host, argv, deadline_s, ready_port=port if peer is None else None)
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """The client's median, 99th percentile and largest, or why there are none."""
+        failed = failure_of(probe, answered, cls.tool)
+        if failed is not None or answered.client is None:
+            return failed or Reading((), Outcome.ERROR, "the client was never started")
+        command = answered.client.command
+        found = latency.parse(answered.client.stdout)
+        if found is None:
+            text = f"{command.host}: {cls.tool} output not usable: {answered.client.stdout[-120:]!r}"
+            return Reading((), Outcome.ERROR, text)
+        link_type = LINK_TYPES[topology.hosts[command.host].platform.link_layer]
+        other = "; ".join(latency.otherwise(found, command.argv, link_type))
+        if other:
+            return Reading((), Outcome.ERROR, f"{command.host}: {cls.tool} answered for another test: {other}")
+        numbers = ((TYPICAL, found.typical_us), (P99, found.p99_us), (LARGEST, found.most_us))
+        return Reading(tuple(Measurement(probe.probe_id, name, us, UNIT, found.size_bytes) for name, us in numbers))

@@ -21,11 +21,10 @@ from pydantic import Field
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.quantities import Duration
 from fabric.model.fields.scalars import Choice
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Platform, Topology
+from fabric.model.probe import Probe
+from fabric.model.topology import Topology
 from fabric.probes.keys import Name, QueuePairs
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, between_hosts, ends_of, int_param, read_bandwidth
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
 
 KIND = "link_burn"
 
@@ -78,10 +77,6 @@ class LinkBurnSpec(PerftestSpec):
         """As it is asked for."""
         return self.memory == "gpu"
 
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One, where there is another host."""
-        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
-
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """A probe for each flow of each stage whose two hosts are in the run."""
         taking_part = frozenset(hosts)
@@ -111,25 +106,13 @@ class LinkBurnSpec(PerftestSpec):
                 "peer_rnic": flow.peer_device,
                 "rail": sender.rnic_by_device[flow.device].rail,
                 "stage": number,
-                "size_bytes": self.size_bytes,
-                "duration_s": self.duration_s,
-                "queue_pairs": self.queue_pairs,
+                **self.load,
                 "memory": self.memory,
                 "port": FIRST_PORT + receiver.rnics.index(receiver.rnic_by_device[flow.peer_device]),
                 "series": f"{flow.host}+{flow.peer}/{label}",
                 "name": self.name,
             },
         )
-
-    @classmethod
-    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """The server on the receiving host, the client, which sends, on the first."""
-        return between_hosts(probe, topology, on_gpu=probe.params["memory"] == "gpu")
-
-    @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The average bandwidth, or why there is none."""
-        return read_bandwidth(probe, topology, answered, devices=ends_of(probe))
 
 
 def stage_of(probe: Probe) -> int:

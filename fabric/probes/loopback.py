@@ -7,25 +7,23 @@ the same RNIC, and both buffers are on the endpoint, so the path between the two
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
-from fabric.model.command import MIB, Command
-from fabric.model.probe import Answered, Probe, ProbeCommands, Reading
+from fabric.model.command import MIB
+from fabric.model.probe import ParamValue, Probe, ProbeCommands
 from fabric.model.scenario import LimitKey
 from fabric.model.topology import Endpoint, Platform, Rnic, Topology
-from fabric.probes.intra_host import HostProbe, both_ways, repeated, spread
+from fabric.probes.intra_host import both_ways
 from fabric.probes.keys import MessageSize, Name
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, command, read_bandwidth
+from fabric.probes.perftest_pair import LOCAL, InHostSpec
 
 
-class LoopbackSpec(PerftestSpec):
+class LoopbackSpec(InHostSpec):
     """Each RNIC to every memory node and GPU of its own host (ib_write_bw)."""
 
     kind: ClassVar[str] = "loopback"
     needs: ClassVar[str] = "an RNIC"
-    alone: ClassVar[bool] = True
-    peers: ClassVar[bool] = True
 
     name: Name = kind
     size_bytes: MessageSize = 8 * MIB
@@ -40,32 +38,13 @@ class LoopbackSpec(PerftestSpec):
         """Every GPU is an endpoint."""
         return True
 
-    def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
+    def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
         """Every (RNIC, endpoint) of every host: 8 x (8 + 2) = 80 on an 8-RNIC, 8-GPU, 2-NUMA host."""
-
-        def layout(platform: Platform) -> list[HostProbe]:
-            return [
-                HostProbe(
-                    label=label,
-                    claims=_claims(platform, rnic, endpoint),
-                    duration_s=self.duration_s + SETUP_S,
-                    params={
-                        "rnic": rnic.device,
-                        "endpoint": endpoint,
-                        "link_class": platform.link_class(rnic, endpoint),
-                        "size_bytes": self.size_bytes,
-                        "duration_s": self.duration_s,
-                        "queue_pairs": self.queue_pairs,
-                        "port": next(ports),
-                        "series": series,
-                    },
-                )
-                for rnic in platform.rnics
-                for endpoint in platform.endpoints
-                for label, series in repeated(f"{rnic.device}.{endpoint}", self.repeat)
-            ]
-
-        return spread(layout, kind=self.kind, prefix=f"{phase}/{self.name}", topology=topology, hosts=hosts)
+        for rnic in platform.rnics:
+            for endpoint in platform.endpoints:
+                link_class = platform.link_class(rnic, endpoint)
+                own: dict[str, ParamValue] = {"rnic": rnic.device, "endpoint": endpoint, "link_class": link_class}
+                yield f"{rnic.device}.{endpoint}", _claims(platform, rnic, endpoint), own
 
     @classmethod
     def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
@@ -75,18 +54,12 @@ class LoopbackSpec(PerftestSpec):
         endpoint = str(probe.params["endpoint"])
         gpu = host.platform.gpu_by_name.get(endpoint)
         cuda_gpu = None if gpu is None else gpu.index
-        numa_node = int(endpoint.removeprefix("numa")) if gpu is None else rnic.numa
-
-        def side(peer: str | None) -> Command:
-            return command(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=cuda_gpu, numa_node=numa_node)
-
-        return ProbeCommands(servers=(side(None),), client=side("127.0.0.1"))
-
-    @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The average bandwidth, or why there is none."""
-        rnic = str(probe.params["rnic"])
-        return read_bandwidth(probe, topology, answered, devices=(rnic, rnic))
+        numa = int(endpoint.removeprefix("numa")) if gpu is None else rnic.numa
+        server, client = (
+            cls.side(probe, host.platform, rnic, peer, host=host.name, gpu=cuda_gpu, numa=numa)
+            for peer in (None, LOCAL)
+        )
+        return ProbeCommands(servers=(server,), client=client)
 
 
 def link_classes(platform: Platform) -> tuple[str, ...]:

@@ -21,14 +21,12 @@ from pydantic import Field
 from fabric.model.diagnosis import PairTest
 from fabric.model.fields.entry import NotInFiles
 from fabric.model.fields.scalars import Whole
-from fabric.model.probe import Answered, ParamValue, Probe, ProbeCommands, Reading
-from fabric.model.scenario import LimitKey
-from fabric.model.topology import Host, Platform, Rnic, Topology
+from fabric.model.probe import ParamValue, Probe
+from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes.intra_host import repeated
 from fabric.probes.keys import Name, QueuePairs, Seconds
-from fabric.probes.pair_planes import Plane, planes_of
-from fabric.probes.pair_rounds import across_leaves, under_leaves
-from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, between_hosts, ends_of, int_param, read_bandwidth
+from fabric.probes.pairs import Plane, across_leaves, planes_of, under_leaves
+from fabric.probes.perftest_pair import SETUP_S, PerftestSpec, int_param
 
 KIND = "pairwise"
 
@@ -72,10 +70,6 @@ class PairSpec(PerftestSpec):
         """Where it is only of some pairs."""
         return bool(self.only)
 
-    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
-        """One, where there is another host."""
-        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
-
     def expand(self, *, phase: str, topology: Topology, hosts: Sequence[str], ports: Iterator[int]) -> Iterator[Probe]:
         """The first rounds of every plane: one under the leaves, the others across them."""
         for plane in planes_of(hosts, topology):
@@ -96,9 +90,7 @@ class PairSpec(PerftestSpec):
     def probes_of(
         self, test: PairTest, plane: Plane, *, phase: str, topology: Topology, number: int, reverse: bool
     ) -> Iterator[Probe]:
-        """
-        One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends.
-        """
+        """One test of round *number* (from 0), as often as it is repeated; with *reverse* its second host sends."""
         names = (test.b, test.a) if reverse else (test.a, test.b)
         ends = [topology.hosts[name] for name in names]
         rnics = [_rnic(host, plane.rail) for host in ends]
@@ -117,9 +109,7 @@ class PairSpec(PerftestSpec):
                     "peer_rnic": rnics[1].device,
                     "rail": plane.rail,
                     "round": number,
-                    "size_bytes": self.size_bytes,
-                    "duration_s": self.duration_s,
-                    "queue_pairs": self.queue_pairs,
+                    **self.load,
                     "port": self.first_port + plane.rail * _ROUNDS_APART + number % _ROUNDS_APART,
                     "series": f"{names[0]}+{names[1]}/{series}",
                     "name": self.name,
@@ -127,16 +117,6 @@ class PairSpec(PerftestSpec):
                     **why,
                 },
             )
-
-    @classmethod
-    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
-        """The server on the second host, the client, which sends, on the first; both have inventory names."""
-        return between_hosts(probe, topology)
-
-    @classmethod
-    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
-        """The average bandwidth, or why there is none."""
-        return read_bandwidth(probe, topology, answered, devices=ends_of(probe))
 
 
 class PairwiseSpec(PairSpec):

@@ -1,18 +1,20 @@
-"""What the perftest probes share: one side's command, and the reading of both sides' output."""
+"""What the perftest probes share: both sides' commands, the reading of their output, and pairs within one host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from fabric.model.command import Command, CommandResult
 from fabric.model.outcome import Outcome
-from fabric.model.probe import Answered, Measurement, NamedPart, Probe, ProbeCommands, Reading
-from fabric.model.scenario import ProbeSpec, Uses
+from fabric.model.probe import Answered, Measurement, NamedPart, ParamValue, Probe, ProbeCommands, Reading
+from fabric.model.scenario import LimitKey, ProbeSpec, Uses
 from fabric.model.topology import Host, Platform, Rnic, Topology
+from fabric.probes.intra_host import HostProbe, InHost, repeated
 from fabric.probes.keys import MessageSize, QueuePairs, Seconds
 from fabric.tools import perftest
+from fabric.tools.perftest.command import asked, cut, otherwise, write_bw
+from fabric.tools.perftest.failures import blames_fabric, failure_kind
 
 SETUP_S = 2.0
 """Expected time around the transfer itself: start, connection, registration, exit (seconds; for the plan only)."""
@@ -35,25 +37,32 @@ class PerftestSpec(ProbeSpec):
         """The one message size."""
         return (self.size_bytes,)
 
+    @property
+    def load(self) -> dict[str, ParamValue]:
+        """What every probe of it is told of the traffic."""
+        return {"size_bytes": self.size_bytes, "duration_s": self.duration_s, "queue_pairs": self.queue_pairs}
+
     def uses(self, platform: Platform) -> Uses | None:
         """The tool and memory for it: perftest holds a sending and a receiving half for each queue pair."""
         to_gpu = self.on_gpus and bool(platform.gpus)
         return Uses((self.tool, "numactl"), to_gpu, to_gpu, 2 * self.size_bytes * self.queue_pairs)
+
+    def limit_keys(self, platform: Platform, *, hosts: int) -> Iterator[LimitKey]:
+        """One, where there is another host."""
+        return iter([LimitKey(self.kind, size_bytes=self.size_bytes)] if hosts > 1 else ())
 
     @property
     def on_gpus(self) -> bool:
         """Whether buffers are in GPU memory where there is such."""
         return False
 
-
-def command(
-    probe: Probe, platform: Platform, *, rnic: Rnic, peer: str | None, cuda_gpu: int | None, numa_node: int | None
-) -> Command:
-    """One side of ib_write_bw; without *peer* it is the server, ready once its TCP port listens."""
-    port, duration_s = int_param(probe, "port"), int_param(probe, "duration_s")
-    return Command(
-        host=probe.hosts[0],
-        argv=perftest.write_bw(
+    @classmethod
+    def side(
+        cls, probe: Probe, platform: Platform, rnic: Rnic, peer: str | None, *, host: str, gpu: int | None, numa: int
+    ) -> Command:
+        """One side on *host*; without *peer* it is the server, ready once its TCP port listens."""
+        port, duration_s = int_param(probe, "port"), int_param(probe, "duration_s")
+        argv = write_bw(
             device=rnic.device,
             ib_port=rnic.port,
             port=port,
@@ -61,41 +70,82 @@ def command(
             size_bytes=int_param(probe, "size_bytes"),
             duration_s=duration_s,
             queue_pairs=int_param(probe, "queue_pairs"),
-            cuda_gpu=cuda_gpu,
-            numa_node=numa_node,
+            cuda_gpu=gpu,
+            numa_node=numa,
             gid_index=platform.gid_index,
-            program_path=platform.program("ib_write_bw"),
+            program_path=platform.program(cls.tool),
             numactl_path=platform.program("numactl"),
-        ),
-        timeout_s=duration_s + GRACE_S,
-        ready_port=port if peer is None else None,
-    )
+        )
+        return Command(host, argv, duration_s + GRACE_S, ready_port=port if peer is None else None)
+
+    @classmethod
+    def commands(cls, probe: Probe, topology: Topology) -> ProbeCommands:
+        """
+        The server on the last host, the client, which sends, on the first; hosts know each other by inventory name.
+
+        Buffers are next to each RNIC: on its nearest GPU where *memory* asks for it and there is one, else in host
+        memory.
+        """
+        on_gpu = probe.params.get("memory") == "gpu"
+
+        def side(host: Host, device: str, peer: str | None) -> Command:
+            rnic = host.platform.rnic_by_device[device]
+            gpu = rnic.nearest_gpus[0] if on_gpu and rnic.nearest_gpus else None
+            return cls.side(probe, host.platform, rnic, peer, host=host.name, gpu=gpu, numa=rnic.numa)
+
+        there, here = ends_of(probe)
+        sender, receiver = topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]
+        name = LOCAL if issubclass(cls, InHostSpec) else receiver.name
+        return ProbeCommands(servers=(side(receiver, there, None),), client=side(sender, here, name))
+
+    @classmethod
+    def read(cls, probe: Probe, topology: Topology, answered: Answered) -> Reading:
+        """
+        The client's average bandwidth in Gb/s, where both sides answer what they were asked and tell of one transfer.
+
+        When either side failed, its own trouble counts before what it says of the other side: a client that cannot
+        connect, or a server whose peer died, is the consequence.
+        """
+        sides = _sides(answered, ends_of(probe))
+        failed = _failed(sides, answered, cls.tool)
+        if failed is not None:
+            return failed
+        tests = [test for side in sides for test in side.log.tests]
+        wrong = [text for side in sides for text in _wrong(side, topology)] or _apart(tests)
+        if wrong:
+            return Reading((), Outcome.ERROR, "; ".join(wrong))
+        row = tests[-1].rows[0]
+        value = row.bw_average_gbps
+        assert value is not None  # else it was said as a problem
+        return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
 
 
-def between_hosts(
-    probe: Probe, topology: Topology, *, on_gpu: bool = False, side_of: Callable[..., Command] = command
-) -> ProbeCommands:
-    """
-    The server on the last host, the client, which sends, on the first; hosts know each other by inventory name.
+LOCAL = "127.0.0.1"
+"""How a client finds the server on its own host."""
 
-    Buffers are next to each RNIC: on its nearest GPU where *on_gpu* asks for it and there is one, else in host memory.
-    *side_of* makes one side's command, as ``command`` does.
-    """
-    sender, receiver = topology.hosts[probe.hosts[0]], topology.hosts[probe.hosts[-1]]
 
-    def side(host: Host, device: str, peer: str | None) -> Command:
-        rnic = host.platform.rnic_by_device[device]
-        gpu = rnic.nearest_gpus[0] if on_gpu and rnic.nearest_gpus else None
-        made = side_of(probe, host.platform, rnic=rnic, peer=peer, cuda_gpu=gpu, numa_node=rnic.numa)
-        return replace(made, host=host.name)
+class InHostSpec(InHost, PerftestSpec):
+    """Every pair of ends that one host has, described once per platform."""
 
-    there, here = ends_of(probe)
-    return ProbeCommands(servers=(side(receiver, there, None),), client=side(sender, here, receiver.name))
+    alone: ClassVar[bool] = True
+    peers: ClassVar[bool] = True
+
+    def pairs(self, platform: Platform) -> Iterator[tuple[str, tuple[str, ...], dict[str, ParamValue]]]:
+        """What goes into the id of each pair, its claims within the host, and its own parameters."""
+        raise NotImplementedError
+
+    def layout(self, platform: Platform, ports: Iterator[int]) -> Iterator[HostProbe]:
+        """Every pair, as often as it is repeated."""
+        for name, claims, own in self.pairs(platform):
+            for label, series in repeated(name, self.repeat):
+                params = {**own, **self.load, "port": next(ports), "series": series}
+                yield HostProbe(label, claims, self.duration_s + SETUP_S, params)
 
 
 def ends_of(probe: Probe) -> tuple[str, str]:
-    """The server's RNIC and the client's."""
-    return str(probe.params["peer_rnic"]), str(probe.params["rnic"])
+    """The server's RNIC and the client's, which in loopback are one."""
+    here = str(probe.params["rnic"])
+    return str(probe.params.get("peer_rnic", here)), here
 
 
 def int_param(probe: Probe, name: str) -> int:
@@ -106,29 +156,9 @@ def int_param(probe: Probe, name: str) -> int:
     return value
 
 
-def read_bandwidth(probe: Probe, topology: Topology, answered: Answered, *, devices: tuple[str, str]) -> Reading:
-    """
-    The client's average bandwidth in Gb/s, where both sides answer what they were asked and tell of one transfer.
-
-    When either side failed, its own trouble counts before what it says of the other side: a client that cannot
-    connect, or a server whose peer died, is the consequence. *devices*: the server's RNIC and the client's.
-    """
-    sides = _sides(answered, devices)
-    failed = _failed(sides, answered, "ib_write_bw")
-    if failed is not None:
-        return failed
-    wrong = [text for side in sides for text in _wrong(side, topology)] or _apart([side.log.tests[0] for side in sides])
-    if wrong:
-        return Reading((), Outcome.ERROR, "; ".join(wrong))
-    row = sides[-1].log.tests[0].rows[0]
-    value = row.bw_average_gbps
-    assert value is not None  # else it was said as a problem
-    return Reading((Measurement(probe.probe_id, "bandwidth", value, "Gb/s", row.size_bytes),))
-
-
-def failure_of(answered: Answered, *, devices: tuple[str, str], tool: str) -> Reading | None:
+def failure_of(probe: Probe, answered: Answered, tool: str) -> Reading | None:
     """Why a server and a client of any of perftest's tools measured nothing, in their own words; None: all is well."""
-    return _failed(_sides(answered, devices), answered, tool)
+    return _failed(_sides(answered, ends_of(probe)), answered, tool)
 
 
 def _sides(answered: Answered, devices: tuple[str, str]) -> list[_Side]:
@@ -167,11 +197,11 @@ def _failures(side: _Side, tool: str) -> Iterator[tuple[str, Reading]]:
     for failure in side.log.failures:
         if failure.kind in _OF_THE_SHELL and result.exit_status == 0 and side.log.tests:
             continue  # a wrapper lacks something, and the test ran all the same
-        outcome = Outcome.FAIL if perftest.blames_fabric(failure.kind, failure.text) else Outcome.ERROR
+        outcome = Outcome.FAIL if blames_fabric(failure.kind, failure.text) else Outcome.ERROR
         condition = _CONDITIONS.get(failure.kind)
         named = NamedPart(f"{host}/{side.device}", condition) if condition else None
         text = f"{host}: {tool} on {side.device}: {failure.text}"
-        known = perftest.failure_kind(failure.kind, failure.text)
+        known = failure_kind(failure.kind, failure.text)
         yield failure.kind, Reading((), outcome, text, named, failure=known)
     if result.exit_status != 0:
         last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
@@ -186,11 +216,11 @@ def _wrong(side: _Side, topology: Topology) -> Iterator[str]:
     if len(tests) != 1:
         yield f"{who} output not usable: expected one table, saw {len(tests)}: {side.result.stdout[-120:]!r}"
         return
-    wanted = perftest.asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
-    other = "; ".join(perftest.otherwise(tests[0], wanted))
+    wanted = asked(command.argv, LINK_TYPES[topology.hosts[command.host].platform.link_layer])
+    other = "; ".join(otherwise(tests[0], wanted))
     if other:
         yield f"{who} answered for another test: {other}"
-    unusable = "; ".join([*tests[0].problems, *perftest.cut(tests[0], wanted)])
+    unusable = "; ".join([*tests[0].problems, *cut(tests[0], wanted)])
     if unusable:
         yield f"{who} output not usable: {unusable}"
 
@@ -199,5 +229,5 @@ def _apart(tests: Sequence[perftest.PerftestTest]) -> list[str]:
     """That two sides tell of different transfers: their queue pairs' numbers are new in every run."""
     if len(tests) != 2 or (tests[0].local, tests[0].remote) == (tests[1].remote, tests[1].local):
         return []
-    asked, saw = tests[0].remote[0], tests[1].local[0]
-    return [f"ib_write_bw answered for another test: asked for the transfer of {asked}, saw that of {saw}"]
+    wanted, saw = tests[0].remote[0], tests[1].local[0]
+    return [f"ib_write_bw answered for another test: asked for the transfer of {wanted}, saw that of {saw}"]

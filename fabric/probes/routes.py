@@ -7,7 +7,6 @@ What is read are numbers, kept as measurements: LIDs of RNICs and leaves, switch
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -17,9 +16,9 @@ from fabric.model.outcome import Outcome
 from fabric.model.probe import Answered, Measurement, ParamValue, Probe, ProbeCommands, Reading
 from fabric.model.scenario import ProbeSpec
 from fabric.model.topology import Topology
-from fabric.probes.pair_planes import Plane
+from fabric.probes.pairs import Plane
 from fabric.probes.perftest_pair import int_param
-from fabric.tools import iblinkinfo, ibroute
+from fabric.tools import infiniband
 
 KIND = "routes"
 
@@ -28,8 +27,6 @@ LID, PEER, ROUTE = "lid", "peer", "route"
 
 _LINKS_S, _TABLE_S = 60.0, 30.0  # deadlines; choice: thousands of ports take some ten seconds
 _CAP_BYTES = 64 * MIB
-# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
-_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
 
 
 def links_probe(plane: Plane, *, phase: str, asker: str, topology: Topology, sudo: bool) -> Probe:
@@ -86,9 +83,9 @@ class RoutesSpec(ProbeSpec):
         host = topology.hosts[probe.hosts[0]]
         lid = int_param(probe, "lid")
         if lid:
-            words = ibroute.argv(lid, tool=host.platform.program("ibroute"))
+            words = infiniband.routes(lid, tool=host.platform.program("ibroute"))
         else:
-            words = iblinkinfo.argv(tool=host.platform.program("iblinkinfo"))
+            words = infiniband.all_ports(tool=host.platform.program("iblinkinfo"))
         prefix = ("sudo", "-n") if probe.params["sudo"] else ()
         through = ("-C", str(probe.params["device"]), "-P", str(int_param(probe, "device_port")))
         argv = (*prefix, words[0], *through, *words[1:])
@@ -103,7 +100,10 @@ class RoutesSpec(ProbeSpec):
             return Reading((), Outcome.INCONCLUSIVE, "the command was never started")
         said = (client.stdout, client.stderr, client.exit_status)
         try:
-            rows = _table(probe, ibroute.read(*said)) if probe.params["lid"] else _links(probe, iblinkinfo.read(*said))
+            if probe.params["lid"]:
+                rows = _table(probe, infiniband.read_routes(*said))
+            else:
+                rows = _links(probe, infiniband.read_ports(*said))
         except (ToolError, UnreadableOutput) as exc:
             return Reading((), Outcome.INCONCLUSIVE, f"{client.command.host}: routes cannot be read: {exc}")
         found = tuple(Measurement(probe.probe_id, metric, float(value), "number") for metric, value in rows)
@@ -115,21 +115,16 @@ def _table(probe: Probe, ports: dict[int, int]) -> list[tuple[str, int]]:
     return [(f"{ROUTE} {lid}", ports[lid]) for lid in (lids if isinstance(lids, tuple) else ()) if lid in ports]
 
 
-def _links(probe: Probe, lines: Sequence[iblinkinfo.PortLine]) -> list[tuple[str, int]]:
+def _links(probe: Probe, lines: Sequence[infiniband.PortLine]) -> list[tuple[str, int]]:
     wanted = frozenset(str(probe.params["wanted"]).split("\n"))
     leaves = frozenset(str(probe.params["leaves"]).split("\n"))
     found: dict[str, int] = {}
     for line in lines:
-        name = _plain(line.end.description)
+        name = infiniband.switch_name(line.end.description)
         if name in wanted:
             found[f"{LID} {name.replace(' ', '/')}"] = line.end.lid
         if name in leaves and line.peer is not None and line.active:
-            peer = _plain(line.peer.description)
+            peer = infiniband.switch_name(line.peer.description)
             if peer not in wanted and " " not in peer:
                 found[f"{PEER} {name}:{line.end.port} {peer}"] = line.end.port
     return list(found.items())
-
-
-def _plain(description: str) -> str:
-    managed = _MANAGED.fullmatch(description)
-    return managed["name"] if managed else description

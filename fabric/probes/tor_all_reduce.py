@@ -7,7 +7,8 @@ neighbours once each (two hosts alone cannot be told apart). RING is forced: see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from fabric.model.probe import Probe
@@ -45,3 +46,44 @@ def neighbours(members: Sequence[Host]) -> Iterator[tuple[Host, Host]]:
     for alike in multi_host.alike(members):
         for position in range(len(alike) if len(alike) > 2 else len(alike) - 1):
             yield alike[position], alike[(position + 1) % len(alike)]
+
+
+def other_pairs(probe: Probe, left: str, planned: Iterable[Probe], topology: Topology) -> Iterator[Probe]:
+    """
+    The same measurement of a host that lost its neighbour (*left*) with each other of its ring, the nearest first.
+
+    The ring is that of the *planned* probes, and it is gone along in the direction of the lost neighbour: of two hosts
+    that lost the one between them, each is the other's next. Pairs that were planned anyway are left out.
+    """
+    pairs = {frozenset(one.hosts) for one in planned}
+    ring = _ring(left, {host for pair in pairs for host in pair}, topology)
+    names = [host.name for host in ring]
+    first, second = probe.hosts
+    forward = left == first
+    at = names.index(left)
+    for distance in range(1, len(ring)):
+        other = ring[(at + (distance if forward else -distance)) % len(ring)]
+        if frozenset((left, other.name)) not in pairs:
+            hosts = (topology.hosts[first], other) if forward else (other, topology.hosts[second])
+            yield _moved(probe, hosts)
+
+
+def _ring(host: str, taking_part: set[str], topology: Topology) -> list[Host]:
+    """The hosts under the same ToR that take part and that one command line fits, in the order of the ring."""
+    group = next(group for group in topology.tor_groups if host in group)
+    alike = multi_host.alike(topology.hosts[name] for name in group if name in taking_part)
+    return next(hosts for hosts in alike if any(one.name == host for one in hosts))
+
+
+def _moved(probe: Probe, hosts: tuple[Host, Host]) -> Probe:
+    """The probe with other hosts of the same make; its id names them."""
+    label = "+".join(host.name for host in hosts)
+    name = probe.probe_id.rpartition("/")[2]
+    series = str(probe.params["series"]).rpartition("/")[2]
+    return replace(
+        probe,
+        probe_id=f"{probe.phase}/{label}/{name}",
+        hosts=tuple(host.name for host in hosts),
+        claims=multi_host.claims(hosts),
+        params={**probe.params, "series": f"{label}/{series}"},
+    )

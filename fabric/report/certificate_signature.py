@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fabric.errors import ConfigError, ExecutorError, Problem, StoreError
-from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command, CommandResult
+from fabric.ports import run_once
 
 NAMESPACE = "fabric-certificate"
 """What is signed with it: a signature made for another purpose is none."""

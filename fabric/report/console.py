@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from fabric.model.change import ChangeResult, ChangeSettings
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import Scenario
 from fabric.model.text import duration_text, fold
-from fabric.model.verdict import Suspect
+from fabric.model.verdict import JudgedRun, Suspect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.report.changes import after_expectation, change_lines, expectation_rows
 from fabric.report.meaning import NOTE, commands, how_sure, impact_line, is_known, meaning

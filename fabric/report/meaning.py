@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.text import duration_text
-from fabric.model.verdict import Suspect, TrainingImpact, Verdict
+from fabric.model.verdict import JudgedRun, Suspect, TrainingImpact, Verdict
 
 _NAMED = 2
 NOTE = "note: "

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.verdict import ProbeVerdict
+from fabric.model.verdict import JudgedRun, ProbeVerdict
 
 
 class Row(NamedTuple):

@@ -12,7 +12,7 @@ import orjson
 from fabric.errors import StoreError
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import Suspect, Verdict
-from fabric.runs.events import FILE as EVENTS
+from fabric.runs.events import EVENTS
 from fabric.runs.plain_file import MIB, read_plain
 
 FILE = "verdict.json"

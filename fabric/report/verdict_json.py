@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 
 from fabric.model.change import ChangeResult
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
-from fabric.model.verdict import ChangeEffect, Verdict
+from fabric.model.verdict import ChangeEffect, JudgedRun, Verdict
 from fabric.report.meaning import training_document
 from fabric.report.plan import change_document
 from fabric.report.told_verdict import KEY

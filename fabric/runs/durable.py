@@ -78,16 +78,15 @@ def remove_durably(paths: Iterable[Path]) -> None:
 
 def sync_file(path: str) -> None:
     """Make the content of a file durable. Raises OSError."""
-    fd = open_plain(path)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _sync(open_plain(path))
 
 
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
+def _sync(fd: int) -> None:
     try:
         os.fsync(fd)
     finally:

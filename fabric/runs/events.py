@@ -7,16 +7,16 @@ Probe results become events and are read back from them: from there a run is jud
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fabric.model.outcome import Outcome
 from fabric.model.probe import FailureKind, Measurement, NamedPart, Probe, ProbeResult
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
-from fabric.runs.plain_file import GIB, MIB
+from fabric.runs.plain_file import GIB, MIB, is_there
 
-FILE = "events.jsonl"
+EVENTS = "events.jsonl"
 """Its name in a run's directory."""
 
 LIMITS = Limits(16 * GIB, 64 * MIB)
@@ -48,6 +48,11 @@ def read_events(path: Path, *kinds: str) -> Iterator[Event]:
     return (event for event in found if event["event"] in kinds) if kinds else found
 
 
+def all_events(run: Path) -> list[Event]:
+    """Every event of the run in a directory; none of one that was killed before the first."""
+    return list(read_events(run / EVENTS)) if is_there(run / EVENTS) else []
+
+
 def to_fields(result: ProbeResult) -> Mapping[str, Any]:
     """The fields of a ``finished`` event; what is not there is left out."""
     fields: dict[str, Any] = {
@@ -57,17 +62,14 @@ def to_fields(result: ProbeResult) -> Mapping[str, Any]:
         "started_s": round(result.started_s, 6),
         "ended_s": round(result.ended_s, 6),
     }
-    if result.reason:
-        fields["reason"] = result.reason
-    if result.error_host is not None:
-        fields["error_host"] = result.error_host
-    if result.named is not None:
-        fields["named"] = [result.named.component, result.named.condition]
-    if result.failure is not None:
-        fields["failure"] = result.failure.value
-    if result.measurements:
-        fields["measurements"] = [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements]
-    return fields
+    more = {
+        "reason": result.reason,
+        "error_host": result.error_host,
+        "named": result.named and [result.named.component, result.named.condition],
+        "failure": result.failure,
+        "measurements": [[m.metric, m.value, m.unit, m.size_bytes] for m in result.measurements],
+    }
+    return fields | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +78,36 @@ class History:
     A history of which only what is not a result is kept as it was written.
 
     *results* are the last of each probe, by probe id, in order of finishing; *others* all other events, in order;
-    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds).
+    *first* is the first event of all, None when there is none; *at_s* says when the last one was (seconds). *added* are
+    the probes that were planned while the run went on.
     """
 
-    results: Mapping[str, ProbeResult]
-    others: tuple[Event, ...]
-    first: Event | None
-    at_s: float
+    results: Mapping[str, ProbeResult] = field(default_factory=dict)
+    others: tuple[Event, ...] = ()
+    first: Event | None = None
+    at_s: float = 0.0
+    added: tuple[Probe, ...] = ()
 
 
 def history_of(events: Iterable[Event]) -> History:
     """Read *events* once, from the beginning; a result is not held as an event any longer than it takes."""
+    results: dict[str, ProbeResult] = {}
     others: list[Event] = []
-    first: Event | None = None
-    at_s = 0.0
+    first, at_s = None, 0.0
+    for event in events:
+        first, at_s = first or event, event["at_s"]
+        if event["event"] == "finished":
+            _take(event, results)
+        else:
+            others.append(event)
+    return History(results, tuple(others), first, at_s, tuple(replanned(others)))
 
-    def finished() -> Iterator[Event]:
-        nonlocal first, at_s
-        for event in events:
-            first, at_s = first or event, event["at_s"]
-            if event["event"] == "finished":
-                yield event
-            else:
-                others.append(event)
 
-    results = from_events(finished())
-    return History(results, tuple(others), first, at_s)
+def _take(event: Event, results: dict[str, ProbeResult]) -> None:
+    """The last result of a probe stands behind all others."""
+    result = _from_event(event)
+    results.pop(result.probe_id, None)
+    results[result.probe_id] = result
 
 
 def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
@@ -109,43 +115,27 @@ def from_events(events: Iterable[Event]) -> dict[str, ProbeResult]:
     results: dict[str, ProbeResult] = {}
     for event in events:
         if event["event"] == "finished":
-            result = _from_event(event)
-            if result.probe_id in results:
-                del results[result.probe_id]
-            results[result.probe_id] = result
+            _take(event, results)
     return results
+
+
+_PLANNED = ("kind", "phase", "hosts", "claims", "duration_s", "params")
 
 
 def planned_fields(probe: Probe) -> Mapping[str, Any]:
     """The fields of a ``replanned`` event: all of a probe that no plan made beforehand tells."""
-    return {
-        "probe": probe.probe_id,
-        "kind": probe.kind,
-        "phase": probe.phase,
-        "hosts": probe.hosts,
-        "claims": probe.claims,
-        "duration_s": probe.duration_s,
-        "params": probe.params,
-    }
+    return {"probe": probe.probe_id, **{name: getattr(probe, name) for name in _PLANNED}}
 
 
 def replanned(events: Iterable[Event]) -> list[Probe]:
     """The probes that were planned while the run went on, in that order."""
-    return [
-        Probe(
-            probe_id=event["probe"],
-            kind=event["kind"],
-            phase=event["phase"],
-            hosts=tuple(event["hosts"]),
-            claims=tuple(event["claims"]),
-            duration_s=event["duration_s"],
-            params={
-                name: tuple(value) if isinstance(value, list) else value for name, value in event["params"].items()
-            },
-        )
-        for event in events
-        if event["event"] == "replanned"
-    ]
+    return [_planned(event) for event in events if event["event"] == "replanned"]
+
+
+def _planned(event: Event) -> Probe:
+    kind, phase, hosts, claims, duration_s, params = (event[name] for name in _PLANNED)
+    decided = {name: tuple(value) if isinstance(value, list) else value for name, value in params.items()}
+    return Probe(event["probe"], kind, phase, tuple(hosts), tuple(claims), duration_s, decided)
 
 
 def _from_event(event: Event) -> ProbeResult:

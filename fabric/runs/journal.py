@@ -13,9 +13,9 @@ from typing import Any
 
 from fabric.errors import StoreError
 from fabric.runs.line_log import Limits, Line, LineLog, read_lines
-from fabric.runs.plain_file import GIB, MIB
+from fabric.runs.plain_file import GIB, MIB, is_there
 
-FILE = "changes.jsonl"
+JOURNAL = "changes.jsonl"
 """Its name in a run's directory."""
 
 LIMITS = Limits(GIB, 16 * MIB, many_at_once=False)
@@ -52,8 +52,12 @@ class Journal:
 
 
 def read_journal(path: Path) -> tuple[Entry, ...]:
-    """Every whole entry, in order; raises StoreError for a bad line that is not the torn last one."""
-    entries = tuple(read_lines(path, LIMITS))
+    """
+    Every whole entry, in order; none where nothing was changed.
+
+    Raises StoreError for a bad line that is not the torn last one.
+    """
+    entries = tuple(read_lines(path, LIMITS)) if is_there(path) else ()
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry.get("change"), str) or not isinstance(entry.get("state"), str):
             raise StoreError(f"{path}:{number}: not a line of this tool")

@@ -23,7 +23,7 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.runs.durable import append, append_durably, sync_names
-from fabric.runs.plain_file import MIB, open_plain, plain_stream, whole_lines
+from fabric.runs.plain_file import MIB, open_plain, plain_stream, storing, whole_lines
 
 _CHECKSUM_MOST = 11  # digits of the largest CRC-32, and the brace behind it
 
@@ -91,10 +91,8 @@ class LineLog:
         if not self._pending:
             return
         data = b"".join(self._pending)
-        try:
+        with storing(self._path):
             append_durably(self._fd, data, end=self._size)
-        except OSError as exc:
-            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
         self._pending.clear()
         self._size += len(data)
 
@@ -122,12 +120,9 @@ def read_lines(path: Path, limits: Limits, having: Sequence[bytes] = ()) -> Iter
     from 1 (lines were lost, or come from elsewhere). *having*: only lines with one of these texts; the others are not
     looked at.
     """
-    try:
-        with plain_stream(path, limits.most_bytes) as file:
-            for line, _ in _whole(path, file, limits, having):
-                yield line
-    except OSError as exc:
-        raise StoreError(f"{path}: cannot read: {exc.strerror}") from exc
+    with storing(path, "cannot read"), plain_stream(path, limits.most_bytes) as file:
+        for line, _ in _whole(path, file, limits, having):
+            yield line
 
 
 def _whole(

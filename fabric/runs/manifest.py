@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import StoreError
-from fabric.runs.plain_file import plain_stream
+from fabric.runs.plain_file import plain_stream, storing
 
 JUDGED = (
     "verdict.json",
@@ -114,7 +114,7 @@ def leftovers(run: Path) -> list[Path]:
 def _entries(run: Path) -> Iterator[_Entry]:
     """Every source file, and whatever else should not be there; folders only where they are empty."""
     waiting = [""]
-    try:
+    with storing(run, "cannot read", inside=True):
         while waiting:
             folder = waiting.pop()
             with os.scandir(run / folder) as entries:
@@ -129,8 +129,6 @@ def _entries(run: Path) -> Iterator[_Entry]:
                     yield _entry(name, 0, "not a plain file")
                 elif name not in DERIVED:
                     yield _entry(name, one.stat(follow_symlinks=False).st_size)
-    except OSError as exc:
-        raise StoreError(f"{exc.filename or run}: cannot read: {exc.strerror or exc}") from exc
 
 
 def _entry(name: str, size_bytes: int, wrong: str = "") -> _Entry:
@@ -151,13 +149,10 @@ def _changed(run: Path, entry: _Entry, stated: SourceFile | None) -> str:
 def _sha256(run: Path, entry: _Entry) -> str:
     """Of the content as long as it was when it was found: what is appended meanwhile is not read."""
     found, left = hashlib.sha256(), entry.size_bytes
-    try:
-        with plain_stream(run / entry.path) as file:
-            while left > 0 and (block := file.read(min(_BLOCK, left))):
-                found.update(block)
-                left -= len(block)
-    except OSError as exc:
-        raise StoreError(f"{run / entry.path}: cannot read: {exc.strerror or exc}") from exc
+    with storing(run / entry.path, "cannot read"), plain_stream(run / entry.path) as file:
+        while left > 0 and (block := file.read(min(_BLOCK, left))):
+            found.update(block)
+            left -= len(block)
     return found.hexdigest()
 
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fabric.config import from_resolved
-from fabric.errors import ConfigError, Problem, StoreError
+from fabric.errors import ConfigError, StoreError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.scenario import Scenario
 from fabric.model.verdict import Baseline
 from fabric.plan.plan import Plan, plan_scenario
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import History, history_of, read_events, replanned
+from fabric.runs.events import EVENTS, History, history_of, read_events
 from fabric.runs.run_document import baselines_from, read_run
 
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run, read back; *document* is its run.json."""
+    """One run: what its *document*, run.json, asks for, planned, and what its history says where that was read."""
 
     path: Path
     document: Mapping[str, Any]
@@ -31,7 +30,7 @@ class PastRun:
     inventory: Inventory
     baselines: Mapping[str, Baseline]
     plan: Plan
-    history: History
+    history: History = field(default_factory=History)
 
     @property
     def name(self) -> str:
@@ -51,7 +50,7 @@ class PastRun:
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
         """Those that were planned before, then those that were planned while it went on."""
-        return (*planned_probes(self.plan), *replanned(self.history.others))
+        return (*self.plan.planned, *self.history.added)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,11 +66,6 @@ class PastRun:
     def ended(self) -> bool:
         """False when its history stops before the run did."""
         return any(event["event"] == "run_ended" for event in self.history.others)
-
-
-def planned_probes(plan: Plan) -> Iterator[Probe]:
-    """The probes of a plan, phase by phase."""
-    return (slot.probe for phase in plan.phases for slots in phase.schedule.components for slot in slots)
 
 
 def read_past_run(path: Path) -> PastRun:
@@ -94,4 +88,4 @@ def refuse_own_record(run: str, baseline: Baseline) -> None:
     """
     if any(run in entry.runs for entry in baseline.recorded):
         text = f"its recorded numbers came from {run}, which it would judge: a run cannot be compared with itself"
-        raise ConfigError([Problem(baseline.source, 0, text)])
+        raise ConfigError.at(baseline.source, text)

@@ -11,8 +11,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
+
+from fabric.errors import StoreError
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -29,6 +32,19 @@ _CHUNK = MIB
 
 class NotPlain(OSError):
     """What is to be read is no regular file, or larger than it may be; *strerror* says which, *filename* where."""
+
+
+@contextmanager
+def storing(path: Path | str, what: str = "cannot write", *, inside: bool = False) -> Iterator[None]:
+    """
+    Raise an OSError of a run's files as StoreError: ``results/x: cannot write: No space left on device``.
+
+    *inside*: the file that the error itself names is told, where it names one.
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise StoreError(f"{(inside and exc.filename) or path}: {what}: {exc.strerror or exc}") from exc
 
 
 def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:

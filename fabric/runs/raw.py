@@ -22,7 +22,7 @@ from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import ProbeResult
 from fabric.runs.durable import append, sync_file, sync_folder
-from fabric.runs.plain_file import MIB, open_plain, read_plain
+from fabric.runs.plain_file import MIB, open_plain, read_plain, storing
 
 _SYNCING = 16
 """Threads that wait for the disk: a file system makes many files durable with one commit (measured: 3 to 30 times as
@@ -63,10 +63,8 @@ class RawOutput:
         """
         for name in list(self._pending):
             path = f"{self._folder}/{name}"
-            try:
+            with storing(path):
                 self._write(path, "".join(self._pending[name]).encode("utf-8", "replace"))
-            except OSError as exc:
-                raise StoreError(f"{path}: cannot write: {exc.strerror}") from exc
             del self._pending[name]
 
     def settle(self) -> None:
@@ -74,13 +72,11 @@ class RawOutput:
         if not self._begun:
             return
         folders = [*sorted(self._made), self._folder, str(self._run)]
-        try:
+        with storing(self._folder):
             with ThreadPoolExecutor(_SYNCING) as pool:
                 list(pool.map(sync_file, self._begun))
             for folder in folders:
                 sync_folder(Path(folder))
-        except OSError as exc:
-            raise StoreError(f"{self._folder}: cannot write: {exc.strerror}") from exc
         self._begun.clear()
 
     def _write(self, path: str, data: bytes) -> None:

@@ -18,10 +18,9 @@ from fabric.errors import StoreError
 from fabric.model.command import CommandResult
 from fabric.model.probe import Probe, ProbeResult
 from fabric.runs.durable import write_durably
-from fabric.runs.events import FILE, EventLog, planned_fields, to_fields
+from fabric.runs.events import EVENTS, EventLog, planned_fields, to_fields
+from fabric.runs.plain_file import storing
 from fabric.runs.raw import RawOutput
-
-__all__ = ["RUN_FORMAT", "RunDirectory", "write_durably"]
 
 RUN_FORMAT = 2
 """Version of run.json and events.jsonl; a reader refuses what it does not know."""
@@ -37,20 +36,18 @@ class RunDirectory:
     def __init__(self, path: Path, *, added: Iterable[Probe] = ()) -> None:
         self.path = path
         self.added = list(added)
-        self.events = EventLog(path / FILE)
+        self.events = EventLog(path / EVENTS)
         self._raw = RawOutput(path)
 
     @staticmethod
     def create(results: Path, scenario_name: str, document: Mapping[str, Any]) -> RunDirectory:
         """Make a new directory, write run.json, point ``latest`` at it; raises StoreError with the reason."""
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        try:
+        with storing(results, inside=True):
             path = _new_directory(results / scenario_name, stamp)
             body = {"format": RUN_FORMAT, "run_id": path.name, **document}
             write_durably(path / "run.json", orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
             run = RunDirectory(path)
-        except OSError as exc:
-            raise StoreError(f"{exc.filename or results}: cannot write: {exc.strerror}") from exc
         with suppress(OSError):  # a convenience: where "latest" cannot be a link, the run is no worse
             _point_latest(path)
         return run

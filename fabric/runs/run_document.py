@@ -1,26 +1,33 @@
-"""run.json: everything that a run was asked to do, enough to judge it again, to resume it, or to take changes back."""
+"""
+The documents that a run begins with. run.json: everything that it was asked to do, enough to judge it again, to resume
+it, or to take changes back; identity.json: which parts were in the hosts.
+"""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from fabric.config import resolved_document
 from fabric.config.document import near_path
-from fabric.errors import ConfigError, Problem
+from fabric.errors import ConfigError, StoreError
 from fabric.model.inventory import Inventory
-from fabric.model.recorded import Key, Recorded
+from fabric.model.repair import HostIdentity
 from fabric.model.scenario import Scenario
-from fabric.model.verdict import Baseline, Limit
-from fabric.runs.plain_file import MIB, read_plain
+from fabric.model.verdict import Baseline
+from fabric.runs.durable import write_durably
+from fabric.runs.plain_file import MIB, read_plain, storing
 from fabric.runs.run_directory import RUN_FORMAT
+
+_BASELINES, _HOSTS = TypeAdapter(dict[str, Baseline]), TypeAdapter(tuple[HostIdentity, ...])
 
 MOST_BYTES = 64 * MIB
 """Of run.json (a choice: of 2,048 hosts it takes 2 MB)."""
@@ -58,12 +65,17 @@ def go_on_command(run: Path | str, document: Mapping[str, Any]) -> str:
     return f"fabric resume {run}{' --yes' if yes else ''}"
 
 
+def version_of(distribution: str) -> str | None:
+    """The version of an installed package; None where there is none."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
 def own_version() -> str:
     """The version of this tool."""
-    try:
-        return version("fabric-testbench")
-    except PackageNotFoundError:
-        return "not installed"
+    return version_of("fabric-testbench") or "not installed"
 
 
 def read_run(path: Path) -> dict[str, Any]:
@@ -72,38 +84,63 @@ def read_run(path: Path) -> dict[str, Any]:
     try:
         document = orjson.loads(read_plain(file, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError) as exc:
-        raise ConfigError(
-            [Problem(str(path), 0, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}")]
-        ) from exc
+        raise ConfigError.at(path, f"not a run directory: {file.name}: {exc.strerror}{near_path(path)}") from exc
     except OSError as exc:
-        raise ConfigError([Problem(str(file), 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(file, f"cannot read: {exc.strerror}") from exc
     except orjson.JSONDecodeError as exc:
-        raise ConfigError([Problem(str(file), 0, f"not readable as JSON: {exc}")]) from exc
+        raise ConfigError.at(file, f"not readable as JSON: {exc}") from exc
     if not isinstance(document, dict) or document.get("format") != RUN_FORMAT:
         told = str(document.get("format"))[:40] if isinstance(document, dict) else "none"
         text = f"a run of format {told}, where this version reads {RUN_FORMAT}: read it with the version that wrote it"
-        raise ConfigError([Problem(str(file), 0, text)])
+        raise ConfigError.at(file, text)
     missing = [key for key in ("run_id", "backend", "baselines", "asked") if key not in document]
     if missing:
-        raise ConfigError([Problem(str(file), 0, f"lacks {', '.join(missing)}")])
+        raise ConfigError.at(file, f"lacks {', '.join(missing)}")
     return document
 
 
 def baselines_from(document: Mapping[str, Any], file: Path) -> dict[str, Baseline]:
     """The limits that a run was judged by."""
     try:
-        return {
-            name: Baseline(
-                name,
-                body["source"],
-                tuple(Limit(**limit) for limit in body["limits"]),
-                tuple(_recorded(entry) for entry in body.get("recorded", ())),
-            )
-            for name, body in document["baselines"].items()
-        }
-    except (AttributeError, KeyError, TypeError) as exc:
-        raise ConfigError([Problem(str(file), 0, f"'baselines' is not as this version writes it: {exc}")]) from exc
+        return _BASELINES.validate_python(document["baselines"])
+    except ValidationError as exc:
+        raise ConfigError.at(file, f"'baselines' is not as this version writes it: {_first(exc)}") from exc
 
 
-def _recorded(entry: Mapping[str, Any]) -> Recorded:
-    return Recorded(**{**entry, "key": Key(**entry["key"]), "runs": tuple(entry["runs"])})
+def _first(exc: ValidationError) -> str:
+    """The first of all problems, on one line."""
+    problem = exc.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
+IDENTITY = "identity.json"
+"""Which parts were in the hosts when a run began; a source of the run, never made again."""
+
+IDENTITY_FORMAT = 1
+MOST_IDENTITY_BYTES = 128 * MIB
+"""Of identity.json (a choice: 2,048 hosts of some 30 parts take 12 MB)."""
+
+
+def write_identity(run: Path, hosts: Iterable[HostIdentity]) -> None:
+    """Raises StoreError when the disk says no."""
+    body = {"format": IDENTITY_FORMAT, "hosts": [asdict(host) for host in hosts]}
+    with storing(run / IDENTITY):
+        write_durably(run / IDENTITY, orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_identity(run: Path) -> dict[str, HostIdentity] | None:
+    """By host; None where the run did not ask. Raises StoreError for a file that is not as it is written here."""
+    file = run / IDENTITY
+    try:
+        document = orjson.loads(read_plain(file, MOST_IDENTITY_BYTES))
+        if document["format"] != IDENTITY_FORMAT:
+            raise StoreError(f"{file}: format {document['format']!r} where {IDENTITY_FORMAT} is known")
+        return {host.host: host for host in _HOSTS.validate_python(document["hosts"])}
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise StoreError(f"{file}: cannot read: {exc.strerror}") from exc
+    except ValidationError as exc:
+        raise StoreError(f"{file}: not as this version writes it: {_first(exc)}") from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise StoreError(f"{file}: not as this version writes it: {exc}") from exc

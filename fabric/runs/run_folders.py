@@ -16,25 +16,12 @@ from fabric.runs.plain_file import is_there
 FILE = "run.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """A folder or file that cannot be read, and why."""
-
-    path: Path
-    why: str
-
-    @property
-    def text(self) -> str:
-        """``results/burn-in: Permission denied``."""
-        return f"{self.path}: {self.why}"
-
-
 @dataclass(slots=True)
 class RunFolders:
-    """*runs* have a run.json; *closed* is what cannot be looked into, where more may be."""
+    """*runs* have a run.json; *closed* is what cannot be looked into, where more may be, and why."""
 
     runs: list[Path] = field(default_factory=list)
-    closed: list[Closed] = field(default_factory=list)
+    closed: dict[Path, str] = field(default_factory=dict)
 
 
 def run_folders(results: Path) -> RunFolders:
@@ -47,19 +34,12 @@ def run_folders(results: Path) -> RunFolders:
         scenarios = _folders_in(results)
     except (FileNotFoundError, NotADirectoryError) as exc:
         text = "no folder of runs (expected <scenario>/<run>/run.json below it): give a run, or --results"
-        raise ConfigError([Problem(str(results), 0, text)]) from exc
+        raise ConfigError.at(results, text) from exc
     except OSError as exc:
-        raise ConfigError([Problem(str(results), 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(results, f"cannot read: {exc.strerror}") from exc
     found = RunFolders()
     for scenario in scenarios:
         _add_runs(scenario, found)
-    return found
-
-
-def runs_of(scenario: Path) -> RunFolders:
-    """Those of one scenario's folder; nothing where there is no such folder."""
-    found = RunFolders()
-    _add_runs(scenario, found)
     return found
 
 
@@ -68,7 +48,7 @@ def is_run(path: Path) -> bool:
     try:
         return is_there(path / FILE)
     except OSError as exc:
-        raise ConfigError([Problem(str(path), 0, f"cannot read: {exc.strerror}")]) from exc
+        raise ConfigError.at(path, f"cannot read: {exc.strerror}") from exc
 
 
 def _add_runs(scenario: Path, found: RunFolders) -> None:
@@ -80,14 +60,14 @@ def _add_runs(scenario: Path, found: RunFolders) -> None:
     except (FileNotFoundError, NotADirectoryError):  # it went away meanwhile
         return
     except OSError as exc:
-        found.closed.append(Closed(at, str(exc.strerror)))
+        found.closed[at] = str(exc.strerror)
 
 
 def _has_document(path: Path, found: RunFolders) -> bool:
     try:
         return is_there(path / FILE)
     except OSError as exc:
-        found.closed.append(Closed(path, str(exc.strerror)))
+        found.closed[path] = str(exc.strerror)
         return False
 
 
@@ -109,7 +89,8 @@ def run_path(path: Path) -> Path:
 
 
 def _newest(path: Path) -> Path:
-    found = runs_of(path)
+    found = RunFolders()
+    _add_runs(path, found)
     if not found.runs and found.closed:
-        raise ConfigError([Problem(str(one.path), 0, f"cannot read: {one.why}") for one in found.closed])
+        raise ConfigError(Problem(str(shut), 0, f"cannot read: {why}") for shut, why in found.closed.items())
     return found.runs[-1] if found.runs else path

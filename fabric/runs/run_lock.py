@@ -1,9 +1,9 @@
 """
 One run of a scenario, and one run on a host, at a time: ``results/<scenario>/.lock``, while a run goes on.
 
-The file is a JSON document: who holds it (run, machine, process), since when, and on which hosts. A lock whose holder
-is provably gone counts for nothing: on this machine there is no such process any more, or it was booted since. Of a
-holder on another machine nobody here knows that, so a person removes its lock.
+Who has the file flocked holds it: the kernel lets go when that process ends, however it does. Its content, a JSON
+document, says who that is (run, machine, process), since when, and on which hosts; it is emptied in the end. Not every
+file system carries flocks from machine to machine: what another machine wrote there counts until a person removes it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ import orjson
 
 from fabric.errors import StoreError
 from fabric.model.text import fold
-from fabric.runs.durable import write_durably
-from fabric.runs.plain_file import MIB, NotPlain, open_plain, read_plain
+from fabric.runs.durable import append_durably
+from fabric.runs.plain_file import MIB, NotPlain, open_plain, plain_stream, storing
 
 FILE = ".lock"
 """Its name in a scenario's folder."""
 
 _MOST_BYTES = 4 * MIB  # 100,000 hosts
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TAKING_S = 10.0
-"""How long to wait for somebody else who is just looking at all locks (a choice; looking takes milliseconds)."""
+"""How long to wait for somebody else who is just looking at a lock (a choice; looking takes milliseconds)."""
 
 _LOOK_S = 0.02
 
@@ -41,16 +40,12 @@ class Holder:
     """
     A process at work on *run* (its directory, or its scenario's while it has none) and on *hosts*.
 
-    *boot* is the id of the machine's boot and *processes* its number space, empty where they are not known; *started*
-    tells the process from a later one of the same *pid*. *since* is the time of day, UTC.
+    *since* is the time of day, UTC.
     """
 
     run: str
     machine: str
-    boot: str
-    processes: str
     pid: int
-    started: str
     since: str
     hosts: tuple[str, ...]
 
@@ -61,65 +56,44 @@ class Holder:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process that this one could see."""
-        return bool(self.boot) and (self.boot, self.processes) == _kernel()
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether it is certain that the process has ended."""
-        if self.is_here:
-            return _started(self.pid) != self.started
-        return self.machine == socket.gethostname() and "" != self.boot != _kernel()[0] != ""
-
-
-def myself(run: str, hosts: Sequence[str]) -> Holder:
-    """This process."""
-    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Holder(run, socket.gethostname(), *_kernel(), os.getpid(), _started(os.getpid()), since, tuple(hosts))
-
-
-def holder_bytes(holder: Holder) -> bytes:
-    """The document that ``holder_of`` reads."""
-    return orjson.dumps(asdict(holder), option=orjson.OPT_INDENT_2) + b"\n"
+        """Whether it is a process of this machine, whose flocks are seen."""
+        return self.machine == socket.gethostname()
 
 
 def holder_of(path: Path) -> Holder | None:
-    """
-    Who holds a lock; None when nobody does, or whoever did is gone.
-
-    A file that cannot be read as such holds nothing: the holder replaces it whole.
-    """
+    """Who holds a lock; None when nobody does. One that is flocked and cannot be read holds its scenario's folder."""
     try:
-        body = orjson.loads(read_plain(path, _MOST_BYTES))
-        holder = Holder(**{**body, "hosts": tuple(body["hosts"]), "pid": int(body["pid"])})
+        with plain_stream(path, _MOST_BYTES) as file:
+            free = _flocked(file.fileno(), fcntl.LOCK_SH)
+            body = orjson.loads(file.read())
+        holder = Holder(**{**body, "hosts": tuple(body["hosts"])})
     except (FileNotFoundError, NotADirectoryError, NotPlain):
         return None
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-    words = (holder.run, holder.machine, holder.boot, holder.processes, holder.started, holder.since, *holder.hosts)
-    return holder if all(isinstance(word, str) for word in words) and not holder.is_gone else None
+    except (KeyError, TypeError, ValueError):
+        holder = Holder(str(path.parent), socket.gethostname(), 0, "not known when", ())
+    return None if free and holder.is_here else holder
 
 
 class RunLock:
-    """Held until ``release``."""
+    """Held as long as its file is open."""
 
     def __init__(self, path: Path, holder: Holder) -> None:
         self._path, self._holder = path, holder
+        self._fd = _taken(path, 0o644)
 
-    def names(self, run: Path) -> None:
+    def names(self, run: Path | str) -> None:
         """Say which run holds it, as soon as that has a name. Raises StoreError."""
         self._holder = replace(self._holder, run=str(run))
-        try:
-            write_durably(self._path, holder_bytes(self._holder))
-        except OSError as exc:
-            raise StoreError(f"{self._path}: cannot write: {exc.strerror}") from exc
+        with storing(self._path):
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            append_durably(self._fd, orjson.dumps(asdict(self._holder), option=orjson.OPT_INDENT_2) + b"\n", end=0)
 
     def release(self) -> None:
-        """Let go; safe to call twice."""
-        with suppress(OSError):  # what stays there is of a process that is gone
-            found = holder_of(self._path)
-            if found is not None and replace(found, run=self._holder.run) == self._holder:
-                self._path.unlink()  # also where its name could not be written
+        """Let go."""
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+        os.close(self._fd)
 
 
 @contextmanager
@@ -128,50 +102,42 @@ def holding(results: Path, scenario: str, hosts: Sequence[str], *, run: str = ""
     Hold the lock of a scenario for a run on these hosts. Raises StoreError that names the run which holds it, or one of
     the hosts, already.
     """
-    folder = results / scenario
-    holder = myself(str(folder / run) if run else str(folder), hosts)
-    try:
+    folder, since = results / scenario, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    holder = Holder("", socket.gethostname(), os.getpid(), since, tuple(hosts))
+    with storing(folder, inside=True):
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(results):
+        # Of this account alone, whatever the umask: who may read a file may flock it, and keep everybody from a run.
+        looking = _taken(results / f"{FILE}.held", 0o600)
+        try:
             _refuse_overlap(results, folder, hosts)
-            try:
-                write_durably(folder / FILE, holder_bytes(holder))
-            except OSError:
-                (folder / FILE).unlink(missing_ok=True)  # it may be there, and not durable
-                raise
-    except OSError as exc:
-        raise StoreError(f"{exc.filename or folder}: cannot write: {exc.strerror}") from exc
-    lock = RunLock(folder / FILE, holder)
+            lock = RunLock(folder / FILE, holder)
+        finally:
+            os.close(looking)
     try:
+        lock.names(folder / run)
         yield lock
     finally:
         lock.release()
 
 
-@contextmanager
-def _alone(results: Path) -> Iterator[None]:
-    """
-    Who looks at all locks and takes one does it alone, as far as files can be flocked there.
-
-    The flocked file is of this account alone, whatever the umask: who may read a file may flock it, and keep everybody
-    from a run.
-    """
-    fd = open_plain(results / f"{FILE}.held", os.O_RDWR | os.O_CREAT, 0o600)
-    until_s = time.monotonic() + _TAKING_S
+def _taken(path: Path, mode: int) -> int:
+    """A descriptor of the flocked file; StoreError where somebody else has it for long."""
+    fd, until_s = open_plain(path, os.O_RDWR | os.O_CREAT, mode), time.monotonic() + _TAKING_S
     try:
-        while not _flocked(fd):
+        while not _flocked(fd, fcntl.LOCK_EX):
             if time.monotonic() > until_s:
-                raise StoreError(f"{results / FILE}.held: somebody holds it for more than {_TAKING_S:g} s")
+                raise StoreError(f"{path}: somebody holds it for more than {_TAKING_S:g} s")
             time.sleep(_LOOK_S)
-        yield
-    finally:
+    except BaseException:
         os.close(fd)
+        raise
+    return fd
 
 
-def _flocked(fd: int) -> bool:
+def _flocked(fd: int, how: int) -> bool:
     """False when somebody else holds it; a file system that cannot say is no reason to refuse."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -208,20 +174,3 @@ def running(run: Path) -> Holder | None:
     run = run.resolve()  # the lock lies beside it, also where a person stands in it and writes "."
     holder = holder_of(run.parent / FILE)
     return holder if holder is not None and Path(holder.run).name == run.name else None
-
-
-def _kernel() -> tuple[str, str]:
-    """The id of this boot, and the number space of its processes; empty where they cannot be read."""
-    try:
-        return _BOOT.read_text().strip(), os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no file to resolve
-    except OSError:
-        return "", ""
-
-
-def _started(pid: int) -> str:
-    """When a process was started, in the kernel's ticks; empty when there is none, or only what is left of it."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in ("Z", "X") else fields[19]

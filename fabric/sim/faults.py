@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from fabric.model.inventory import Fault
-from fabric.model.topology import Host, Platform, Topology
+from fabric.model.topology import Platform, Topology
 
 PORT = ":port"
 """Behind the name of an RNIC: its cable, which a loopback inside the host does not use."""
@@ -170,6 +170,16 @@ def faults_by_host(topology: Topology, faults: Iterable[Fault]) -> dict[str, Hos
     return found
 
 
+def from_start(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Those that are there from the beginning."""
+    return (fault for fault in faults if fault.kind not in KINDS or not KINDS[fault.kind].comes)
+
+
+def happening(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Those that are no state from the beginning, but happen in time."""
+    return (fault for fault in faults if fault.kind in KINDS and KINDS[fault.kind].comes)
+
+
 def require_passing(fault: Fault, topology: Topology) -> None:
     """Raise ValueError for what cannot come over a running rack; a lemon is a host, an RNIC or a cable of switches."""
     name, _, part = fault.component.partition("/")
@@ -188,18 +198,13 @@ def _add_switch(found: dict[str, HostFaults], topology: Topology, fault: Fault) 
     """A leaf's fault is seen by every RNIC on it."""
     _require(fault, "leaf")
     for host in topology.hosts.values():
-        for device in _devices_on(host, fault.component):
+        rnics = [one for one in host.platform.rnics if host.leaves[one.rail : one.rail + 1] == (fault.component,)]
+        for device in (rnic.device for rnic in rnics):
             held = found.setdefault(host.name, HostFaults())
             if fault.kind == "slow":
                 held.add(f"{device}:leaf", "slow", factor=fault.factor)
             else:
                 held.add(device, "hanging" if fault.kind == "hanging" else "broken", factor=1.0)
-
-
-def _devices_on(host: Host, leaf: str) -> list[str]:
-    return [
-        rnic.device for rnic in host.platform.rnics if rnic.rail < len(host.leaves) and host.leaves[rnic.rail] == leaf
-    ]
 
 
 def _part_of(platform: Platform, part: str, fault: Fault) -> str:

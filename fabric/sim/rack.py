@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
 
-from fabric.model.inventory import Fault
+from fabric.model.change import SubnetManager
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology
-from fabric.sim.hosts.held import ChangeFolder
+from fabric.sim.faults import from_start
 from fabric.sim.hosts.hosts import Hosts
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.life.passing import Passing, Whims
@@ -14,8 +18,83 @@ from fabric.sim.phy.ports import Ports
 from fabric.sim.routing import Routing
 from fabric.sim.subnet.managers import SubnetManagers
 from fabric.sim.subnet.nvue_switches import NvueSwitches
-from fabric.sim.subnet.rerouting import FabricSettings, Rerouting
+from fabric.sim.subnet.rerouting import Rerouting
 from fabric.sim.subnet.ufm import Ufm
+
+TORN = "torn"
+"""What ``list`` calls a change whose state's file is not there."""
+
+
+class Watcher(Protocol):
+    """The guard of a change."""
+
+    def watch(self, at_s: float) -> None:
+        """Look next at this time, and at no other."""
+
+
+@dataclass(slots=True)
+class ChangeFolder:
+    """
+    One change that a host knows of; times are simulated seconds.
+
+    A file that is lost or cannot be read is None: a lease that is none has run out. *boot* is the boot of the host in
+    which it was armed. *lock_pid* is the call that holds the lock, *lock_until_s* until when somebody who hangs does.
+    *step_until_s*: until then a step of an apply runs, whether its caller lives or not. *kept*: also on disk, with a
+    unit that begins its guard anew when the host starts.
+    """
+
+    guard_id: str
+    owner: str
+    devices: tuple[str, ...]
+    undo: str | None
+    checks: str | None
+    term_s: float
+    lease_s: float | None
+    boot: int = 0
+    state: str = "armed"
+    alive: bool = True
+    log: list[str] = field(default_factory=list)
+    lock_pid: int | None = None
+    lock_until_s: float = -inf
+    step_until_s: float = -inf
+    process: Watcher | None = None
+    kept: bool = False
+
+    def left_s(self, now_s: float) -> float:
+        """How long the lease still runs; not above 0 when it does not."""
+        return -inf if self.lease_s is None else self.lease_s - now_s
+
+    def becomes(self, state: str) -> None:
+        """The state is a file that is renamed; one that is lost cannot be."""
+        if self.state != TORN:
+            self.state = state
+
+    def gone(self, now_s: float, boot: int) -> bool:
+        """Nothing may be applied under it any more."""
+        lives = self.alive and self.boot == boot and self.left_s(now_s) > 0
+        return self.state not in ("armed", "applied") or not lives
+
+    def applying(self, now_s: float) -> bool:
+        """A step of an apply still runs."""
+        return now_s < self.step_until_s
+
+    def locked(self, now_s: float, alive: Container[int], *, by: int | None = None) -> bool:
+        """Somebody but *by* holds the lock; a process that has ended holds none."""
+        return now_s < self.lock_until_s or (self.lock_pid not in (None, by) and self.lock_pid in alive)
+
+    def abandoned(self, now_s: float, boot: int) -> bool:
+        """Nothing was ever applied under it, and nobody is left who would take it back."""
+        over = self.boot != boot or self.left_s(now_s) <= 0
+        return self.state == "armed" and not self.alive and over and not self.applying(now_s)
+
+    def listed(self, now_s: float, boot: int) -> str:
+        """Its line of ``list``."""
+        runs = self.state in ("armed", "applied") and self.boot == boot
+        left_s = max(0.0, self.left_s(now_s)) if runs else 0.0
+        life = "alive" if self.alive and self.boot == boot else "dead"
+        which = "same" if self.boot == boot else "other"
+        who = f"change {self.guard_id} owner {self.owner} state {self.state}"
+        return f"{who} left {left_s:.2f} guard {life} boot {which}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +122,17 @@ class Rack:
 
 
 def rack(
-    topology: Topology,
-    faults: tuple[Fault, ...],
-    *,
-    seed: int,
-    noise_cv: float,
-    routing: Routing,
-    settings: FabricSettings,
+    topology: Topology, mock: MockSettings, *, seed: int, ufm: bool, subnet_managers: tuple[SubnetManager, ...]
 ) -> Rack:
-    """A rack with these faults from its beginning on."""
+    """A rack with the faults that are there from its beginning on."""
+    faults, routing = tuple(from_start(mock.faults)), Routing(mock.routing, mock.qps, mock.salt)
     timeline, hosts, whims = Timeline(), Hosts(topology, faults, seed=seed), Whims()
     ports = Ports(hosts, timeline)
-    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, settings=settings)
+    above = Rerouting(topology, timeline, ports, faults=faults, routing=routing, mock=mock)
     managers = SubnetManagers(
-        tuple(one for one in settings.subnet_managers if hosts.unreachable(one.host) is None),
+        tuple(one for one in subnet_managers if hosts.unreachable(one.host) is None),
         routing=routing.engine,
-        shield=settings.shield,
+        shield=mock.shield,
         timeline=timeline,
         program=above.program,
     )
@@ -71,8 +145,8 @@ def rack(
         above=above,
         managers=managers,
         nvue=NvueSwitches(topology, timeline, above.turn, adaptive=routing.engine == "ar"),
-        ufm=Ufm(ports, timeline, there=settings.ufm, isolates=settings.ufm_isolates),
+        ufm=Ufm(ports, timeline, there=ufm, isolates=mock.ufm_isolates),
         whims=whims,
         passing=Passing(hosts, ports, timeline, whims, given=faults),
-        noise_cv=noise_cv,
+        noise_cv=mock.noise_cv,
     )

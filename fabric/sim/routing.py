@@ -18,8 +18,6 @@ class Routing:
     salt: int = 0
 
 
-BY_DEFAULT = Routing()
-
 EVERY_SL = 0xFFFF
 """The mask of service levels with adaptive routing when it is not narrowed (``ar_sl_mask``)."""
 

@@ -112,7 +112,7 @@ class _Network:
         clos = question.net.clos
         if engine == "ar":
             alpha = AR_ALPHA[question.link_layer]
-            self._capacity = pooled(clos, state.capacity_gbps, eta=AR_ETA, alpha=alpha).capacity_gbps
+            self._capacity = pooled(clos, state.capacity_gbps, eta=AR_ETA, alpha=alpha)
             self._loss = _sprayed(question.net, state, weighted=alpha > 0)
         else:
             self._capacity, self._loss = state.capacity_gbps, state.loss
@@ -122,9 +122,7 @@ class _Network:
         """Goodput over the fair part of line rate, of each job or flow."""
         src, dst, job = flows
         question, clos = self._question, self._question.net.clos
-        paths = routes(
-            clos, src, dst, engine=self._engine, salt=seed, qps=question.qps, down=frozenset(self._state.down)
-        )
+        paths = routes(clos, src, dst, engine=self._engine, salt=seed, qps=question.qps, down=self._state.down)
         fan = len(src) / len(np.unique(src))  # flows that share an RNIC at best
         member = job[paths.flow] if question.pattern in PER_JOB else paths.flow
         alone = question.pattern not in PER_JOB and len(paths.flow) == len(src)  # no sub-flows to couple
@@ -170,8 +168,8 @@ def _sprayed(net: NamedClos, state: LinkState, *, weighted: bool) -> Floats:
     ever.
     """
     part = state.capacity_gbps if weighted else np.where(state.capacity_gbps > 0, 1.0, 0.0)
-    whole = pooled(net.clos, part, eta=1.0).capacity_gbps
-    lost = pooled(net.clos, part * state.loss, eta=1.0).capacity_gbps
+    whole = pooled(net.clos, part, eta=1.0)
+    lost = pooled(net.clos, part * state.loss, eta=1.0)
     found: Floats = np.divide(lost, whole, out=np.zeros_like(lost), where=whole > 0)
     return found
 

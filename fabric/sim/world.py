@@ -2,62 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from math import inf
 
 from fabric.model.change import SubnetManager
-from fabric.model.inventory import Fault
+from fabric.model.inventory import MockSettings, TimedFault
 from fabric.model.topology import Topology
-from fabric.sim.faults import KINDS
+from fabric.sim.faults import happening, require_passing
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Exited, Listening, Process
-from fabric.sim.life.course import QUIET, ComingFaults, Life
+from fabric.sim.life.failures import episodes, failures
+from fabric.sim.life.passing import Passing
 from fabric.sim.rack import rack
-from fabric.sim.routing import BY_DEFAULT, Routing
-from fabric.sim.subnet.rerouting import FabricSettings
-from fabric.sim.tools.call import SAY_S, Program
-from fabric.sim.tools.command_line import job_of, setting_of
+from fabric.sim.tools.call import SAY_S, Program, Surroundings
+from fabric.sim.tools.command_line import job_of
 from fabric.sim.tools.host_programs import garbage
-from fabric.sim.tools.readings import Readings
+from fabric.sim.tools.sysfs import Readings
+
+_AHEAD_S = 86400.0
+
+
+class ComingFaults:
+    """The passing faults of a rack in order of time; of several on one component the one that came last is felt."""
+
+    def __init__(self, passing: Passing, mock: MockSettings, *, seed: int) -> None:
+        self._passing, self._mock, self._seed = passing, mock, seed
+        faults = tuple(happening(mock.faults))
+        self._lemons = tuple(one for one in faults if one.kind == "lemon")
+        for lemon in self._lemons:
+            require_passing(lemon, passing.topology)
+        self._heap: list[tuple[float, int, TimedFault, bool]] = []  # when, in which order, what, whether it comes
+        self._made = 0
+        self._here: dict[str, list[TimedFault]] = {}
+        self._known_s = 0.0 if self._lemons or mock.failures_per_host_day > 0.0 else inf
+        self._add(TimedFault(0.0, inf, one) for one in faults if one.kind != "lemon")
+        self._add(mock.timed_faults)
+
+    def next_s(self) -> float:
+        """When there is something to do; infinite when never again."""
+        return min(self._heap[0][0], self._known_s) if self._heap else self._known_s
+
+    def step(self) -> None:
+        """Do what is due next; the rack's time must have come to it."""
+        if self._known_s <= self.next_s():
+            self._look_ahead()
+            return
+        at_s, _, one, comes = heappop(self._heap)
+        here = self._here.setdefault(one.fault.component, [])
+        if comes:
+            here.append(one)
+            if one.duration_s < inf:
+                self._push(at_s + one.duration_s, one, comes=False)
+        else:
+            here.remove(one)
+        self._passing.set(one.fault.component, here[-1].fault if here else None, at_s)
+        if not here:
+            del self._here[one.fault.component]
+
+    def _look_ahead(self) -> None:
+        """Work out the next day."""
+        topology, began_s = self._passing.topology, self._known_s
+        self._known_s = began_s + _AHEAD_S
+        rate, hours = self._mock.failures_per_host_day, _AHEAD_S / 3600.0
+        self._add(failures(topology, self._seed, rate, hours, start_h=began_s / 3600.0))
+        if self._lemons:
+            window_s, per_hour = (began_s, self._known_s), self._mock.lemon_per_hour
+            self._add(episodes(topology, self._lemons, seed=self._seed, per_hour=per_hour, window_s=window_s))
+
+    def _add(self, found: Iterable[TimedFault]) -> None:
+        for one in found:
+            self._push(one.at_s, one, comes=True)
+
+    def _push(self, at_s: float, one: TimedFault, *, comes: bool) -> None:
+        self._made += 1
+        heappush(self._heap, (at_s, self._made, one, comes))
+
 
 MOST_JOBS = 50_000  # command lines kept read; a bound on memory, far above what one host's self-check needs
 
 _KILLED = 137  # 128 + SIGKILL
 
 
-def _comes(fault: Fault) -> bool:
-    """Whether a fault is no state from the beginning, but happens in time."""
-    return fault.kind in KINDS and KINDS[fault.kind].comes
-
-
 class World:
     """
     Hosts that answer command lines in the real tools' words.
 
-    The same topology, faults and seed give the same answers. A command's text depends only on the host, the command
-    and how often that command was started on that host before, and on what runs on the same parts at the same time.
+    *mock* says how they are and what comes over them; *ufm*: there is one to be asked. *subnet_managers*: in the order
+    in which they prevail at equal priority; none: one that nobody can reach. The same of all these and of *seed* gives
+    the same answers. A command's text depends only on the host, the command and how often that command was started on
+    that host before, and on what runs on the same parts at the same time.
     """
 
     def __init__(
         self,
         topology: Topology,
+        mock: MockSettings,
         *,
-        faults: tuple[Fault, ...],
         seed: int,
-        noise_cv: float,
-        routing: Routing = BY_DEFAULT,
-        shield: bool = False,
-        sm_reroute_s: float = 15.0,
-        ufm_isolates: bool = False,
         ufm: bool = False,
         subnet_managers: tuple[SubnetManager, ...] = (),
-        life: Life = QUIET,
     ) -> None:
-        settings = FabricSettings(shield, sm_reroute_s, ufm_isolates, subnet_managers, ufm)
-        from_start = tuple(fault for fault in faults if not _comes(fault))
-        self.rack = rack(topology, from_start, seed=seed, noise_cv=noise_cv, routing=routing, settings=settings)
+        self.rack = rack(topology, mock, seed=seed, ufm=ufm, subnet_managers=subnet_managers)
         self._timeline = self.rack.timeline
-        self._course = ComingFaults(self.rack.passing, life, filter(_comes, faults), seed=seed)
+        self._course = ComingFaults(self.rack.passing, mock, seed=seed)
         self._jobs: dict[object, Program] = {}
         self._last_pid = 0
 
@@ -91,7 +139,7 @@ class World:
         if job is None:
             if len(self._jobs) >= MOST_JOBS:
                 self._jobs.clear()
-            job = self._jobs[key] = job_of(words, setting_of(env))
+            job = self._jobs[key] = job_of(words, Surroundings(dict(env)))
         return job
 
     def kill(self, pid: int, now_s: float) -> None:

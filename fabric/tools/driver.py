@@ -78,9 +78,7 @@ def complaint(stdout: str, stderr: str) -> str:
     """The line that says what is wrong: the first with ``-E-`` or ``error``, else the last one of all."""
     lines = [line.strip() for text in (stderr, stdout) for line in plain(text).splitlines() if line.strip()]
     marked = [line for line in lines if "-E-" in line or "error" in line.lower()]
-    first = [line for text in (stderr, stdout) for line in plain(text).splitlines() if line.strip()][-1:]
-    found = marked[:1] or first
-    return found[0].strip()[:_MOST] if found else "no output"
+    return next(iter(marked or lines[-1:]), "no output")[:_MOST]
 
 
 def need_success(tool: str, stdout: str, stderr: str, exit_status: int) -> None:

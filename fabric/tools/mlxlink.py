@@ -1,4 +1,4 @@
-"""``mlxlink`` and ``mstlink``: one port's state, error counters and cable, from text or JSON; closing and opening."""
+"""``mlxlink``: a port's state, errors and cable, closing, opening; ``mlxconfig``: whether its light stays on then."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools.driver import complaint, plain, program, whole_lines, word
+from fabric.tools.driver import complaint, need_success, plain, program, whole, whole_lines, word
 
 _ROW = re.compile(r"(\S.*?)\s*:\s(.*)")
 _COUNTERS = "Physical Counters and BER Info"
@@ -16,28 +16,26 @@ _MODULE = "Module Info"
 Rows = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """
-    What a port has received wrong; None: not said, or N/A, as everything is while the link is down.
-
-    *raw_errors* is the sum of the lanes. *link_down* is 8 bits wide on InfiniBand and stays at 255.
-    """
-
-    symbol_errors: int | None
-    effective_errors: int | None
-    raw_errors: int | None
-    link_down: int | None
-    link_error_recovery: int | None
+_COUNTS = {
+    "effective_errors": "Effective Physical Errors",
+    "symbol_errors": "Symbol Errors",
+    "link_downed": "Link Down Counter",
+    "link_error_recovery": "Link Error Recovery Counter",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MlxlinkState:
-    """One port; texts as printed."""
+    """
+    One port; texts as printed.
+
+    *counters*: what it has received wrong, by our names. Without those that were not said, or N/A, as all are while the
+    link is down. ``raw_errors`` is the sum of the lanes; ``link_downed`` is 8 bits wide on InfiniBand and stays at 255.
+    """
 
     state: str
     physical_state: str
-    counters: Counters | None
+    counters: Mapping[str, int]
 
     @property
     def up(self) -> bool:
@@ -141,24 +139,15 @@ def _link(sections: Mapping[str, Rows]) -> MlxlinkState:
     state, physical = operational.get("State", ""), operational.get("Physical state", "")
     if not state or not physical:
         raise UnreadableOutput("mlxlink: neither state nor physical state of the port was said")
-    rows = sections.get(_COUNTERS)
-    return MlxlinkState(state, physical, None if rows is None else _counters(rows))
+    return MlxlinkState(state, physical, _counters(sections.get(_COUNTERS, {})))
 
 
-def _counters(rows: Rows) -> Counters:
+def _counters(rows: Rows) -> dict[str, int]:
     lanes = [_count(lane) for lane in rows.get("Raw Physical Errors Per Lane", "N/A").split(",")]
     known = [count for count in lanes if count is not None]
-
-    def count(title: str) -> int | None:
-        return _count(rows.get(title, "N/A"))
-
-    return Counters(
-        symbol_errors=count("Symbol Errors"),
-        effective_errors=count("Effective Physical Errors"),
-        raw_errors=sum(known) if len(known) == len(lanes) else None,
-        link_down=count("Link Down Counter"),
-        link_error_recovery=count("Link Error Recovery Counter"),
-    )
+    counts = {name: _count(rows.get(title, "N/A")) for name, title in _COUNTS.items()}
+    raw = {"raw_errors": sum(known)} if len(known) == len(lanes) else {}
+    return raw | {name: count for name, count in counts.items() if count is not None}
 
 
 def _count(text: str) -> int | None:
@@ -175,3 +164,35 @@ def _text(rows: Mapping[str, str], name: str) -> str | None:
     if not value.isprintable() or len(value) > 64:
         raise UnreadableOutput(f"mlxlink: {name} is {value[:60]!r}")
     return None if value in ("", "N/A") else value
+
+
+# Device:, then the setting's row; a * before it says that the next boot brings another value.
+_SETTING_ROW = r"[\s*]*{name}\s+(?P<word>True|False)\((?P<value>[01])\)\s*"
+_UNKNOWN = re.compile(r"-E- .*(doesn't support|does not support|[Uu]nknown [Pp]arameter)")
+
+
+def keep_link_up(*, ethernet: bool, port: int) -> str:
+    """The setting of a port: ``KEEP_ETH_LINK_UP_P1``."""
+    return f"KEEP_{'ETH' if ethernet else 'IB'}_LINK_UP_P{whole(port, 'port', at_least=1, at_most=8)}"
+
+
+def ask_setting(device: str, setting: str, *, tool: str = "mlxconfig") -> tuple[str, ...]:
+    """Ask for one setting of the firmware; nothing is written."""
+    return (program(tool), "-d", word(device, "device"), "query", word(setting, "setting"))
+
+
+def read_setting(setting: str, stdout: str, stderr: str = "", exit_status: int = 0) -> bool:
+    """
+    Whether a setting is on; one that the device does not know is off.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when its row is not there.
+    """
+    if exit_status != 0 and _UNKNOWN.search(plain(stdout + stderr)):
+        return False
+    need_success("mlxconfig", stdout, stderr, exit_status)
+    row = re.compile(_SETTING_ROW.format(name=re.escape(setting)), re.ASCII)
+    for line in plain(stdout).splitlines():
+        found = row.fullmatch(line)
+        if found and (found["word"] == "True") == (found["value"] == "1"):
+            return found["value"] == "1"
+    raise UnreadableOutput(f"mlxconfig: no {setting} in {stdout[-160:]!r}")

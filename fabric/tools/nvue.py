@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fabric.errors import UnreadableOutput
-from fabric.tools.driver import need_success, plain, program, whole, word
+from fabric.tools.driver import need_success, plain, whole, word
 
 AR = ("router", "adaptive-routing")
 """Where adaptive routing is in NVUE's tree; below an interface as well."""
@@ -65,10 +65,10 @@ class Configured:
     interfaces: tuple[str, ...]
 
 
-def show(interface: str | None = None, *, tool: str = "nv") -> tuple[str, ...]:
+def show(interface: str | None = None) -> tuple[str, ...]:
     """Ask how adaptive routing is, of the switch or of one interface."""
     where = () if interface is None else ("interface", word(interface, "interface"))
-    return (program(tool), "show", *where, *AR, "-o", "json")
+    return ("nv", "show", *where, *AR, "-o", "json")
 
 
 def read(stdout: str, stderr: str = "", exit_status: int = 0) -> Setting:
@@ -95,9 +95,9 @@ def equals(setting: Setting) -> str:
     return f'"{setting.key}" *: *"{setting.value}"'
 
 
-def commands(*, tool: str = "nv") -> tuple[str, ...]:
+def commands() -> tuple[str, ...]:
     """Ask for the applied configuration as the commands that make it."""
-    return (program(tool), "config", "show", "-o", "commands")
+    return ("nv", "config", "show", "-o", "commands")
 
 
 def read_commands(stdout: str, stderr: str = "", exit_status: int = 0) -> Configured:
@@ -142,9 +142,9 @@ def ports(folded: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def pending(*, tool: str = "nv") -> tuple[str, ...]:
+def pending() -> tuple[str, ...]:
     """Ask what this account has set and not applied."""
-    return (program(tool), "config", "diff")
+    return ("nv", "config", "diff")
 
 
 def read_pending(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[str, ...]:
@@ -153,17 +153,17 @@ def read_pending(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[s
     return tuple(line for line in plain(stdout).splitlines() if line.strip())
 
 
-def put(setting: Setting, *, tool: str = "nv") -> tuple[str, ...]:
+def put(setting: Setting) -> tuple[str, ...]:
     """Set it for the whole switch; in force only when applied."""
-    return (program(tool), "set", *AR, setting.key, setting.value)
+    return ("nv", "set", *AR, setting.key, setting.value)
 
 
-def drop(key: str, *, tool: str = "nv") -> tuple[str, ...]:
+def drop(key: str) -> tuple[str, ...]:
     """Leave it to its default; in force only when applied."""
-    return (program(tool), "unset", *AR, key)
+    return ("nv", "unset", *AR, key)
 
 
-def apply(message: str, *, confirm_min: int | None = None, tool: str = "nv") -> tuple[str, ...]:
+def apply(message: str, *, confirm_min: int | None = None) -> tuple[str, ...]:
     """
     Apply what is set; with *confirm_min* (minutes) it is rolled back then, unless it was confirmed.
 
@@ -172,9 +172,9 @@ def apply(message: str, *, confirm_min: int | None = None, tool: str = "nv") -> 
     if not _MESSAGE.fullmatch(message):
         raise ValueError(f"message is {message!r}, which a command line could misread")
     timer = () if confirm_min is None else ("--confirm", f"{whole(confirm_min, 'minutes', at_least=1, at_most=1440)}m")
-    return (program(tool), "config", "apply", "-m", message, *timer, "-y")
+    return ("nv", "config", "apply", "-m", message, *timer, "-y")
 
 
-def confirm(*, tool: str = "nv") -> tuple[str, ...]:
+def confirm() -> tuple[str, ...]:
     """Keep what waits to be confirmed."""
-    return (program(tool), "config", "apply", "--confirm-yes")
+    return ("nv", "config", "apply", "--confirm-yes")

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 
 from fabric.errors import ToolError, UnreadableOutput
 from fabric.tools.driver import complaint, need_success, whole, whole_lines, word
+from fabric.tools.infiniband import PHYSICAL_STATES, PortState
 
 ROOT = "/sys/class/infiniband"
 STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
-PHYSICAL_STATES = {
-    1: "Sleep",
-    2: "Polling",
-    3: "Disabled",
-    4: "PortConfigurationTraining",
-    5: "LinkUp",
-    6: "LinkErrorRecovery",
-    7: "PhyTest",
-}
 """The kernel's words (drivers/infiniband/core/sysfs.c)."""
 
 COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
@@ -28,6 +20,7 @@ COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
 IDENTITY = ("node_guid", "fw_ver", "board_id", "device/uevent")
 """Files that say what a device is."""
 
+_PHYSICAL_STATES = {str(number): name for number, name in enumerate(PHYSICAL_STATES) if number}
 _COUNT = re.compile(r"[0-9]{1,20}", re.ASCII)
 _STATE = re.compile(r"([0-9]): ([A-Z_]+)", re.ASCII)
 _PHYSICAL = re.compile(r"([0-9]): (\S.*)", re.ASCII)
@@ -40,22 +33,6 @@ _SHAPES = {
     "board_id": re.compile(r"[!-~]{1,64}", re.ASCII),
     "PCI_SLOT_NAME": re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PortState:
-    """A port as its own host's kernel sees it."""
-
-    state: str
-    physical_state: str
-
-    @property
-    def active(self) -> bool:
-        """Traffic passes."""
-        return self.state == "ACTIVE" and self.physical_state == "LinkUp"
-
-    def __str__(self) -> str:
-        return f"{self.state}/{self.physical_state}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +91,7 @@ def read_port_state(stdout: str, stderr: str = "", exit_status: int = 0) -> Port
         raise UnreadableOutput(f"sysfs: not the two states of a port: {stdout[:80]!r}")
     if int(state[1]) >= len(STATES) or STATES[int(state[1])] != state[2]:
         raise UnreadableOutput(f"sysfs: {state[0]!r} is no state of a port")
-    if PHYSICAL_STATES.get(int(physical[1])) != physical[2]:
+    if _PHYSICAL_STATES.get(physical[1]) != physical[2]:
         raise UnreadableOutput(f"sysfs: {physical[0]!r} is no physical state of a port")
     return PortState(state[2], physical[2])
 

@@ -12,7 +12,7 @@ from fabric.app.resume import look, resume
 from fabric.errors import ConfigError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
 from fabric.runs.events import read_events
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from fabric.runs.run_lock import holding
 from tests.builders import Watcher, gone_on
 from tests.checks.test_held import left_behind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -13,10 +12,9 @@ import pytest
 from fabric.app import analyze as judging
 from fabric.app import status as statuses
 from fabric.app.analyze import analyze
-from fabric.app.report import judged_run
 from fabric.app.status import all_runs, status, stop
 from fabric.errors import ConfigError, StoreError
-from fabric.runs.run_lock import FILE, holder_bytes, holding, myself
+from fabric.runs.run_lock import FILE, holding
 from tests.runs.other_account import place, shut
 from tests.runs.small_run import begin, cut_after, go_on, run_of
 
@@ -53,12 +51,11 @@ def test_a_run_somebody_works_on_has_a_rate_and_a_time_left(tmp_path: Path) -> N
 
 def held_elsewhere(run: Path) -> None:
     """The lock as another machine on the same file system writes it; its process number means nothing here."""
-    holder = replace(myself(str(run), ["gpu001"]), machine="login2", boot="another boot", pid=2**22 + 1)
-    (run.parent / FILE).write_bytes(holder_bytes(holder))
+    body = {"run": str(run), "machine": "login2", "pid": 2**22 + 1, "since": "2026-01-01", "hosts": ["gpu001"]}
+    (run.parent / FILE).write_bytes(orjson.dumps(body))
 
 
 def test_a_run_of_another_machine_is_not_said_to_be_dead(tmp_path: Path) -> None:
-    """There is no such process here, and no such boot."""
     begin(tmp_path)
     run = run_of(tmp_path)
     cut_after(run, "finished", 1)
@@ -166,9 +163,9 @@ def test_a_report_of_a_run_that_goes_on_writes_nothing_beside_it(tmp_path: Path)
     cut_after(run, "finished", 3)
     with holding(tmp_path / "results", "small", ["gpu001"], run=run.name):
         before = sorted(run.iterdir())
-        assert judged_run(run).goes_on
+        assert analyze(run).goes_on
         assert sorted(run.iterdir()) == before
-    assert not judged_run(run).goes_on
+    assert not analyze(run).goes_on
     assert status(run).judged
 
 
@@ -176,7 +173,7 @@ def test_a_report_makes_a_verdict_anew_that_is_older_than_what_was_measured(tmp_
     begin(tmp_path)
     run = run_of(tmp_path)
     kept_of(run, history_bytes=1, outcome="inconclusive")
-    judged_run(run)
+    analyze(run)
     assert (status(run).outcome, status(run).judged) == ("pass", True)
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from fabric.changes.guard import Guard, Listed
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
+from tests.changes import guard_mishaps
 from tests.conftest import folder_of_this_user
 from tests.sim.conftest import platform_like, topology_of
 
@@ -238,7 +238,7 @@ class SimulatedTarget(Target):
     """The first host of a simulated rack; its port is the interface of its first RNIC."""
 
     def __init__(self, faults: tuple[Fault, ...] = (), *, directory: str = "/run/fabric-guard") -> None:
-        self.world = World(topology_of(2, platform_like()), faults=faults, seed=1, noise_cv=0.0)
+        self.world = World(topology_of(2, platform_like()), MockSettings(faults=faults, noise_cv=0.0), seed=1)
         self.now_s = 0.0
         self.guard = Guard(directory)
         self.close = (("ip", "link", "set", "ib0", "down"),)

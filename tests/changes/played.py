@@ -11,6 +11,7 @@ from fabric.changes.kind import Context, Kind, kind_of
 from fabric.changes.procedure import Ask, Procedure
 from fabric.model.change import Alteration, Change, ChangeSettings, SubnetManager, When
 from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
 from fabric.sim.world import World
@@ -63,7 +64,7 @@ class Played:
         self.topology = world or topology()
         self.context = Context(self.topology, settings)
         managers = settings.subnet_managers
-        self.world = World(self.topology, faults=(), seed=1, noise_cv=0.0, subnet_managers=managers, **more)
+        self.world = World(self.topology, MockSettings(noise_cv=0.0, **more), seed=1, subnet_managers=managers)
         self.now_s = 0.0
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.entries: list[tuple[str, dict]] = []  # what changes wrote into the journal

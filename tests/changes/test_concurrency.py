@@ -17,8 +17,8 @@ from fabric.engine.held_changes import Changing, HeldChanges
 from fabric.errors import Refused
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import BlastRadius, Change, When
-from fabric.model.inventory import Fault
-from fabric.runs.journal import FILE, Journal
+from fabric.model.inventory import Fault, MockSettings
+from fabric.runs.journal import JOURNAL, Journal
 from fabric.sim.world import World
 from tests.builders import Watcher
 from tests.changes.played import MANAGED, VIA, Played, change, topology
@@ -154,9 +154,9 @@ def test_two_changes_of_one_key_of_the_managers_file_are_refused() -> None:
 def test_the_changes_of_a_phase_know_each_other(tmp_path: Path) -> None:
     """Two links of a host whose other links are down: the phase is not what was asked for, and one link stays open."""
     down = tuple(Fault(f"gpu001/mlx5_{number}", "broken") for number in range(2, 8))
-    world = World(topology(), faults=down, seed=1, noise_cv=0.0)
+    world = World(topology(), MockSettings(faults=down, noise_cv=0.0), seed=1)
     executor, watcher = MockExecutor(world), Watcher()
-    changing = Changing(Context(topology(), WIDE), Journal(tmp_path / FILE), owner="test/1", token="t")
+    changing = Changing(Context(topology(), WIDE), Journal(tmp_path / JOURNAL), owner="test/1", token="t")
     directory: Any = SimpleNamespace(events=SimpleNamespace(append=lambda event, at_s, fields: None))
     both = (closed("mlx5_0"), closed("mlx5_1"))
     held = HeldChanges(both, changing, phase_number=1, executor=executor, directory=directory, observer=watcher)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.changes import conf_shell, guard
-from fabric.tools import opensm_conf
+from fabric.changes import guard, subnet_manager
+from fabric.tools import management
 
 TEXT = "# a comment\nrouting_engine updn\n\nar_sl_mask\t0xFFFF\n  shield_mode   1\n#routing_engine (null)\n"
 
@@ -37,7 +37,9 @@ def test_keys_get_their_values_and_the_rest_stays(place):
     """Known keys in their lines, a missing one at the end, comments and blank lines untouched."""
     config, backup = place
     config.chmod(0o640)
-    status, said = run(conf_shell.edit(str(config), str(backup), {"routing_engine": "ar_updn", "pfrn_sl": "3"}))
+    status, said = run(
+        subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": "ar_updn", "pfrn_sl": "3"})
+    )
     assert (status, said) == (0, f"set {config}\n")
     assert config.read_text() == TEXT.replace("routing_engine updn", "routing_engine ar_updn") + "pfrn_sl 3\n"
     assert (backup.read_text(), config.stat().st_mode & 0o777, backup.stat().st_mode & 0o777) == (TEXT, 0o640, 0o640)
@@ -48,9 +50,9 @@ def test_the_first_copy_is_kept(place):
     """A second edit does not copy what the first one made; undo puts back what was there before both."""
     config, backup = place
     for value in ("ar_updn", "ar_ftree"):
-        assert run(conf_shell.edit(str(config), str(backup), {"routing_engine": value}))[0] == 0
-    assert opensm_conf.parse(config.read_text())["routing_engine"] == "ar_ftree"
-    undo = conf_shell.undo(str(config), str(backup), {"routing_engine": "updn"})
+        assert run(subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value}))[0] == 0
+    assert management.parse_conf(config.read_text())["routing_engine"] == "ar_ftree"
+    undo = subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn"})
     assert run(undo) == (0, f"undone {config}\n")
     assert config.read_text() == TEXT
 
@@ -58,12 +60,12 @@ def test_the_first_copy_is_kept(place):
 def test_everything_may_be_run_twice(place):
     """The second undo has nothing to do, and says so; the second drop as well."""
     config, backup = place
-    edit = conf_shell.edit(str(config), str(backup), {"shield_mode": "0"})
+    edit = subnet_manager.edit_conf(str(config), str(backup), {"shield_mode": "0"})
     assert run(edit)[0] == run(edit)[0] == 0
-    undo = conf_shell.undo(str(config), str(backup), {"shield_mode": "1"})
+    undo = subnet_manager.undo_conf(str(config), str(backup), {"shield_mode": "1"})
     assert run(undo)[0] == 0
     assert run(undo) == (0, f"nothing to undo: {config}\n")
-    drop = conf_shell.drop(str(config), str(backup))
+    drop = subnet_manager.drop_backup(str(config), str(backup))
     assert run(drop)[0] == run(drop)[0] == 0
     assert config.read_text() == TEXT
 
@@ -72,7 +74,7 @@ def test_a_missing_file_is_refused(place):
     """Exit 1 with a reason, and nothing is made."""
     config, backup = place
     config.unlink()
-    status, said = run(conf_shell.edit(str(config), str(backup), {"shield_mode": "0"}))
+    status, said = run(subnet_manager.edit_conf(str(config), str(backup), {"shield_mode": "0"}))
     assert (status, "no such file" in said, list(config.parent.iterdir())) == (1, True, [])
 
 
@@ -81,7 +83,7 @@ def test_a_symbolic_link_is_refused(place):
     config, backup = place
     link = config.parent / "link.conf"
     link.symlink_to(config)
-    status, said = run(conf_shell.edit(str(link), str(backup), {"shield_mode": "0"}))
+    status, said = run(subnet_manager.edit_conf(str(link), str(backup), {"shield_mode": "0"}))
     assert (status, "symbolic link" in said, link.is_symlink(), config.read_text()) == (1, True, True, TEXT)
 
 
@@ -96,12 +98,12 @@ def test_a_full_disk_leaves_the_file_whole(place):
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(long) + 2, len(long) + 2))
 
     wanted = {"routing_engine": "ar_updn_that_is_longer", "new_key": "1"}
-    argv = conf_shell.edit(str(config), str(backup), wanted)
+    argv = subnet_manager.edit_conf(str(config), str(backup), wanted)
     status, said = run(argv, preexec_fn=small_files, restore_signals=False)
     assert (status, "fabric-conf: " in said) == (1, True)
     assert config.read_text() == long
     assert {path.name for path in config.parent.iterdir()} <= {config.name, backup.name}
-    assert run(conf_shell.undo(str(config), str(backup), {"routing_engine": "updn", "new_key": None}))[0] == 0
+    assert run(subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn", "new_key": None}))[0] == 0
     assert config.read_text() == long
 
 
@@ -116,7 +118,7 @@ def test_a_tool_that_loses_text_without_a_word_is_noticed(place, lost):
     )
     (tools / "awk").chmod(0o755)
     path = {"PATH": f"{tools}:{os.environ['PATH']}"}
-    argv = conf_shell.edit(str(config), str(backup), {"routing_engine": "ar_updn"})
+    argv = subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": "ar_updn"})
     status, said = run(argv, env=path)
     assert (status, "is not whole" in said, config.read_text()) == (1, True, TEXT)
 
@@ -130,7 +132,7 @@ def test_a_folder_without_write_permission_leaves_the_file_whole(tmp_path_factor
             one.chmod(0o755)
     config = folder / "opensm.conf"
     config.write_text(TEXT)
-    argv = conf_shell.edit(str(config), f"{config}.fabric-0", {"shield_mode": "0"})
+    argv = subnet_manager.edit_conf(str(config), f"{config}.fabric-0", {"shield_mode": "0"})
     status, said = run(argv, user=65534, group=65534)
     assert (status, "cannot be written" in said, config.read_text()) == (1, True, TEXT)
 
@@ -145,11 +147,11 @@ def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
     config = Path(tmp_path_factory.mktemp("values")) / "opensm.conf"
     config.write_text(TEXT)
     backup = Path(f"{config}.fabric-0")
-    assert run(conf_shell.edit(str(config), str(backup), {"routing_engine": value, "fresh": value}))[0] == 0
-    found = opensm_conf.parse(config.read_text())
+    assert run(subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value, "fresh": value}))[0] == 0
+    found = management.parse_conf(config.read_text())
     assert (found["routing_engine"], found["fresh"], found["ar_sl_mask"]) == (value, value, "0xFFFF")
-    assert run(("grep", "-E", opensm_conf.equals("fresh", value), str(config)))[0] == 0
-    assert run(conf_shell.undo(str(config), str(backup), {"routing_engine": "updn", "fresh": None}))[0] == 0
+    assert run(("grep", "-E", management.conf_equals("fresh", value), str(config)))[0] == 0
+    assert run(subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn", "fresh": None}))[0] == 0
     assert config.read_text() == TEXT
 
 
@@ -157,7 +159,7 @@ def test_no_value_is_read_as_anything_but_a_value(value, tmp_path_factory):
 def test_what_would_not_stay_on_its_line_never_reaches_the_shell(values):
     """ValueError before anything is sent."""
     with pytest.raises(ValueError, match=r"key|line"):
-        conf_shell.edit("/etc/opensm/opensm.conf", "/etc/opensm/backup", values)
+        subnet_manager.edit_conf("/etc/opensm/opensm.conf", "/etc/opensm/backup", values)
 
 
 def test_hostile_file_names_are_only_names(tmp_path):
@@ -166,11 +168,11 @@ def test_hostile_file_names_are_only_names(tmp_path):
     folder.mkdir()
     config = folder / "-conf"
     config.write_text(TEXT)
-    assert run(conf_shell.edit(str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
-    assert run(conf_shell.edit("-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
-    assert opensm_conf.parse(config.read_text())["shield_mode"] == "2"
-    assert run(conf_shell.undo("-conf", "-conf.old", {"shield_mode": "1"}), cwd=folder)[0] == 0
-    assert run(conf_shell.drop("-conf", "-conf.old"), cwd=folder)[0] == 0
+    assert run(subnet_manager.edit_conf(str(config), f"{config}.old", {"shield_mode": "0"}))[0] == 0
+    assert run(subnet_manager.edit_conf("-conf", "-conf.old", {"shield_mode": "2"}), cwd=folder)[0] == 0
+    assert management.parse_conf(config.read_text())["shield_mode"] == "2"
+    assert run(subnet_manager.undo_conf("-conf", "-conf.old", {"shield_mode": "1"}), cwd=folder)[0] == 0
+    assert run(subnet_manager.drop_backup("-conf", "-conf.old"), cwd=folder)[0] == 0
     assert [path.name for path in folder.iterdir()] == ["-conf"]
     assert config.read_text() == TEXT
 
@@ -182,7 +184,7 @@ def test_two_that_edit_at_the_same_time_lose_nothing(place):
 
     def edit(name):
         for number in range(5):
-            argv = conf_shell.edit(str(config), f"{config}.{name}", {name: str(number)})
+            argv = subnet_manager.edit_conf(str(config), f"{config}.{name}", {name: str(number)})
             results.append(run(argv)[0])
 
     threads = [threading.Thread(target=edit, args=(name,)) for name in ("one", "two")]
@@ -190,13 +192,13 @@ def test_two_that_edit_at_the_same_time_lose_nothing(place):
         thread.start()
     for thread in threads:
         thread.join(60)
-    found = opensm_conf.parse(config.read_text())
+    found = management.parse_conf(config.read_text())
     assert (results, found["one"], found["two"]) == ([0] * 10, "4", "4")
 
 
 def test_the_copy_is_named_by_the_change():
     """Beside the file; two changes never share one."""
-    one, two = (conf_shell.backup_of("/etc/opensm/opensm.conf", f"p/{kind}.fabric") for kind in ("shield", "ar"))
+    one, two = (subnet_manager.backup_of("/etc/opensm/opensm.conf", f"p/{kind}.fabric") for kind in ("shield", "ar"))
     assert one != two
     assert one.startswith("/etc/opensm/opensm.conf.fabric-")
 
@@ -204,9 +206,9 @@ def test_the_copy_is_named_by_the_change():
 def test_it_fits_on_one_line_of_a_guard():
     """A guard keeps one command a line and refuses line breaks."""
     steps = [
-        conf_shell.edit("/c", "/b", {"key": "it's"}),
-        conf_shell.undo("/c", "/b", {"key": "x"}),
-        conf_shell.drop("/c", "/b"),
+        subnet_manager.edit_conf("/c", "/b", {"key": "it's"}),
+        subnet_manager.undo_conf("/c", "/b", {"key": "x"}),
+        subnet_manager.drop_backup("/c", "/b"),
     ]
     assert len(guard.steps_text(steps).splitlines()) == 3
 
@@ -216,12 +218,12 @@ def test_a_guard_gets_the_same_command_back_from_its_line(place):
     config, backup = place
     value = """it's "$HOME" \\ `x`"""
     for argv, wanted in (
-        (conf_shell.edit(str(config), str(backup), {"routing_engine": value}), value),
-        (conf_shell.undo(str(config), str(backup), {"routing_engine": "updn"}), "updn"),
+        (subnet_manager.edit_conf(str(config), str(backup), {"routing_engine": value}), value),
+        (subnet_manager.undo_conf(str(config), str(backup), {"routing_engine": "updn"}), "updn"),
     ):
         line = guard.steps_text([argv])
         status, said = run(("sh", "-c", 'eval "set -- $1"; "$@"', "guard", line))
-        assert (status, opensm_conf.parse(config.read_text())["routing_engine"]) == (0, wanted), said
+        assert (status, management.parse_conf(config.read_text())["routing_engine"]) == (0, wanted), said
 
 
 TWO = {"a": {"ar_key": "1", "routing_engine": "ar_updn"}, "b": {"shield_key": "2", "shield_mode": "0"}}
@@ -236,27 +238,27 @@ def test_two_overlapping_changes_are_undone_in_either_order_and_the_file_is_as_i
     config.write_text(text)
     before = {}
     for name in "ab":
-        there = opensm_conf.parse(config.read_text())
+        there = management.parse_conf(config.read_text())
         before[name] = {key: there.get(key) for key in TWO[name]}
-        assert run(conf_shell.edit(str(config), f"{config}.{name}", TWO[name]))[0] == 0
+        assert run(subnet_manager.edit_conf(str(config), f"{config}.{name}", TWO[name]))[0] == 0
     for name, other in zip(order, reversed(order), strict=True):
         if backups == "lost":
             Path(f"{config}.{name}").unlink()
-        argv = conf_shell.undo(str(config), f"{config}.{name}", before[name])
+        argv = subnet_manager.undo_conf(str(config), f"{config}.{name}", before[name])
         assert run(argv) == (0, f"undone {config}\n")
-        assert run(conf_shell.absent(str(config), f"{config}.{name}", before[name]))[0] == 0
-        there = opensm_conf.parse(config.read_text())
+        assert run(subnet_manager.conf_without(str(config), f"{config}.{name}", before[name]))[0] == 0
+        there = management.parse_conf(config.read_text())
         if name == order[0]:
             assert TWO[other].items() <= there.items()
     if backups == "kept":
         assert config.read_text() == text
     else:
-        assert opensm_conf.parse(config.read_text()) == opensm_conf.parse(text)
+        assert management.parse_conf(config.read_text()) == management.parse_conf(text)
 
 
 def test_a_key_that_is_still_there_is_not_called_absent(place):
     """The check of an undo that removes a line can fail."""
     config, backup = place
-    assert run(conf_shell.edit(str(config), str(backup), {"fresh": "1"}))[0] == 0
-    status, said = run(conf_shell.absent(str(config), str(backup), {"fresh": None, "shield_mode": "1"}))
+    assert run(subnet_manager.edit_conf(str(config), str(backup), {"fresh": "1"}))[0] == 0
+    status, said = run(subnet_manager.conf_without(str(config), str(backup), {"fresh": None, "shield_mode": "1"}))
     assert (status, "was not there before" in said) == (1, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.changes.counter_limit import over
+from fabric.changes.watching import over
 from fabric.model.change import When
 from tests.changes.played import change
 

@@ -28,12 +28,13 @@ from fabric.engine.conductor import carry_out
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, ChangeSettings, Lease
 from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import MockSettings
 from fabric.ports import Ended, Lost
 from fabric.runs import durable
 from fabric.runs.journal import Journal
-from fabric.runs.left_open import open_changes
-from fabric.sim.tools import guard as guard_mishaps
+from fabric.runs.open_changes import open_changes
 from fabric.sim.world import World
+from tests.changes import guard_mishaps
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 
@@ -60,7 +61,7 @@ class Trace:
 
 def make_world() -> World:
     """One rack, always the same."""
-    return World(rack_topology(hosts=2), faults=(), seed=1, noise_cv=0.0)
+    return World(rack_topology(hosts=2), MockSettings(noise_cv=0.0), seed=1)
 
 
 class Target:

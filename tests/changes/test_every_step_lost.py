@@ -29,9 +29,10 @@ from fabric.errors import CommandTimeout, ExecutorError, HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.change import Change, Lease, When
 from fabric.model.command import Command, CommandResult
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Switch, Uplinks
 from fabric.ports import Ended, Happening, Lost, Ticket
-from fabric.runs.left_open import CLOSED
+from fabric.runs.open_changes import CLOSED
 from fabric.sim.world import World
 from tests.changes.played import MANAGED, change
 from tests.conftest import rack_topology
@@ -92,7 +93,7 @@ class Unlucky:
     """The simulated executor, with a mishap for some of its commands."""
 
     def __init__(self, mishaps: Callable[[int], Mishap | None]) -> None:
-        self.world = World(RACK, faults=(), seed=1, noise_cv=0.0, subnet_managers=SETTINGS.subnet_managers)
+        self.world = World(RACK, MockSettings(noise_cv=0.0), seed=1, subnet_managers=SETTINGS.subnet_managers)
         self._real = MockExecutor(self.world)
         self.mishaps = mishaps
         self.commands: list[Command] = []
@@ -173,7 +174,7 @@ def altered(world: World) -> list[str]:
 @cache
 def untouched() -> Mapping[tuple[str, str], str]:
     """The managers' files before anything."""
-    world = World(RACK, faults=(), seed=1, noise_cv=0.0, subnet_managers=SETTINGS.subnet_managers)
+    world = World(RACK, MockSettings(noise_cv=0.0), seed=1, subnet_managers=SETTINGS.subnet_managers)
     return dict(world.rack.managers.files)
 
 

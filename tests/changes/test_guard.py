@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.changes.guard import (
+    GUARD,
     Guard,
     GuardCannotWrite,
     GuardMissingTool,
@@ -22,7 +23,6 @@ from fabric.changes.guard import (
     checks_text,
     steps_text,
 )
-from fabric.changes.guard_shell import GUARD
 from fabric.errors import ChangeError, Refused
 from fabric.model.change import Alteration, Check, Lease
 from fabric.model.command import Command, CommandResult

@@ -13,10 +13,10 @@ import pytest
 
 from fabric.changes.guard import LeaseGone, NotUndone, UnknownChange
 from fabric.errors import CommandTimeout
-from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Lease
 from fabric.model.command import Command
+from fabric.ports import run_once
 from tests.changes.guard_target import HOST, PEER, RealTarget, until
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from fabric.changes.guard import Guard, LeaseGone, NotUndone, UnknownChange
 from fabric.errors import Refused
 from fabric.model.change import Lease
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.tools import guard as guard_mishaps
+from tests.changes import guard_mishaps
 from tests.changes.guard_target import HOST, SimulatedTarget
 
 

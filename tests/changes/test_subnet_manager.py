@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.changes.kinds import kinds
+from fabric.changes.kinds import KINDS
 from fabric.errors import NotInForce, Refused, ToolError
 from fabric.model.change import ChangeSettings
-from fabric.tools import opensm_conf
+from fabric.tools import management
 from tests.changes.played import MANAGED, Played, change
 
 CONFIG = "/etc/opensm/opensm.conf"
@@ -22,7 +22,7 @@ def toggle(kind="adaptive_routing", *, on=True):
 
 def keys(played, host):
     """What a manager's file says."""
-    return opensm_conf.parse(played.ask(host, ("cat", CONFIG)).stdout)
+    return management.parse_conf(played.ask(host, ("cat", CONFIG)).stdout)
 
 
 @pytest.mark.parametrize("kind", ["adaptive_routing", "shield"])
@@ -146,4 +146,4 @@ def test_a_file_that_was_not_seen_to_its_end_is_no_file_without_the_key():
 
 def test_every_kind_is_known_by_the_name_of_its_entry():
     """As scenarios write them."""
-    assert set(kinds()) == {"ber", "link_down", "port_flap", "adaptive_routing", "shield"}
+    assert set(KINDS) == {"ber", "link_down", "port_flap", "adaptive_routing", "shield"}

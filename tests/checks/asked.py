@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fabric.checks.ask import Answers, Argv, HostAnswer
 from fabric.checks.kind import HostCheck, Looked
 from fabric.checks.needs import Alters, HostNeeds
+from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from fabric.model.topology import Host
 from tests.conftest import rack_topology
@@ -25,14 +26,14 @@ EVERYTHING = HostNeeds(
 
 def answer(argv: Argv, stdout: str = "", stderr: str = "", status: int = 0, *, lost: str = "") -> HostAnswer:
     """An answer that took 10 ms."""
-    return HostAnswer(argv, status, stdout, stderr, 5.0, 5.01, lost)
+    return HostAnswer(Command(HOST.name, argv, 15.0), status, stdout, stderr, 5.0, 5.01, lost=lost)
 
 
 def found(
     check: HostCheck, said: Mapping[Argv, HostAnswer] | HostAnswer, needs: HostNeeds = EVERYTHING, host: Host = HOST
 ) -> list[Finding]:
     """What the check finds; commands that are not in *said* were lost."""
-    given = {said.argv: said} if isinstance(said, HostAnswer) else said
+    given = {said.command.argv: said} if isinstance(said, HostAnswer) else said
     answers: Answers = {
         argv: given.get(argv, answer(argv, status=-1, lost="not asked")) for argv in check.ask(host, needs)
     }

@@ -20,11 +20,11 @@ from fabric.hosts.process import ProcessExecutor
 from fabric.model.change import Alteration, Argv, Check, Lease
 from fabric.model.command import Command, CommandResult
 from fabric.model.finding import Severity
-from fabric.model.inventory import Fault, Inventory
+from fabric.model.inventory import Fault, Inventory, MockSettings
 from fabric.ports import Ended, Executor
-from fabric.sim.tools import guard as guard_mishaps
 from fabric.sim.world import World
 from tests.builders import Watcher
+from tests.changes import guard_mishaps
 from tests.changes.guard_target import RealTarget
 from tests.scenario.changing import POD, prepared
 
@@ -47,7 +47,7 @@ def told(executor: Executor, argv: Argv, host: str = "gpu002") -> CommandResult:
 
 def left_behind(inventory: Inventory, *, host: str = "gpu002", applied: bool = True, ttl_s: float = 60.0) -> Executor:
     """A simulated pod on which another run has armed a change, and applied it."""
-    executor = MockExecutor(World(inventory.topology, faults=inventory.mock.faults, seed=1, noise_cv=0.003))
+    executor = MockExecutor(World(inventory.topology, MockSettings(faults=inventory.mock.faults), seed=1))
     what = replace(CLOSED, host=host)
     GUARD.read_armed(told(executor, GUARD.arm("x.1", owner=OWNER, lease=Lease(ttl_s, 600.0), peer="", what=what), host))
     if applied:
@@ -165,14 +165,14 @@ def test_torn_files_and_an_undo_that_fails_are_told(pod: Inventory) -> None:
 
 def test_nothing_is_said_of_a_healthy_pod(pod: Inventory) -> None:
     """No host holds anything, and all could be asked."""
-    executor = MockExecutor(World(pod.topology, faults=(), seed=1, noise_cv=0.003))
+    executor = MockExecutor(World(pod.topology, MockSettings(noise_cv=0.003), seed=1))
     assert asked(executor, pod) == GuardsAsked((), {})
 
 
 def test_a_host_that_cannot_be_asked_refuses_no_run_and_is_told(pod: Inventory) -> None:
     """It is unknown to a check where a change is to be held there, and a warning elsewhere."""
     faults = (Fault("gpu001", "broken"), Fault("gpu002", "garbage"))
-    said = asked(MockExecutor(World(pod.topology, faults=faults, seed=1, noise_cv=0.003)), pod)
+    said = asked(MockExecutor(World(pod.topology, MockSettings(faults=faults, noise_cv=0.003), seed=1)), pod)
     assert (said.held, set(said.unasked)) == ((), {"gpu001", "gpu002"})
     refuse_held(said, pod)
     assert "gpu[001-002]" in unasked_note(said)

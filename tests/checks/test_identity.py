@@ -8,15 +8,15 @@ from pathlib import Path
 from fabric.checks.identity import commands, identify, read
 from fabric.errors import StoreError
 from fabric.hosts.mock import MockExecutor
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.repair import HostIdentity
 from fabric.model.topology import Topology
-from fabric.runs.identity import FILE, read_identity, write_identity
+from fabric.runs.run_document import IDENTITY, read_identity, write_identity
 from fabric.sim.world import World
 
 
 def seen(rack: Topology, *faults: Fault) -> dict[str, HostIdentity]:
-    return identify(MockExecutor(World(rack, faults=faults, seed=1, noise_cv=0.003)), rack, list(rack.hosts))
+    return identify(MockExecutor(World(rack, MockSettings(faults=faults), seed=1)), rack, list(rack.hosts))
 
 
 def test_every_part_has_a_serial_number_of_its_own_and_the_same_each_time(rack: Topology) -> None:
@@ -77,11 +77,11 @@ def test_what_was_read_comes_back_from_the_run_directory(rack: Topology, tmp_pat
     write_identity(tmp_path, found.values())
     assert read_identity(tmp_path) == found
     for text in ("no JSON", "{}", '{"format":9,"hosts":[]}', '{"format":1,"hosts":[{"host":"a"}]}'):
-        (tmp_path / FILE).write_text(text)
+        (tmp_path / IDENTITY).write_text(text)
         try:
             read_identity(tmp_path)
         except StoreError as exc:
-            assert FILE in str(exc)  # noqa: PT017
+            assert IDENTITY in str(exc)  # noqa: PT017
         else:
             raise AssertionError(text)
 

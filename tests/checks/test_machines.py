@@ -8,10 +8,10 @@ import pytest
 
 from fabric.checks.ask import Answers
 from fabric.checks.machines import IDS, MACHINE, NETWORK, machine
-from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity, folded
+from fabric.ports import run_once
 from tests.checks.asked import answer, compared
 from tests.cli.command_line import called
 from tests.places import INVENTORY

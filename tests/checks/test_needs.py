@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fabric.changes.kind import Alters
-from fabric.checks import orchestrator
 from fabric.checks.needs import HostNeeds, host_needs, with_peers
+from fabric.checks.pre_flight import installed, told_by_inventory
 from fabric.config import load_inventory
 from fabric.model.change import (
     ChangeSettings,
@@ -115,17 +115,17 @@ def test_routing_is_changed_where_the_subnet_managers_are() -> None:
 def test_switches_that_nobody_can_reach_are_told() -> None:
     """``via`` is missing in the inventory."""
     scenario = _scenario(changes=(port_flap("su0-leaf3--spine2", down=5.0),))
-    (one,) = orchestrator.settings(scenario, RACK)
+    (one,) = told_by_inventory(scenario, RACK)
     assert "'via'" in one.advice
-    assert list(orchestrator.settings(scenario, _with(via="gpu001"))) == []
-    assert list(orchestrator.settings(_scenario(), RACK)) == []
+    assert list(told_by_inventory(scenario, _with(via="gpu001"))) == []
+    assert list(told_by_inventory(_scenario(), RACK)) == []
 
 
 def test_another_fabric_in_the_environment_is_told() -> None:
     """PyPI's fabric mixes with ours; an old paramiko matters only over SSH."""
     good = {"paramiko": "5.1.0"}
-    assert list(orchestrator.installed(good.get, backend="ssh")) == []
-    found = list(orchestrator.installed({"fabric": "3.2.3", "paramiko": "3.4.0"}.get, backend="ssh"))
+    assert list(installed(good.get, backend="ssh")) == []
+    found = list(installed({"fabric": "3.2.3", "paramiko": "3.4.0"}.get, backend="ssh"))
     assert [one.what.split()[0] for one in found] == ["the", "paramiko"]
     assert all(one.hosts == () for one in found)
-    assert list(orchestrator.installed({}.get, backend="mock")) == []
+    assert list(installed({}.get, backend="mock")) == []

@@ -14,6 +14,7 @@ from fabric.checks.gpus import MODULES as MODULES_ASKED
 from fabric.checks.machines import CLOCK, DATE, TRUE, read_reach, usable
 from fabric.checks.needs import HostNeeds
 from fabric.checks.rnics import KEEP_LINK_UP, LIST, LOOPBACK
+from fabric.model.command import Command
 from fabric.model.finding import Finding, Severity
 from tests.checks.asked import EVERYTHING, HOST, answer, compared, found, severities
 from tests.places import CAPTURES
@@ -122,7 +123,7 @@ def test_a_login_that_fails_says_why(stderr: str, words: str) -> None:
 
 
 def _true(stdout: str = "", stderr: str = "", took_s: float = 0.01) -> HostAnswer:
-    return HostAnswer(TRUE, 0, stdout, stderr, 1.0, 1.0 + took_s)
+    return HostAnswer(Command(HOST.name, TRUE, 15.0), 0, stdout, stderr, 1.0, 1.0 + took_s)
 
 
 def test_a_slow_login_is_a_warning_over_ssh_only() -> None:
@@ -142,7 +143,9 @@ def test_a_login_shell_that_talks_is_a_problem() -> None:
 
 
 def _clock(ahead_s: float, rtt_s: float = 0.01) -> HostAnswer:
-    return HostAnswer(DATE, 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2)
+    return HostAnswer(
+        Command(HOST.name, DATE, 15.0), 0, f"{1_700_000_100 + ahead_s:.9f}\n", "", 100.0 - rtt_s / 2, 100.0 + rtt_s / 2
+    )
 
 
 def clocks(said: dict[str, HostAnswer]) -> list[Finding]:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fabric.cli.main import main
 from fabric.config import load_inventory
-from fabric.config.link_faults import link_faults
 from fabric.config.problems import Problems
+from fabric.config.what_if import link_faults
 from fabric.errors import ConfigError
 from fabric.sim.net.named_clos import net_from_topology
 from tests.places import INVENTORY, ROOT

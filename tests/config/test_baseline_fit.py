@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fabric import config
-from fabric.config.baseline_fit import out_of_reach_line
+from fabric.config.baselines import out_of_reach_line
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.scenario import JudgeSettings, Phase, ProbeSpec, Scenario

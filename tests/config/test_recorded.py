@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric import config
-from fabric.config.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, PROBE_KINDS, Candidate
+from fabric.config.recorded import ALGORITHMS, LEAF_CLASSES, LINK_CLASSES, Candidate
 from fabric.errors import ConfigError
 from fabric.model.recorded import Key, Recorded
+from fabric.probes.kinds import ASKED
 
 LIMITS = """\
 # Our hosts. Numbers agreed with the vendor on 2026-01-07.
@@ -100,7 +101,7 @@ def test_writing_twice_is_writing_once() -> None:
 _POSITIVE = st.floats(0.01, 99_999.0)
 _KEYS = st.builds(
     Key,
-    st.sampled_from(PROBE_KINDS),
+    st.sampled_from(tuple(ASKED)),
     st.sampled_from(("perftest", "nccl-tests")),
     st.none() | st.sampled_from(LINK_CLASSES + LEAF_CLASSES),
     st.none() | st.integers(1, 1 << 40),

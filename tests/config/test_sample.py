@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.config.entries import report, valid
-from fabric.config.problems import Problems
+from fabric.config.problems import Problems, report, valid
 from fabric.model.sampling import SampleSettings
 
 

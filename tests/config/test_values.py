@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from fabric.config.templates import TemplateText
+from fabric.config.topology import TemplateText
 from fabric.model.fields.folded import NAMES_MOST, FoldedNames
 from fabric.model.fields.quantities import Duration, Indexes, Size, Span, geometric
 from fabric.model.fields.scalars import ADDRESS, DEVICE, SAFE_NAME, USER, Decimal, Flag, Scalar, Whole

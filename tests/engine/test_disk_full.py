@@ -9,7 +9,7 @@ import pytest
 from fabric.errors import FabricError, MayBeLive, StoreError
 from fabric.model.outcome import Outcome
 from fabric.runs import durable, events, line_log, raw
-from fabric.runs.left_open import open_changes
+from fabric.runs.open_changes import open_changes
 from tests.runs.full_disk import FullDisk
 from tests.runs.small_run import begin, begun_after, finished, go_on, run_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.engine.follow_up import Announced, FollowUp
+from fabric.engine.follow_up import FollowUp, announce
 from fabric.engine.left_out import FOLDER
 from fabric.engine.run import run_plan
 from fabric.model.outcome import Outcome
@@ -19,8 +19,8 @@ from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import from_events, read_events, replanned
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar, so_far
 from tests.builders import Watcher
 from tests.conftest import rack_topology
 from tests.engine.scripted import ScriptedExecutor
@@ -49,7 +49,7 @@ class Wants:
     def more(self, phase_plan: PhasePlan, results: Sequence[ProbeResult], added: Sequence[Probe]) -> Sequence[Probe]:
         """Copies, and counts how often it was asked."""
         self.asked += 1
-        first = phase_plan.schedule.components[0][0].probe
+        first = phase_plan.planned[0]
         return [replace(first, probe_id=f"a/gpu001/{name}") for name in self._wanted(results, added)]
 
 
@@ -191,7 +191,7 @@ def test_who_remembers_is_told_of_phases_from_before_an_interruption(tmp_path: P
     topology, later = rack_topology(1), Learns("more", once("x"))
     made = [Phase(name, (LoopbackSpec(),)) for name in "ab"]
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
-    past, executor = so_far(events), ScriptedExecutor(good)
+    past, executor = progress_of(events), ScriptedExecutor(good)
     run_plan(
         plan,
         topology=topology,
@@ -227,7 +227,7 @@ def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_a
     plan = Plan(tuple(PhasePlan(p, schedule(expand_phase(p, topology, tuple(topology.hosts))), ()) for p in made))
     directory = RunDirectory.create(tmp_path, "t", {})
 
-    def told(past: SoFar | None, where: RunDirectory, watcher: Watcher) -> list[str]:
+    def told(past: Progress | None, where: RunDirectory, watcher: Watcher) -> list[str]:
         learns = Learns("more", lambda _results, _added: ())
         run_plan(
             plan,
@@ -237,14 +237,14 @@ def test_who_remembers_is_told_of_a_repaired_host_before_the_next_phase_and_so_a
             observer=watcher,
             gate=lambda _plan, _results: {},
             follow_ups=(learns,),
-            so_far=past or SoFar(out={"gpu001": "did not answer"}),
+            so_far=past or Progress(out={"gpu001": "did not answer"}),
         )
         return [name for name, *_ in learns.told]
 
     assert told(None, directory, Asks(directory.path)) == ["z", "a", "gpu001", "b", "c"]
     events = list(read_events(directory.path / "events.jsonl"))
     ended = [number for number, event in enumerate(events) if event["event"] == "phase_ended"]
-    killed = so_far(events[: ended[2] + 1])
+    killed = progress_of(events[: ended[2] + 1])
     assert told(killed, RunDirectory.create(tmp_path / "later", "t", {}), Watcher()) == ["z", "a", "gpu001", "b", "c"]
 
 
@@ -258,10 +258,10 @@ def test_parts_that_are_measured_again_are_told_once() -> None:
     def again(part: str, number: int) -> Probe:
         return Probe(f"a/{part}.{number}", "pairwise", "a", (), (), 1.0, {AGAIN: part})
 
-    announced = Announced(Told())
-    announced.tell([again("gpu001/mlx5_0", 1), again("gpu001/mlx5_0", 2)])
-    announced.tell([again("gpu001/mlx5_0", 3), again("gpu002/mlx5_0", 1)])
-    announced.tell([replace(again("gpu001/mlx5_0", 4), params={})])
+    known: set[str] = set()
+    announce([again("gpu001/mlx5_0", 1), again("gpu001/mlx5_0", 2)], known, Told())
+    announce([again("gpu001/mlx5_0", 3), again("gpu002/mlx5_0", 1)], known, Told())
+    announce([replace(again("gpu001/mlx5_0", 4), params={})], known, Told())
     assert told == [(["gpu001/mlx5_0"], 2), (["gpu002/mlx5_0"], 1)]
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
 from fabric.engine.admission import HungRings
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, Probe, ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.wiring import BACKENDS
 from tests.builders import Watcher
 from tests.places import INVENTORY
@@ -52,7 +52,7 @@ def test_who_hung_is_known_once_the_other_one_did_well() -> None:
     assert known == [None, "b"]
     assert found.host_of(ring("b", "c")) == "b"
     assert found.host_of(ring("c", "d")) is None
-    assert found.reason("b") == "its ring with a hung, and a was measured with another host"
+    assert found.why["b"] == "its ring with a hung, and a was measured with another host"
 
 
 def test_who_did_well_before_is_not_to_blame() -> None:
@@ -79,7 +79,7 @@ def run(folder: Path, *faults: str) -> JudgedRun:
     file = folder / "rings.yaml"
     file.write_text(SCENARIO.format(inventory=INVENTORY / "demo-rack-healthy.yaml"), "utf-8")
     return run_asked(
-        prepare(file, inventory_path=None, hosts=None, faults=faults),
+        prepare(Given(file, faults=faults)),
         backend="mock",
         make_executor=BACKENDS["mock"],
         results=folder / "results",

@@ -8,8 +8,7 @@ from fabric.engine.deadlines import MARGIN_S, TIMES, LearnedDeadlines
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Measurement, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase, ProbeSpec
+from fabric.model.scenario import FilledTime, Phase, ProbeSpec
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.all_to_all import AllToAllSpec
@@ -35,7 +34,7 @@ def planned(phase: Phase) -> PhasePlan:
 
 def took(plan: PhasePlan, seconds: float, outcome: Outcome | None = None) -> list[ProbeResult]:
     """Every probe of a plan took so long."""
-    probes = [slot.probe for slots in plan.schedule.components for slot in slots]
+    probes = plan.planned
     numbers = (Measurement("x", "busbw", 1.0, "Gb/s"),) if outcome is None else ()
     return [ProbeResult(probe.probe_id, 1, numbers, outcome, "", 0.0, seconds) for probe in probes]
 
@@ -43,7 +42,7 @@ def took(plan: PhasePlan, seconds: float, outcome: Outcome | None = None) -> lis
 def limits(learned: LearnedDeadlines, phase: Phase) -> set[float | None]:
     """Of all probes of a phase."""
     plan = planned(phase)
-    return {learned.limit_s(plan, slot.probe) for slots in plan.schedule.components for slot in slots}
+    return {learned.limit_s(plan, probe) for probe in plan.planned}
 
 
 def test_the_longest_that_was_measured_in_earlier_rounds_counts() -> None:

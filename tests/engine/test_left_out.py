@@ -17,8 +17,8 @@ from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import read_events
+from fabric.runs.progress import Progress, progress_of, read_readmissions
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar, read_readmissions, so_far
 from tests.builders import Watcher
 
 WELL, BAD, UNKNOWN = "well", "bad", "unknown"
@@ -33,9 +33,9 @@ class Soak:
         self.failed = {"gpu001": "1 loopback fail"}
         self.now_s = 0.0
         self.watcher = Watcher()
-        self.begin(SoFar())
+        self.begin(Progress())
 
-    def begin(self, past: SoFar) -> None:
+    def begin(self, past: Progress) -> None:
         """From what is known of the run."""
         self.left_out = LeftOut(
             self._own, directory=self.directory, clock=lambda: self.now_s, observer=self.watcher, so_far=past
@@ -44,7 +44,7 @@ class Soak:
     def go_on(self) -> None:
         """As after a kill: from what is on disk."""
         self.directory.flush()
-        self.begin(so_far(list(read_events(self.directory.path / "events.jsonl"))))
+        self.begin(progress_of(list(read_events(self.directory.path / "events.jsonl"))))
 
     def round(self, number: int, how: str, *, stop: bool = True) -> None:
         """One round, judged."""
@@ -126,7 +126,7 @@ def test_a_readmitted_host_begins_anew(tmp_path: Path, *, killed: bool) -> None:
         soak.go_on()
     assert soak.out() == set()
     assert soak.failed == {}
-    assert not [*soak.health.all_out]
+    assert not [*soak.health.out]
     assert list((soak.directory.path / FOLDER).iterdir()) == []
     soak.round(3, WELL)
     soak.round(4, BAD)
@@ -179,7 +179,7 @@ def test_what_went_out_before_it_was_readmitted_is_in_after_a_kill(tmp_path: Pat
     soak.ask_back()
     events.append("out", 2.0, {"component": "gpu001/gpu0", "reason": "errors"})
     soak.directory.flush()
-    past = so_far(list(read_events(soak.directory.path / "events.jsonl")))
+    past = progress_of(list(read_events(soak.directory.path / "events.jsonl")))
     assert set(past.out) == {"gpu002", "gpu001/gpu0"}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.engine.phase import past_of, planned
+from fabric.engine.phase import past_of
 from fabric.model.change import Change
 from fabric.model.probe import ProbeResult
 from fabric.model.scenario import Phase
@@ -14,7 +14,7 @@ from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
-from fabric.runs.so_far import SoFar
+from fabric.runs.progress import Progress
 from tests.changes.asked import ber
 from tests.conftest import rack_topology
 
@@ -22,7 +22,7 @@ TOPOLOGY = rack_topology(2, parts=4)
 PHASE = Phase("a", (LoopbackSpec(),))
 PLAN = PhasePlan(PHASE, schedule(expand_phase(PHASE, TOPOLOGY, tuple(TOPOLOGY.hosts))), ())
 CHANGE = Change("a/ber.x", "a", "gpu001/mlx5_0", "port", ber("gpu001/mlx5_0", raw="1e-6"))
-FIRST, SECOND, *_ = planned(PLAN)
+FIRST, SECOND, *_ = PLAN.planned
 EXTRA = replace(FIRST, probe_id="a/gpu001/extra")
 ELSEWHERE = replace(FIRST, probe_id="b/gpu001/extra", phase="b")
 
@@ -32,9 +32,9 @@ def result(probe_id: str) -> ProbeResult:
     return ProbeResult(probe_id, 1, (), None, "", 0.0, 1.0)
 
 
-def done(*names: str, added: bool = False, ended: bool = False) -> SoFar:
+def done(*names: str, added: bool = False, ended: bool = False) -> Progress:
     """These have results."""
-    return SoFar(
+    return Progress(
         results={name: result(name) for name in names},
         attempts=dict.fromkeys(names, 1),
         added=(EXTRA, ELSEWHERE) if added else (),
@@ -53,13 +53,13 @@ def test_what_has_a_result_does_not_wait() -> None:
 
 def test_what_was_added_waits_after_what_was_planned() -> None:
     past = past_of(PLAN, done(FIRST.probe_id, added=True))
-    assert (past.waiting(PLAN), past.added) == ([*planned(PLAN)[1:], EXTRA], (EXTRA,))
+    assert (past.waiting(PLAN), past.added) == ([*PLAN.planned[1:], EXTRA], (EXTRA,))
     assert past.instead == ((FIRST, EXTRA),)
 
 
 def test_what_was_added_and_is_done_does_not_wait() -> None:
     past = past_of(PLAN, done(EXTRA.probe_id, added=True))
-    assert past.waiting(PLAN) == list(planned(PLAN))
+    assert past.waiting(PLAN) == list(PLAN.planned)
     assert EXTRA.probe_id in past.results
 
 
@@ -74,4 +74,4 @@ def test_of_a_phase_with_a_time_line_nothing_stands_unless_it_ended(when: dict[s
 def test_of_a_phase_under_one_standing_change_all_stands() -> None:
     plan = replace(PLAN, changes=(CHANGE,))
     assert set(past_of(plan, done(SECOND.probe_id)).results) == {SECOND.probe_id}
-    assert past_of(plan, done(*(probe.probe_id for probe in planned(plan)))).is_whole(plan)
+    assert not past_of(plan, done(*(probe.probe_id for probe in plan.planned))).waiting(plan)

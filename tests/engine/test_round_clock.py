@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.deadlines import RoundClock, reached, without_results
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase
+from fabric.model.scenario import FilledTime, Phase
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
 from fabric.runs.events import read_events
+from fabric.runs.progress import Progress, progress_of
 from fabric.runs.run_directory import RunDirectory
-from fabric.runs.so_far import SoFar, so_far
 from tests.conftest import rack_topology
 
 RACK = rack_topology(1)
@@ -35,9 +34,9 @@ class Run:
         self.plan = Plan(phases)
         self.now_s = 0.0
         self.directory = RunDirectory.create(folder, "t", {})
-        self._ask(SoFar())
+        self._ask(Progress())
 
-    def _ask(self, past: SoFar) -> None:
+    def _ask(self, past: Progress) -> None:
         self.clock = RoundClock(self.plan, past, directory=self.directory, clock=lambda: self.now_s)
 
     def begins(self, name: str, *, took_s: float) -> bool:
@@ -53,7 +52,7 @@ class Run:
 
     def goes_on(self) -> None:
         """After an interruption that its clock does not count."""
-        self._ask(so_far(read_events(self.directory.path / "events.jsonl")))
+        self._ask(progress_of(read_events(self.directory.path / "events.jsonl")))
 
     def begun(self, took_s: float) -> list[str]:
         """All phases that are begun, each taking so long."""
@@ -116,7 +115,7 @@ def test_a_time_that_is_not_over_goes_on_after_an_interruption(tmp_path: Path) -
 
 def test_what_was_not_reached_is_no_part_of_the_plan_any_more() -> None:
     plan = Plan((BEFORE, *ROUNDS))
-    done = {slot.probe.probe_id for one in (BEFORE, *ROUNDS[:2]) for slot in one.schedule.components[0]}
+    done = {slot.probe.probe_id for one in (BEFORE, *ROUNDS[:2]) for slot in one.schedule.slots}
     names = without_results(plan, done)
     assert names == {"soak-r3", "soak-r4", "soak-r5"}
     assert [one.phase.name for one in reached(plan, names).phases] == ["check", "soak-r1", "soak-r2"]

@@ -68,7 +68,7 @@ def test_it_counts_as_one_request_and_a_signal_after_it_as_the_second(tmp_path: 
     interruption = Interruption(stop)
     (directory.path / STOP).touch()
     assert interruption.times == 1
-    interruption.signalled()
+    interruption.signals += 1
     assert interruption.times == 2
 
 

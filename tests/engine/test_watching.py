@@ -9,18 +9,15 @@ from pathlib import Path
 import pytest
 
 from fabric.engine.watching import Watch, watching
-from fabric.errors import ConfigError
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
-from fabric.model.inventory import Fault, TimedFault
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.model.sampling import CounterReading, Samples, SampleSettings
 from fabric.model.scenario import JudgeSettings, Scenario
 from fabric.ports import Ended
 from fabric.runs.samples import read_samples
-from fabric.sim.life.course import Life
 from fabric.sim.world import World
 from tests.conftest import rack_topology
-from tests.scenario.changing import Watched
 
 RACK = rack_topology(2, parts=2)
 
@@ -28,10 +25,8 @@ RACK = rack_topology(2, parts=2)
 @pytest.fixture
 def mock() -> Iterator[MockExecutor]:
     """Two hosts; the second goes away after 100 s, for 200 s."""
-    life = Life(
-        (TimedFault(100.0, 200.0, Fault("gpu002", "broken")), TimedFault(0.0, inf, Fault("gpu001/mlx5_0", "hot")))
-    )
-    executor = MockExecutor(World(RACK, faults=(), seed=1, noise_cv=0.0, life=life))
+    gone, hot = TimedFault(100.0, 200.0, Fault("gpu002", "broken")), TimedFault(0.0, inf, Fault("gpu001/mlx5_0", "hot"))
+    executor = MockExecutor(World(RACK, MockSettings(noise_cv=0.0, timed_faults=(gone, hot)), seed=1))
     yield executor
     executor.close()
 
@@ -100,9 +95,3 @@ def test_nothing_is_sampled_that_was_not_asked_for(mock: MockExecutor, tmp_path:
     """The executor is the very same."""
     assert watching(mock, tmp_path, scenario(None), RACK) is mock
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_backend_that_cannot_sample_is_refused(mock: MockExecutor, tmp_path: Path) -> None:
-    """Before anything runs, and with what to do."""
-    with pytest.raises(ConfigError, match="cannot be sampled through this backend"):
-        watching(Watched(mock, lambda _: None), tmp_path, scenario(SampleSettings()), RACK)

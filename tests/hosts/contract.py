@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.lab.processes import until
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.hosts.once import run_once
-from fabric.ports import Ended, Executor, Lost, Ready
+from fabric.ports import Ended, Executor, Lost, Ready, run_once
 from tests.hosts.observing import collected
 from tests.hosts.programs import Programs
 
@@ -188,39 +187,6 @@ class ExecutorContract(Programs):
             assert isinstance(last, Lost)
             assert isinstance(last.error, HostUnreachable)
             assert last.error.host == self.dead_host
-
-    def test_a_start_time_is_kept(self, executor: Executor) -> None:
-        """What shall begin together waits for its time, whatever was asked later and begins at once."""
-        at_s = executor.now() + 1.5
-        timed = [executor.start(self.command(self.says("x"), start_at_s=at_s)) for _ in range(2)]
-        at_once = executor.start(self.command(self.nothing()))
-        ends = {ticket: one[-1] for ticket, one in collected(executor, [*timed, at_once]).items()}
-        results = {ticket: one.result for ticket, one in ends.items() if isinstance(one, Ended)}
-        assert [results[ticket].stdout for ticket in timed] == ["x\n", "x\n"]
-        assert all(results[ticket].started_s >= at_s - self.clock_error_s for ticket in timed)
-        assert results[at_once].started_s < at_s
-
-    def test_a_start_time_that_has_passed_is_now(self, executor: Executor) -> None:
-        """Late is better than never; the result says when it began."""
-        begun_s = executor.now()
-        result = run_once(executor, self.command(self.says("x"), start_at_s=begun_s - 5))
-        assert (result.stdout, result.started_s >= begun_s) == ("x\n", True)
-
-    def test_a_start_time_hours_ahead_is_refused(self, executor: Executor) -> None:
-        """It would be a mistake of clocks or units."""
-        with pytest.raises(ValueError, match="more than 3600 s ahead"):
-            executor.start(self.command(self.nothing(), start_at_s=executor.now() + 7200))
-
-    def test_cancelled_before_its_time_ends_once(self, executor: Executor) -> None:
-        """Who waits for a start can be told that there is none."""
-        run_once(executor, self.command(self.nothing()))
-        begun_s = executor.now()
-        ticket = executor.start(self.command(self.lingers(), start_at_s=begun_s + 600))
-        executor.wait(begun_s + 0.2)
-        executor.cancel(ticket)
-        (last,) = collected(executor, [ticket])[ticket]
-        assert isinstance(last, Ended | Lost)
-        assert executor.now() < begun_s + 600
 
     def test_wait_returns_at_its_time_when_nothing_happens(self, executor: Executor) -> None:
         """Waiting ends by the clock, which never goes back."""

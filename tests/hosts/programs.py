@@ -32,7 +32,6 @@ class Programs:
     absent = "no meaning for this backend"
     begun = "begun\n"  # what lingers() prints first
     cancelled = 143  # 128 + TERM, the status of what was cancelled
-    clock_error_s = 0.2  # half the longest way to the host and back on a machine as busy as one that runs tests
     listen_s = 0.6  # how long serves() takes to listen
 
     def nothing(self) -> Argv:
@@ -98,12 +97,11 @@ class Programs:
         env: tuple[tuple[str, str], ...] = (),
         ready_port: int | None = None,
         output_cap_bytes: int = 1 << 20,
-        start_at_s: float | None = None,
     ) -> Command:
         """A command for the host under test; skips the test when the backend has no such program."""
         if argv is None:
             pytest.skip(self.absent)
-        return Command(host or self.host, argv, timeout_s, env, ready_port, output_cap_bytes, start_at_s=start_at_s)
+        return Command(host or self.host, argv, timeout_s, env, ready_port, output_cap_bytes)
 
     def marked(self, argv: Argv | None, *, timeout_s: float, ready_port: int | None = None) -> tuple[str, Command]:
         """A command whose descendants can be found again by a token in their environment."""

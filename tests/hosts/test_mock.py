@@ -9,7 +9,7 @@ import pytest
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
 from fabric.ports import Ended, Lost, Ready
 from fabric.sim.world import World
@@ -32,7 +32,7 @@ def executor(*faults: Fault) -> MockExecutor:
     leaves = ("leaf0", "leaf1")
     hosts = {name: Host(name, platform, name, None, leaves) for name in ("gpu1", "gpu2")}
     topology = Topology(hosts, {name: Switch(name, "leaf") for name in leaves})
-    return MockExecutor(World(topology, faults=faults, seed=3, noise_cv=0.0))
+    return MockExecutor(World(topology, MockSettings(faults=faults, noise_cv=0.0), seed=3))
 
 
 def all_happenings(mock: MockExecutor, until_s: float = inf) -> list[Ready | Ended | Lost]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fabric.hosts.mock import MockExecutor
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.ports import Executor
 from fabric.sim.world import World
 from tests.conftest import rack_topology
@@ -28,7 +28,9 @@ class TestMock(ExecutorContract):
     @pytest.fixture
     def executor(self) -> Iterator[MockExecutor]:
         """Four hosts, of which one is dead."""
-        world = World(rack_topology(4, parts=2), faults=(Fault("gpu004", "broken"),), seed=1, noise_cv=0.0)
+        world = World(
+            rack_topology(4, parts=2), MockSettings(faults=(Fault("gpu004", "broken"),), noise_cv=0.0), seed=1
+        )
         executor = MockExecutor(world)
         yield executor
         executor.close()

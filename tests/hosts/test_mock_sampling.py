@@ -7,11 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fabric.errors import CommandTimeout
 from fabric.hosts.mock import MockExecutor
-from fabric.hosts.once import run_once
-from fabric.model.command import Command
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.ports import Lost, Sampled, Source
 from fabric.sim.world import World
 from tests.conftest import rack_topology
@@ -22,7 +19,7 @@ COUNTER = "/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
 @pytest.fixture
 def mock() -> Iterator[MockExecutor]:
     """Two hosts, of which one is dead."""
-    world = World(rack_topology(2, parts=2), faults=(Fault("gpu002", "broken"),), seed=1, noise_cv=0.0)
+    world = World(rack_topology(2, parts=2), MockSettings(faults=(Fault("gpu002", "broken"),), noise_cv=0.0), seed=1)
     executor = MockExecutor(world)
     yield executor
     executor.close()
@@ -67,11 +64,3 @@ def test_a_dead_host_or_a_pattern_is_lost(mock: MockExecutor, host: str, path: s
     (lost,) = mock.wait(mock.now() + 60)
     assert isinstance(lost, Lost)
     assert (lost.ticket, lost.error.host) == (ticket, host)  # type: ignore[attr-defined]
-
-
-def test_a_silent_command_is_ended_by_its_inactivity_limit(mock: MockExecutor) -> None:
-    """The limit, not the deadline, is what the error names."""
-    with pytest.raises(CommandTimeout, match="no output for 3 s"):
-        run_once(mock, Command("gpu001", ("sleep", "60"), 30, inactivity_s=3.0))
-    with pytest.raises(CommandTimeout, match="no answer within 2 s"):
-        run_once(mock, Command("gpu001", ("sleep", "60"), 2, inactivity_s=3.0))

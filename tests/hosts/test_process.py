@@ -14,10 +14,9 @@ import pytest
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.model.command import Command
-from fabric.ports import Lost
+from fabric.ports import Lost, run_once
 from tests.hosts.contract import ExecutorContract
 from tests.hosts.observing import collected
 from tests.hosts.programs import Programs

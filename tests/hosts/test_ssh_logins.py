@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.ssh import connector
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import JumpHost, SshSettings
 from fabric.model.topology import Login
+from fabric.ports import run_once
 
 SETTINGS = SshSettings(user="root", port=22, agent=False, known_hosts=())
 

@@ -14,13 +14,13 @@ import paramiko
 import pytest
 
 from fabric.errors import HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.ssh.connection import Connection
-from fabric.hosts.ssh.connections import HostConnections
+from fabric.hosts.ssh.connector import HostConnections
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.hosts.ssh.host_keys import HostRefused
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
+from fabric.ports import run_once
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ LIMIT_S = 20.0
 @pytest.fixture
 def dispatcher() -> Iterator[Dispatcher]:
     """One with nothing to do."""
-    dispatcher = Dispatcher(tick=lambda now_s: now_s + 60, settle=lambda: None)
+    dispatcher = Dispatcher(tick=lambda: 60.0, settle=lambda: None)
     yield dispatcher
     dispatcher.close(LIMIT_S)
 

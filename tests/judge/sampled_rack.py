@@ -74,7 +74,7 @@ def judge_of(
 def phase_of(probes: Sequence[Probe], phase: Phase | None = None) -> PhasePlan:
     """A phase that plans these probes."""
     slots = tuple(Slot(probe, 0.0) for probe in probes)
-    return PhasePlan(phase or Phase("x", ()), Schedule((slots,), 60.0, 60.0, "", 1), ())
+    return PhasePlan(phase or Phase("x", ()), Schedule(slots, 60.0, 60.0, "", 1), ())
 
 
 def result_of(probe: Probe, value_gbps: float) -> ProbeResult:

@@ -15,8 +15,8 @@ from benchmarks.lab.change_rack import LEASE_S
 from benchmarks.lab.lab import own_environment
 from benchmarks.lab.namespaces import until
 from fabric.changes.guard import Guard
-from fabric.tools import iblinkinfo
-from fabric.tools.iblinkinfo import PortLine
+from fabric.tools import infiniband
+from fabric.tools.infiniband import PortLine
 from tests.conftest import folder_of_this_user
 from tests.places import INVENTORY
 
@@ -118,9 +118,9 @@ class IbSim:
     def ports(self) -> tuple[PortLine, ...]:
         """Every port, from what the real iblinkinfo prints, by the reader of the testbench."""
         environment = {**os.environ, **self._variables, "SIM_HOST": "gpu001"}
-        argv = (str(self._tools / "iblinkinfo"), *iblinkinfo.argv()[1:])
+        argv = (str(self._tools / "iblinkinfo"), *infiniband.all_ports()[1:])
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
-        return iblinkinfo.read(done.stdout, done.stderr, done.returncode)
+        return infiniband.read_ports(done.stdout, done.stderr, done.returncode)
 
     def port(self, node: str, number: int) -> PortLine:
         """One port of a switch."""

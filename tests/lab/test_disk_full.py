@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fabric.app.analyze import reopened
 from fabric.app.report import make_reports
 from fabric.errors import FabricError, StoreError
 from tests.engine.test_disk_full import goes_on
@@ -81,6 +82,6 @@ def test_reports_that_find_no_room_are_told_and_can_be_made_later(tmp_path: Path
         run = run_of(folder)
         resize(folder, used_kib(folder) + PAGE_KIB)
         with pytest.raises(StoreError, match="cannot write: No space left"):
-            make_reports(run)
+            make_reports(reopened(run))
         resize(folder, ROOMY_KIB)
-        assert make_reports(run).is_file()
+        assert make_reports(reopened(run)).is_file()

@@ -9,11 +9,10 @@ import pytest
 from benchmarks.lab.namespaces import inside
 from benchmarks.lab.rack import Rack
 from fabric.errors import CommandTimeout, HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Fault
-from fabric.ports import Ended, Ready
+from fabric.ports import Ended, Ready, run_once
 from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.lab

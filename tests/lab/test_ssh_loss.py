@@ -18,11 +18,10 @@ from benchmarks.lab.lab import Lab, own_environment
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
 from benchmarks.lab.sshd import children, make_key
 from fabric.errors import HostUnreachable
-from fabric.hosts.once import run_once
 from fabric.hosts.ssh.executor import SshExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import SshSettings
-from fabric.ports import Ended, Lost
+from fabric.ports import Ended, Lost, run_once
 from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.lab

@@ -34,6 +34,12 @@ def test_every_part_is_read_as_it_was_written(host: str, item: str, aspect: str)
     assert Part.of(str(part)) == part
 
 
+def test_a_part_has_a_name_within_its_host() -> None:
+    """A host has none, whatever its aspect."""
+    names = ("gpu001/mlx5_0:port", "gpu001/gpu3", "gpu001:network", "gpu001")
+    assert [Part.of(name).inside for name in names] == ["mlx5_0:port", "gpu3", "", ""]
+
+
 def test_a_path_has_a_device_and_an_end() -> None:
     """Both are items of the same host."""
     path = Part.of("gpu001/mlx5_0->numa1")

@@ -13,8 +13,7 @@ from fabric.config import load_scenario
 from fabric.errors import ConfigError
 from fabric.model.inventory import Inventory
 from fabric.model.probe import Probe
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase, Scenario
+from fabric.model.scenario import FilledTime, Phase, Scenario
 from fabric.plan.as_run import as_run
 from fabric.plan.budget import Part, within
 from fabric.plan.plan import PhasePlan, Plan, assembled, plan_scenario
@@ -65,7 +64,7 @@ def repeated(*rounds: list[Probe], within_s: float = 1e3) -> Plan:
 
 def kept(plan: Plan) -> set[str]:
     """Ids of all its probes."""
-    return {slot.probe.probe_id for phase in plan.phases for slots in phase.schedule.components for slot in slots}
+    return {probe.probe_id for probe in plan.planned}
 
 
 def test_what_fits_as_a_whole_is_kept_as_a_whole() -> None:

@@ -57,7 +57,7 @@ def test_a_stage_starts_all_its_flows_at_once(tmp_path: Path) -> None:
     for phase_plan in plan.phases:
         assert phase_plan.probes_by_kind == {"link_burn": 512}
         assert phase_plan.schedule.rounds == 1
-    ids = [slot.probe.probe_id for phase in plan.phases for slots in phase.schedule.components for slot in slots]
+    ids = [probe.probe_id for probe in plan.planned]
     assert len(set(ids)) == len(ids)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
@@ -54,7 +54,7 @@ def test_a_scenario_without_drills_says_nothing_of_them() -> None:
 
 
 def test_the_plan_of_the_burn_in_alters_nothing_unless_drills_are_allowed() -> None:
-    asked = prepare(BURN_IN, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=3600.0)
+    asked = prepare(Given(BURN_IN, hosts="gpu[001-004]", lasts_s=3600.0))
     assert any(note.startswith("drills are off") for note in asked.notes)
     assert not any(phase.changes for phase in asked.plan.phases)
 
@@ -66,7 +66,7 @@ def test_with_the_drills_the_burn_in_ends_well_and_everything_is_taken_back(tmp_
     text = BURN_IN.read_text("utf-8").replace("../inventory", str(INVENTORY))
     assert "# allow: [drills]" in text
     path.write_text(text.replace("# allow: [drills]", "allow: [drills]"))
-    asked = prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1800.0)
+    asked = prepare(Given(path, hosts="gpu[001-004]", lasts_s=1800.0))
     judged = run(
         asked,
         backend="mock",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.model.probe import Probe
 from fabric.model.scenario import Phase
-from fabric.plan.schedule import Schedule, components, schedule
+from fabric.plan.schedule import Schedule, schedule
 from fabric.probes.all_to_all import AllToAllSpec
 from fabric.probes.kinds import expand_phase
 from fabric.probes.loopback import LoopbackSpec
+from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.rnic_to_rnic import RnicToRnicSpec
 from fabric.probes.tor_all_reduce import TorAllReduceSpec
 from tests.conftest import rack_topology
@@ -30,7 +33,7 @@ PROBES = st.lists(
 
 def intervals(plan: Schedule) -> list[tuple[float, float, Probe]]:
     """Start, end and probe of every slot."""
-    return [(s.start_s, s.start_s + s.probe.duration_s, s.probe) for part in plan.components for s in part]
+    return [(s.start_s, s.start_s + s.probe.duration_s, s.probe) for s in plan.slots]
 
 
 @given(PROBES)
@@ -82,32 +85,23 @@ def test_empty_phase() -> None:
 
 
 @given(PROBES)
-def test_repetitions_are_scheduled_as_if_each_were_looked_at(probes: list[Probe]) -> None:
-    """Only the first waiting one of those that are alike is considered; the plan is that of considering all."""
-    assert [(slot.probe, slot.start_s) for part in schedule(probes).components for slot in part] == slow(probes)
+def test_each_probe_starts_as_early_as_those_before_it_leave_it(probes: list[Probe]) -> None:
+    """No moment before its start would do: at each some probe before it in the list holds one of its claims."""
+    slots = {slot.probe.probe_id: slot for slot in schedule(probes).slots}
+    for number, late in enumerate(probes):
+        before = [slots[one.probe_id] for one in probes[:number] if not set(one.claims).isdisjoint(late.claims)]
+        moments = {0.0, *(slot.start_s + slot.probe.duration_s for slot in before)}
+        for at_s in (one for one in moments if one < slots[late.probe_id].start_s):
+            assert any(
+                slot.start_s < at_s + late.duration_s and at_s < slot.start_s + slot.probe.duration_s for slot in before
+            )
 
 
-def slow(probes: list[Probe]) -> list[tuple[Probe, float]]:
-    """The same method, looking at every waiting probe every time."""
-    found = []
-    for members in components(probes):
-        left = {claim: sum(p.duration_s for p in members if claim in p.claims) for p in members for claim in p.claims}
-        waiting, running, now_s = list(members), [], 0.0
-        while waiting:
-            held = {claim for _, p in running for claim in p.claims}
-
-            urgency = {p.probe_id: ([left[c] for c in p.claims] or [0.0]) for p in waiting}
-            free = [p for p in waiting if held.isdisjoint(p.claims)]
-            free.sort(key=lambda p, of=urgency: (max(of[p.probe_id]), sum(of[p.probe_id])), reverse=True)
-            for p in free:
-                if held.isdisjoint(p.claims):
-                    held.update(p.claims)
-                    waiting.remove(p)
-                    running.append((now_s + p.duration_s, p))
-                    found.append((p, now_s))
-            now_s = min(end_s for end_s, _ in running)
-            for _, p in [one for one in running if one[0] <= now_s]:
-                for claim in p.claims:
-                    left[claim] -= p.duration_s
-            running = [one for one in running if one[0] > now_s]
-    return found
+def test_thousands_of_pairs_keep_near_the_bound() -> None:
+    """Eight rounds of pairs of 64 hosts under leaves of 32, which share uplinks."""
+    rack = rack_topology(64, parts=2)
+    units = [(name, f"su{number // 32}") for number, name in enumerate(rack.hosts)]
+    leaves = {name: replace(rack.hosts[name], leaves=(f"{unit}-0", f"{unit}-1")) for name, unit in units}
+    plan = schedule(expand_phase(Phase("p", (PairwiseSpec(rounds=8),)), replace(rack, hosts=leaves), tuple(leaves)))
+    assert plan.probes == 2 * 8 * 32
+    assert plan.makespan_s <= 1.1 * plan.lower_bound_s

@@ -11,8 +11,10 @@ from benchmarks.altered_answers import NCCL, PERFTEST, Base, Canned, all_bases, 
 from fabric.engine.probe_run import NAME_WORDS
 from fabric.model.outcome import Outcome
 from fabric.tools import nccl, perftest
-from fabric.tools.perftest.log import by_lines, usual
-from fabric.tools.perftest.log import tests as tables
+from fabric.tools.nccl.collective import Collective
+from fabric.tools.perftest import by_lines, usual
+from fabric.tools.perftest import tests as tables
+from fabric.tools.perftest.command import asked, cut, otherwise, write_bw
 from tests.places import CAPTURES
 
 BLAMED = ("status 12", "wrong elements", "out of bounds")
@@ -142,7 +144,7 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
 ) -> None:
     """But for an option of theirs that is never given here: each field is where it is looked for."""
     device, size_bytes, duration_s, queue_pairs, cuda_gpu = options
-    argv = perftest.write_bw(
+    argv = write_bw(
         device=device,
         port=18515,
         peer="h",
@@ -154,10 +156,10 @@ def test_real_outputs_of_ib_write_bw_answer_their_own_command(
         gid_index=None,
     )
     (test,) = perftest.parse((CAPTURES / f"{name}.txt").read_text()).tests
-    asked = perftest.asked(argv, "Ethernet")
-    assert list(perftest.otherwise(test, asked)) == reasons
+    wanted = asked(argv, "Ethernet")
+    assert list(otherwise(test, wanted)) == reasons
     missing = ["1 local addresses of 3 queue pairs", "1 remote addresses of 3 queue pairs"]  # left out by the poster
-    assert list(perftest.cut(test, asked)) == (missing if "bnxt" in name else [])
+    assert list(cut(test, wanted)) == (missing if "bnxt" in name else [])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_real_outputs_of_nccl_tests_answer_their_own_command(
     """But for an option of theirs that is never given here: each field is where it is looked for, from 2019 on."""
     op, least, most, gpus = asked
     test = nccl.parse((CAPTURES / "nccl-tests" / f"{name}.txt").read_text()).tests[number]
-    wanted = nccl.Collective(op, 1 << least, 1 << most, 2, gpus, 20)
+    wanted = Collective(op, 1 << least, 1 << most, 2, gpus, 20)
     assert [word for word in reasons if any(word in found for found in wanted.otherwise(test))] == reasons
     assert len(list(wanted.otherwise(test))) == len(reasons)
     assert list(wanted.cut(test)) == []

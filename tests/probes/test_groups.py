@@ -83,7 +83,7 @@ def test_groups_are_disjoint_and_start_together(
     assert len(names) == len(set(names)) == hosts - hosts % groups_of
     assert len(probes) == len(groups) * repeat == len({probe.probe_id for probe in probes})
     assert {probe.params["group"] for probe in probes} == set(range(len(groups)))
-    starts = [slot.start_s for component in schedule(probes).components for slot in component]
+    starts = [slot.start_s for slot in schedule(probes).slots]
     assert starts.count(0.0) == len(groups)
     assert bool(left_out(phase, tuple(topology.hosts), probes)) == (hosts % groups_of > 0)
 

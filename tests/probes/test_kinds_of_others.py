@@ -20,7 +20,7 @@ BROKEN = {
     "absent = no_such_module:Spec": "ModuleNotFoundError: No module named 'no_such_module'",
     "other = own_kind:HostnameSpec": "ValueError: its class calls itself 'called'",
     "pairwise = own_kind:HostnameSpec": "ValueError",
-    "classless = own_kind:Probe": "TypeError: it is no class made from fabric.model.scenario.ProbeSpec",
+    "classless = own_kind:Probe": "TypeError: own_kind:Probe is no subclass of fabric.model.scenario.ProbeSpec",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.altered_answers import printed
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.config import load_scenario
 from fabric.errors import ConfigError
 from fabric.judge.normal.latency import latency_verdicts
@@ -83,7 +83,7 @@ def test_without_a_limit_nothing_passes() -> None:
 )
 def test_what_is_no_answer_is_an_error(tmp_path: Path, old: str, new: str, said: str) -> None:
     (tmp_path / "s.yaml").write_text(TEXT.format(rack=RACK, probe="latency: {rounds: 1}"))
-    asked = prepare(tmp_path / "s.yaml", inventory_path=None, hosts="gpu[001-002]", faults=())
+    asked = prepare(Given(tmp_path / "s.yaml", hosts="gpu[001-002]"))
     topology = asked.inventory.topology
     probe = expand_phase(asked.scenario.phases[0], topology, asked.scenario.hosts)[0]
     client, *servers = printed(asked.inventory, probe, 0)

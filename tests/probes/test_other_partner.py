@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.probe import Probe
-from fabric.probes.tor_all_reduce import TorAllReduceSpec
-from fabric.probes.variants import other_pairs
+from fabric.probes.tor_all_reduce import TorAllReduceSpec, other_pairs
 from tests.conftest import rack_topology
 
 TOPOLOGY = rack_topology(6)

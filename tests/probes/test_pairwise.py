@@ -14,7 +14,7 @@ from fabric.model.scenario import Phase
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.probes import routes
 from fabric.probes.kinds import expand_phase, left_out
-from fabric.probes.pair_planes import planes_of
+from fabric.probes.pairs import planes_of
 from fabric.probes.pairwise import PairwiseSpec
 from fabric.probes.routes import RoutesSpec
 from tests.conftest import dgx_platform

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fabric.model.probe import Probe
+from fabric.probes.again import shortened
 from fabric.probes.collective import START_S
-from fabric.probes.variants import shortened
 
 
 def collective(iterations: int, expected_s: float) -> Probe:

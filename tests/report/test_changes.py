@@ -11,10 +11,9 @@ import pytest
 from rich.console import Console
 
 from fabric.model.change import Change, ChangeResult, ChangeSettings, ChangeSpec, When, Window
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Phase, Scenario
-from fabric.model.verdict import ChangeEffect, ExpectationVerdict, Verdict, WindowEffect
+from fabric.model.verdict import ChangeEffect, ExpectationVerdict, JudgedRun, Verdict, WindowEffect
 from fabric.plan.plan import PhasePlan, Plan
 from fabric.plan.schedule import schedule
 from fabric.report.changes import when

@@ -8,10 +8,9 @@ from dataclasses import replace
 from rich.console import Console
 
 from fabric.model.change import Change, ChangeResult
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.scenario import JudgeSettings, Scenario
-from fabric.model.verdict import ProbeVerdict, Suspect, Verdict
+from fabric.model.verdict import JudgedRun, ProbeVerdict, Suspect, Verdict
 from fabric.report.console import show_verdict
 from fabric.report.meaning import headline
 from tests.changes.asked import port_flap

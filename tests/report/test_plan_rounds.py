@@ -46,7 +46,7 @@ def test_rounds_that_take_longer_with_other_partners_are_folded_and_the_range_is
 
 def test_rounds_that_differ_are_not_folded() -> None:
     other = planned("soak-r2", "soak", 2)
-    other = replace(other, schedule=schedule([other.schedule.components[0][0].probe]))
+    other = replace(other, schedule=schedule([other.planned[0]]))
     assert len(titles(soak(1), other, soak(3))) == 3
     noted = replace(soak(2), notes=("x",))
     assert len(titles(soak(1), noted)) == 2

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run as run_asked
-from fabric.model.judged_run import JudgedRun
+from fabric.model.verdict import JudgedRun
 from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS
 from tests.builders import Watcher, gone_on
@@ -47,7 +47,7 @@ def scenario(folder: Path, *, change: str = BER) -> Path:
 def begin(folder: Path, *, file: Path | None = None, inventory: Path | None = None) -> JudgedRun:
     """Run it, or the scenario in *file*, on *inventory* instead of its own."""
     return run_asked(
-        prepare(file or scenario(folder), inventory_path=inventory, hosts=None, faults=()),
+        prepare(Given(file or scenario(folder), inventory=inventory)),
         backend="mock",
         make_executor=BACKENDS["mock"],
         results=folder / "results",

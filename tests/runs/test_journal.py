@@ -11,8 +11,8 @@ import pytest
 from fabric.app.restore import restore
 from fabric.errors import MayBeLive, StoreError
 from fabric.runs import durable
-from fabric.runs.journal import FILE, Journal, read_journal
-from fabric.runs.left_open import open_changes, refuse_while_open
+from fabric.runs.journal import JOURNAL, Journal, read_journal
+from fabric.runs.open_changes import open_changes, refuse_while_open
 from fabric.wiring import BACKENDS
 from tests.runs.small_run import begin, run_of
 
@@ -43,14 +43,14 @@ def test_a_line_that_could_not_be_written_spoils_no_later_one(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full_disk(monkeypatch, at=at, call=2)
-    journal = Journal(tmp_path / FILE)
+    journal = Journal(tmp_path / JOURNAL)
     journal.record("a", "intent", {})
     with pytest.raises(StoreError):
         journal.record("a", "armed", {})
     journal.record("a", "reverted", {})
     journal.record("b", "intent", {})
     journal.close()
-    assert [(one["change"], one["state"]) for one in read_journal(tmp_path / FILE)] == [
+    assert [(one["change"], one["state"]) for one in read_journal(tmp_path / JOURNAL)] == [
         ("a", "intent"),
         ("a", "reverted"),
         ("b", "intent"),
@@ -58,18 +58,18 @@ def test_a_line_that_could_not_be_written_spoils_no_later_one(
 
 
 def test_a_journal_that_another_process_writes_is_not_written_on_the_second_try_either(tmp_path: Path) -> None:
-    first, second = Journal(tmp_path / FILE), Journal(tmp_path / FILE)
+    first, second = Journal(tmp_path / JOURNAL), Journal(tmp_path / JOURNAL)
     first.record("a", "intent", {})
     for _ in range(2):
         with pytest.raises(StoreError, match="another process"):
             second.record("a", "reverted", {})
     first.close()
-    assert [one["state"] for one in read_journal(tmp_path / FILE)] == ["intent"]
+    assert [one["state"] for one in read_journal(tmp_path / JOURNAL)] == ["intent"]
 
 
 def damaged(results: Path, name: str) -> Path:
     """The journal of a run, with a foreign line in the middle."""
-    path = results / name / "run" / FILE
+    path = results / name / "run" / JOURNAL
     path.parent.mkdir(parents=True)
     journal = Journal(path)
     journal.record("a", "intent", {})
@@ -92,7 +92,7 @@ def test_restore_goes_on_behind_a_journal_that_cannot_be_read(tmp_path: Path) ->
 
 
 def test_a_checksum_of_five_thousand_digits_is_a_foreign_line(tmp_path: Path) -> None:
-    path = tmp_path / FILE
+    path = tmp_path / JOURNAL
     path.write_bytes(b'{"seq":1,"crc32":' + b"7" * 5000 + b"}\n{}\n")
     with pytest.raises(StoreError, match="not a line"):
         read_journal(path)
@@ -112,40 +112,40 @@ def special(kind: str, path: Path) -> None:
         path.symlink_to(kind)
 
 
-@pytest.mark.parametrize("kind", ["FIFO", "directory", "sparse", "/dev/zero", "/etc/passwd", "nowhere", FILE])
+@pytest.mark.parametrize("kind", ["FIFO", "directory", "sparse", "/dev/zero", "/etc/passwd", "nowhere", JOURNAL])
 def test_what_is_no_plain_file_counts_as_a_journal_that_cannot_be_read(kind: str, tmp_path: Path) -> None:
     """A change may be live where the journal's name is taken by something else, and nothing of that is printed."""
-    special(kind, tmp_path / "s" / "run" / FILE)
+    special(kind, tmp_path / "s" / "run" / JOURNAL)
     found = restore(None, results=tmp_path, make_executor=lambda *_: pytest.fail("nothing to ask"))
     assert [one.certain for one in found] == [False]
     assert "not a plain file" in found[0].said or "larger than 1 GiB" in found[0].said
     assert "root:" not in found[0].said
-    with pytest.raises(MayBeLive, match=FILE):
+    with pytest.raises(MayBeLive, match=JOURNAL):
         refuse_while_open(tmp_path)
     with pytest.raises(StoreError):
-        Journal(tmp_path / "s" / "run" / FILE).record("a", "intent", {})
+        Journal(tmp_path / "s" / "run" / JOURNAL).record("a", "intent", {})
 
 
 def test_restore_takes_back_behind_a_fifo(tmp_path: Path) -> None:
     """The change of a dead run is taken back though the journal of another one is a FIFO, which is reported."""
     begin(tmp_path)
     run = run_of(tmp_path)
-    lines = (run / FILE).read_bytes().splitlines(keepends=True)
-    (run / FILE).write_bytes(b"".join(lines[: 1 + max(n for n, line in enumerate(lines) if b'"in_force"' in line)]))
-    special("FIFO", tmp_path / "results" / "a" / "run" / FILE)
-    assert len(open_changes(run / FILE)) == 1
+    lines = (run / JOURNAL).read_bytes().splitlines(keepends=True)
+    (run / JOURNAL).write_bytes(b"".join(lines[: 1 + max(n for n, line in enumerate(lines) if b'"in_force"' in line)]))
+    special("FIFO", tmp_path / "results" / "a" / "run" / JOURNAL)
+    assert len(open_changes(run / JOURNAL)) == 1
     found = restore(
         None, results=tmp_path / "results", make_executor=lambda name, inventory: BACKENDS[name](inventory, 1)
     )
     assert [(Path(one.run).parent.name, one.certain) for one in found] == [("a", False), ("small", True)]
-    assert open_changes(run / FILE) == ()
+    assert open_changes(run / JOURNAL) == ()
 
 
 def test_a_run_is_refused_with_every_journal_that_is_in_the_way(tmp_path: Path) -> None:
     """One that cannot be read does not hide another with an open change."""
-    special("FIFO", tmp_path / "a" / "run" / FILE)
+    special("FIFO", tmp_path / "a" / "run" / JOURNAL)
     (tmp_path / "b" / "run").mkdir(parents=True)
-    journal = Journal(tmp_path / "b" / "run" / FILE)
+    journal = Journal(tmp_path / "b" / "run" / JOURNAL)
     journal.record("ber.gpu001", "intent", {})
     journal.close()
     with pytest.raises(MayBeLive, match=r"a/run/changes\.jsonl.* may have left changes behind \(ber\.gpu001\)"):

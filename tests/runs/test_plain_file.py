@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fabric.errors import StoreError
 from fabric.runs.plain_file import (
     MIB,
     NotPlain,
@@ -18,6 +19,7 @@ from fabric.runs.plain_file import (
     open_plain,
     plain_stream,
     read_plain,
+    storing,
     whole_lines,
     why_not_plain,
     writing,
@@ -254,3 +256,12 @@ def test_a_look_says_why_it_would_be_refused(tmp_path: Path) -> None:
     _loop(tmp_path / "loop")
     names = ("none", "one", "link", "loop", "one/two", "loop/two")
     assert [name for name in names if is_there(tmp_path / name)] == ["one", "link", "loop"]
+
+
+def test_what_the_disk_says_is_told_with_the_file(tmp_path: Path) -> None:
+    """The one that is meant, or inside a folder the one that the error names."""
+    gone = tmp_path / "gone"
+    with pytest.raises(StoreError, match=f"^{tmp_path}: cannot write: No such file or directory$"), storing(tmp_path):
+        gone.open()
+    with pytest.raises(StoreError, match=f"^{gone}: cannot read: "), storing(tmp_path, "cannot read", inside=True):
+        gone.open()

@@ -20,10 +20,10 @@ import pytest
 from fabric.model.outcome import Outcome
 from fabric.runs import durable, line_log, plain_file, raw
 from fabric.runs.events import read_events
+from fabric.runs.progress import progress_of
 from fabric.runs.raw import raw_entries
 from fabric.runs.run_document import read_run
 from fabric.runs.samples import read_samples
-from fabric.runs.so_far import so_far
 from tests.runs.crash_disk import Disk, Trace, crashes
 from tests.runs.small_run import begin, begun_after, finished, go_on, scenario
 
@@ -74,8 +74,6 @@ def put(files: Mapping[Path, bytes], root: Path, folder: Path) -> Path | None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for path, data in files.items():
-        if path.name == ".lock":
-            continue  # of a process that died; here it is this one, which lives
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
@@ -110,7 +108,7 @@ def test_no_crash_loses_an_acknowledged_result(tmp_path: Path, monkeypatch: pyte
         if run is None:
             continue
         history = list(read_events(run / "events.jsonl")) if (run / "events.jsonl").exists() else []
-        done = so_far(history)
+        done = progress_of(history)
         progress = (len(done.results), len(done.half_done), done.ended, variant)
         if done.over or progress in resumed:
             continue

@@ -29,7 +29,7 @@ def test_every_run_is_found_once_and_in_order(tmp_path: Path) -> None:
     (tmp_path / "a" / "3").mkdir()
     (tmp_path / "notes.txt").touch()
     found = run_folders(tmp_path)
-    assert (found.runs, found.closed) == (wanted, [])
+    assert (found.runs, found.closed) == (wanted, {})
 
 
 def test_a_shut_scenario_and_a_shut_run_are_told_beside_the_others(place: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_shut_scenario_and_a_shut_run_are_told_beside_the_others(place: Path) 
     with shut(second, third.parent):
         found = run_folders(place)
     assert found.runs == [first]
-    assert [one.text for one in found.closed] == [f"{second}: Permission denied", f"{third.parent}: Permission denied"]
+    assert found.closed == {second: "Permission denied", third.parent: "Permission denied"}
 
 
 def test_a_results_folder_that_is_shut_or_not_there_is_the_users_mistake(place: Path) -> None:

@@ -1,18 +1,18 @@
-"""One run of a scenario and on a host at a time; a lock counts until its holder is certainly gone."""
+"""One run of a scenario and on a host at a time; a lock counts as long as its holder lives."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from fabric.errors import StoreError
 from fabric.runs import durable
-from fabric.runs.run_lock import FILE, Holder, holder_bytes, holder_of, holding, myself, running
+from fabric.runs.run_lock import FILE, holder_of, holding, running
 from tests.runs.full_disk import full_disk
 
 
@@ -45,7 +45,7 @@ def test_it_is_free_afterwards_also_after_an_error(tmp_path: Path) -> None:
         raise ValueError("trouble")
     with holding(tmp_path, "s", ["h1"]):
         pass
-    assert not (tmp_path / "s" / FILE).exists()
+    assert holder_of(tmp_path / "s" / FILE) is None
 
 
 def test_who_runs_a_run_is_known_by_its_name_only(tmp_path: Path) -> None:
@@ -58,55 +58,41 @@ def test_who_runs_a_run_is_known_by_its_name_only(tmp_path: Path) -> None:
     assert running(tmp_path / "s" / "one") is None
 
 
-def dead() -> Holder:
-    """A process of this machine that is no more."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    return replace(myself("s/dead", ["h1"]), pid=ended.pid, started="1")
+KEEPS_IT = """
+import sys, time
+from pathlib import Path
+from fabric.runs.run_lock import holding
+with holding(Path(sys.argv[1]), "s", ["h1"], run="dead"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
 
 
-def left_by(results: Path, holder: Holder) -> Path:
-    """A lock that nobody let go."""
-    folder = results / "s"
-    folder.mkdir(parents=True)
-    (folder / FILE).write_bytes(holder_bytes(holder))
-    return folder / FILE
-
-
-def test_the_lock_of_a_dead_process_is_taken_over_at_once(tmp_path: Path) -> None:
-    left_by(tmp_path, dead())
+def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", KEEPS_IT, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        found = running(tmp_path / "s" / "dead")
+        assert found is not None
+        assert found.pid == other.pid
+        with pytest.raises(StoreError, match=f"process {other.pid}, since .* holds h1"), holding(tmp_path, "t", ["h1"]):
+            pass
+        other.kill()
+        other.wait()
     assert running(tmp_path / "s" / "dead") is None
     with holding(tmp_path, "s", ["h1"]):
         pass
 
 
-def test_another_process_of_the_same_number_is_not_the_holder() -> None:
-    assert not myself("s", []).is_gone
-    assert replace(myself("s", []), started="1").is_gone
-
-
-def test_a_lock_of_this_machine_from_before_it_was_booted_is_taken_over(tmp_path: Path) -> None:
-    left_by(tmp_path, replace(myself("s/dead", ["h1"]), boot="another boot"))
-    with holding(tmp_path, "s", ["h1"]):
-        pass
-
-
-ELSEWHERE = Holder("s/far", "login2", "another boot", "pid:[1]", 1, "1", "2026-01-01 00:00:00 UTC", ("h1",))
-IN_A_CONTAINER = replace(myself("s/far", ["h1"]), processes="pid:[1]", machine="c0ffee")
-
-
-@pytest.mark.parametrize("holder", [ELSEWHERE, IN_A_CONTAINER])
-def test_a_holder_that_cannot_be_seen_from_here_refuses_until_a_person_removes_its_lock(
-    tmp_path: Path, holder: Holder
-) -> None:
-    """It says who holds it, since when, and how to remove it."""
-    lock = left_by(tmp_path, holder)
-    who = f"{holder.machine}, process {holder.pid}, since {holder.since}"
-    by_hand = f"where {holder.machine} certainly runs it no more: rm {lock}"
+def test_a_holder_on_another_machine_refuses_until_a_person_removes_its_lock(tmp_path: Path) -> None:
+    """Its flock may not be seen from here; it says who holds it, since when, and how to remove it."""
+    lock = tmp_path / "s" / FILE
+    lock.parent.mkdir()
+    lock.write_bytes(orjson.dumps({"run": "s/far", "machine": "login2", "pid": 1, "since": "noon", "hosts": ["h1"]}))
     with pytest.raises(StoreError) as refused, holding(tmp_path, "t", ["h1"]):
         pass
-    assert f"s/far is going on ({who}) and holds h1" in str(refused.value)
-    assert str(refused.value).endswith(by_hand)
+    assert "s/far is going on (login2, process 1, since noon) and holds h1" in str(refused.value)
+    assert str(refused.value).endswith(f"where login2 certainly runs it no more: rm {lock}")
     lock.unlink()
     with holding(tmp_path, "t", ["h1"]):
         pass
@@ -120,11 +106,12 @@ def test_a_lock_that_is_no_lock_holds_nothing(tmp_path: Path) -> None:
         pass
 
 
-def test_who_lost_its_lock_leaves_it_to_the_other(tmp_path: Path) -> None:
-    """A person removed it, and another run began."""
+def test_a_lock_that_is_held_and_cannot_be_read_holds_its_scenario(tmp_path: Path) -> None:
     with holding(tmp_path, "s", ["h1"]):
-        (tmp_path / "s" / FILE).write_bytes(holder_bytes(ELSEWHERE))
-    assert holder_of(tmp_path / "s" / FILE) == ELSEWHERE
+        (tmp_path / "s" / FILE).write_text("torn {")
+        with pytest.raises(StoreError, match="is of the same scenario"), holding(tmp_path, "s", ["h2"]):
+            pass
+    assert holder_of(tmp_path / "s" / FILE) is None
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -147,4 +134,4 @@ def test_it_is_free_also_where_its_run_could_not_be_named(tmp_path: Path, monkey
         patch.setattr(durable, "os", full_disk("write"))
         with pytest.raises(StoreError, match="No space left"):
             lock.names(tmp_path / "s" / "one")
-    assert not (tmp_path / "s" / FILE).exists()
+    assert holder_of(tmp_path / "s" / FILE) is None

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fabric.model.probe import Measurement
-from fabric.runs.shares import Apart, Shares, shares_of
-from fabric.runs.tables import write_measurements
+from fabric.runs.tables import Apart, Shares, shares_of, write_measurements
 
 Values = Sequence[tuple[str, float]]
 

@@ -12,7 +12,7 @@ from fabric.errors import HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
+from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor, Happening, Lost, Ticket
 from fabric.wiring import BACKENDS
 from tests import builders

@@ -12,11 +12,10 @@ from fabric.app.run import run as run_asked
 from fabric.errors import SessionLost
 from fabric.model.command import Command
 from fabric.model.inventory import Fault, Inventory, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.probe import ProbeResult
+from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor, Happening, Lost, Ready, Ticket
-from fabric.runs.events import FILE as EVENTS
-from fabric.runs.events import Event, from_events, read_events
+from fabric.runs.events import EVENTS, Event, from_events, read_events
 from fabric.wiring import BACKENDS
 from tests import builders
 from tests.builders import Watcher

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.app.prepare import Asked
-from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.analyze import reopened
+from fabric.app.prepare import Asked, Given
+from fabric.app.repair import decided, prepare_repair
 from fabric.app.report import keep_decision
 from fabric.model.inventory import TimedFault
 from fabric.model.repair import Acceptance
@@ -45,10 +46,10 @@ def validated(
     because: Path, *faults: str, quick: bool = True, seed: int = 2, flap: TimedFault | None = None
 ) -> tuple[Path, Acceptance]:
     """The post-repair run with these faults, and the decision; *flap* comes and goes meanwhile."""
-    asked = prepare_repair(Wanted(POST_REPAIR, because, HEALTHY, None, faults, quick))
+    asked = prepare_repair(Given(POST_REPAIR, inventory=HEALTHY, faults=faults), because, quick=quick)
     if flap is not None:
         asked = builders.with_timed(asked, flap)
     path = measured(asked, because.parents[1], seed=seed)
-    found = decide(path)
+    found = decided(reopened(path))
     keep_decision(path, acceptance_document(found))
     return path, found

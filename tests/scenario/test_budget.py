@@ -8,10 +8,10 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.app.compare import compare
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.engine.observer import Observer
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import Plan
 from fabric.runs.events import read_events
 from fabric.runs.past_run import read_past_run
@@ -47,7 +47,7 @@ class Runs:
         self._folder = folder
         self.file = folder / "cut.yaml"
         self.file.write_text(SCENARIO.format(inventory=INVENTORY / "pod-64.yaml"))
-        self.asked = prepare(self.file, inventory_path=None, hosts=None, faults=(), budget_s=BUDGET_S)
+        self.asked = prepare(Given(self.file, budget_s=BUDGET_S))
 
     def run(self, observer: Observer) -> JudgedRun:
         """What is asked, on the mock."""
@@ -61,7 +61,7 @@ class Runs:
 
 def probes_of(plan: Plan) -> set[str]:
     """Ids of all that it plans."""
-    return {slot.probe.probe_id for one in plan.phases for slots in one.schedule.components for slot in slots}
+    return {probe.probe_id for probe in plan.planned}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.model.outcome import Outcome
 from tests.places import INVENTORY, SCENARIOS
 from tests.scenario.test_left_out import Acts, run
@@ -14,13 +14,7 @@ HOURS_S = 7200.0
 
 def test_a_healthy_rack_passes_the_shipped_burn_in(tmp_path: Path) -> None:
     """Every flow, soak and pair has a limit, every counter of its criteria can be read, and nobody is blamed."""
-    asked = prepare(
-        SCENARIOS / "burn-in.yaml",
-        inventory_path=INVENTORY / "demo-rack-healthy.yaml",
-        hosts=None,
-        faults=(),
-        lasts_s=HOURS_S,
-    )
+    asked = prepare(Given(SCENARIOS / "burn-in.yaml", inventory=INVENTORY / "demo-rack-healthy.yaml", lasts_s=HOURS_S))
     judged = run(tmp_path, asked, Acts())
     assert judged.verdict.outcome is Outcome.PASS, judged.verdict.reasons
     assert not judged.verdict.suspects

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from tests import builders
 from tests.places import INVENTORY
 from tests.scenario.test_left_out import Acts, run

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fabric.errors import MayBeLive
-from fabric.runs.journal import FILE, Journal
-from fabric.runs.left_open import open_changes
+from fabric.runs.journal import JOURNAL, Journal
+from fabric.runs.open_changes import open_changes
 from tests.scenario.test_restore import left, restored
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def rewritten(journal: Path, **fields: object) -> None:
 
 def test_a_kind_of_another_package_is_planned_made_and_taken_back(tmp_path: Path) -> None:
     _, said, wrong = fabric(tmp_path, GOOD, PLUGINS, "run", "--results", str(tmp_path / "results"), "--yes")
-    (journal,) = (tmp_path / "results").rglob(FILE)
+    (journal,) = (tmp_path / "results").rglob(JOURNAL)
     assert not open_changes(journal), said + wrong
     states = [json.loads(line)["state"] for line in journal.read_text().splitlines() if '"state"' in line]
     assert states[-1] == "reverted", states
@@ -99,13 +99,14 @@ def test_a_broken_package_is_told_where_its_kind_is_asked_for_and_harms_nothing_
 ) -> None:
     status, _, wrong = fabric(tmp_path, "{smoke: {links: gpu001/mlx5_0}}", broken, "plan")
     assert status == 2
-    assert "unknown change 'smoke': fabric-broken (fabric_broken:Smoke) cannot be used: OSError: no such smoke" in wrong
+    why = "of fabric-broken 1.0 (fabric.changes: fabric_broken:Smoke) cannot be used: OSError: no such smoke"
+    assert f"unknown change 'smoke': kind 'smoke' {why}" in wrong
     assert fabric(tmp_path, "{ber: {links: gpu001/mlx5_0, raw: 1e-6, direction: up}}", broken, "plan")[0] == 0
 
 
 def test_what_a_missing_package_left_is_taken_back_by_the_journal_and_stays_open(tmp_path: Path) -> None:
     path = left(tmp_path, None)
-    journal = path / FILE
+    journal = path / JOURNAL
     rewritten(journal, kind="unplugged")
     found = restored(path, tmp_path / "inventory" / "pod-64.yaml")
     assert [one.certain for one in found] == [True, False]
@@ -115,8 +116,8 @@ def test_what_a_missing_package_left_is_taken_back_by_the_journal_and_stays_open
 
 def test_an_entry_of_another_version_is_refused_with_its_undo(tmp_path: Path) -> None:
     path = left(tmp_path, None)
-    alterations = open_changes(path / FILE)[0].intent["alterations"]
-    rewritten(path / FILE, alterations=[{**one, "prior": 5} for one in alterations])
+    alterations = open_changes(path / JOURNAL)[0].intent["alterations"]
+    rewritten(path / JOURNAL, alterations=[{**one, "prior": 5} for one in alterations])
     (one,) = restored(path, tmp_path / "inventory" / "pod-64.yaml")
     assert not one.certain
     assert re.search(r"is not as this version writes it .*its undo by hand: .*mlxreg", one.said), one.said

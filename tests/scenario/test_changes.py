@@ -15,8 +15,8 @@ from fabric.app.restore import restore
 from fabric.errors import ConfigError, HostUnreachable, Interrupted, MayBeLive, StoreError
 from fabric.model.command import Command
 from fabric.model.outcome import Outcome
-from fabric.runs.journal import FILE, Journal, read_journal
-from fabric.runs.left_open import open_changes
+from fabric.runs.journal import JOURNAL, Journal, read_journal
+from fabric.runs.open_changes import open_changes
 from fabric.wiring import BACKENDS
 from tests.builders import Watcher
 from tests.scenario.changing import BER, Watched, injecting, prepared, run
@@ -24,7 +24,7 @@ from tests.scenario.changing import BER, Watched, injecting, prepared, run
 
 def states(path: str) -> list[str]:
     """The states of the journal, in order."""
-    return [entry["state"] for entry in read_journal(Path(path) / FILE)]
+    return [entry["state"] for entry in read_journal(Path(path) / JOURNAL)]
 
 
 def verb(command: Command) -> str:
@@ -44,14 +44,14 @@ def test_the_undo_is_on_disk_before_anything_is_done_to_the_target(tmp_path: Pat
 
     def look(command: Command) -> None:
         if verb(command):
-            (journal,) = (tmp_path / "results").glob(f"drill/2*/{FILE}")
+            (journal,) = (tmp_path / "results").glob(f"drill/2*/{JOURNAL}")
             seen.append((verb(command), [entry["state"] for entry in read_journal(journal)]))
 
     run(tmp_path, on_start=look)
     assert seen[0] == ("arm", ["intent"])
     assert seen[1] == ("apply", ["intent", "armed"])
     (intent,) = (
-        entry for entry in read_journal(next((tmp_path / "results").glob(f"drill/2*/{FILE}"))) if entry["seq"] == 1
+        entry for entry in read_journal(next((tmp_path / "results").glob(f"drill/2*/{JOURNAL}"))) if entry["seq"] == 1
     )
     assert "error_type_admin=0" in " ".join(intent["alterations"][0]["undo"][0])
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_seen_taken_back_is_said_to_be_live(tmp_path: Path) -> No
     assert result.state == "open"
     assert "by hand: on gpu001: mlxreg" in result.reason
     assert judged.verdict.reasons[0].startswith("a change may still be live: ")
-    assert [one.change_id for one in open_changes(Path(judged.path) / FILE)] == ["during/ber.gpu001/mlx5_0"]
+    assert [one.change_id for one in open_changes(Path(judged.path) / JOURNAL)] == ["during/ber.gpu001/mlx5_0"]
     assert injecting(executor)
 
 
@@ -128,7 +128,7 @@ def test_a_host_that_cannot_be_reached_stays_open_after_restore(tmp_path: Path) 
 
     found = restore(None, results=tmp_path / "results", make_executor=gone)
     assert [one.certain for one in found] == [False]
-    assert open_changes(Path(judged.path) / FILE)
+    assert open_changes(Path(judged.path) / JOURNAL)
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -145,7 +145,7 @@ def test_an_interrupted_run_takes_everything_back_however_often_it_is_told(tmp_p
         run(tmp_path, on_start=interrupt, watcher=watcher)
     assert watcher.states[-1] == ("ber", "reverted")
     assert watcher.interruptions[0] == (1, 1)
-    assert not open_changes(next((tmp_path / "results").glob(f"drill/2*/{FILE}")))
+    assert not open_changes(next((tmp_path / "results").glob(f"drill/2*/{JOURNAL}")))
 
 
 @pytest.mark.timeout(40)
@@ -213,7 +213,7 @@ def test_the_time_line_is_kept(tmp_path: Path) -> None:
 
 def test_a_scenario_without_changes_makes_no_journal(tmp_path: Path) -> None:
     judged, _ = run(tmp_path, "", more="")
-    assert not (Path(judged.path) / FILE).exists()
+    assert not (Path(judged.path) / JOURNAL).exists()
 
 
 def test_nothing_is_measured_once_a_change_is_lost(tmp_path: Path) -> None:
@@ -250,4 +250,4 @@ def test_a_full_disk_takes_the_change_back_and_leaves_it_to_restore_to_say_so(
     executors.append(executor)
     assert judged.verdict.changes[0].state == "open"  # nobody can prove from the disk that it is back
     assert not injecting(executor)
-    assert open_changes(Path(judged.path) / FILE)
+    assert open_changes(Path(judged.path) / JOURNAL)

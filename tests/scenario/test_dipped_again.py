@@ -10,9 +10,9 @@ import pytest
 from fabric.app.analyze import analyze
 from fabric.app.prepare import Asked
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN
+from fabric.model.verdict import JudgedRun
 from fabric.runs.events import read_events, replanned
 from tests import builders
 from tests.places import INVENTORY

@@ -12,8 +12,8 @@ from fabric.app.prepare import Asked
 from fabric.app.status import readmit
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.plan.plan import PhasePlan
 from fabric.report.progress import ConsoleProgress
 from fabric.runs.events import Event, read_events
@@ -85,9 +85,9 @@ def own(judged: JudgedRun, number: int) -> set[Outcome]:
     return found
 
 
-def _begins_s(folder: Path, phase: str) -> float:
+def _begins_s(folder: Path, phase: str, since_s: float = 0.0) -> float:
     """When a phase begins in a run in which the fault never ends."""
-    run(folder, prepared(folder, TimedFault(0.0, FOREVER_S, SLOW)), Acts())
+    run(folder, prepared(folder, TimedFault(since_s, FOREVER_S, SLOW)), Acts())
     return next(float(event["at_s"]) for event in events(folder, "phase_started") if event["phase"] == phase)
 
 
@@ -167,7 +167,7 @@ def test_a_host_that_came_back_twice_is_told_twice(tmp_path: Path) -> None:
 
 def test_a_gpu_that_hangs_is_left_out_and_costs_no_whole_deadline(tmp_path: Path) -> None:
     """From the third round on; what the run says of its rounds is in the reasons."""
-    since_s = _begins_s(tmp_path, "soak-r3") + 0.1
+    since_s = _begins_s(tmp_path, "soak-r3", FOREVER_S)
     hangs = TimedFault(since_s, FOREVER_S, Fault(f"{BAD}/gpu2", "hanging"))
     judged = run(tmp_path, prepared(tmp_path, hangs), Acts())
     assert own(judged, 3) == own(judged, 4) == {Outcome.ERROR}

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.confusion import HOSTS_A_UNIT, RAILS, ROOT, SCENARIO, TEMPLATE, Silent
 from fabric.app.analyze import reopened
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from tests import builders
 
 pytestmark = pytest.mark.slow

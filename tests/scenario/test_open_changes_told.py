@@ -20,8 +20,8 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor
 from fabric.report.verdict_json import exit_code
-from fabric.runs.journal import FILE, Journal
-from fabric.runs.left_open import open_changes, refuse_while_open
+from fabric.runs.journal import JOURNAL, Journal
+from fabric.runs.open_changes import open_changes, refuse_while_open
 from fabric.runs.run_lock import holding
 from tests.builders import Watcher, gone_on
 from tests.scenario.changing import Watched, prepared, run
@@ -56,10 +56,10 @@ def left(folder: Path) -> Path:
     """A run that was killed with its change in force: neither its end nor that change is in its history."""
     judged, _ = run(folder)
     path = Path(judged.path)
-    for name, last in ((FILE, b'"in_force"'), ("events.jsonl", b'"intent"')):
+    for name, last in ((JOURNAL, b'"in_force"'), ("events.jsonl", b'"intent"')):
         lines = (path / name).read_bytes().splitlines(keepends=True)
         at = next(n for n, line in enumerate(lines) if last in line)
-        (path / name).write_bytes(b"".join(lines[: at + 1] if name == FILE else lines[:at]))
+        (path / name).write_bytes(b"".join(lines[: at + 1] if name == JOURNAL else lines[:at]))
     (path / "verdict.json").unlink()
     return path
 
@@ -102,7 +102,7 @@ def test_restore_finishes_what_it_takes_back(
         found = restore(path, results=path, make_executor=mock)
     assert found
     assert all(one.certain for one in found)
-    assert not open_changes(path / FILE)
+    assert not open_changes(path / JOURNAL)
     assert len(said) == 1
 
 
@@ -111,7 +111,7 @@ def test_resume_takes_back_and_then_heeds_the_interruption(tmp_path: Path, monke
     interrupting(monkeypatch, Journal, "record", signal.SIGINT)
     with pytest.raises(Interrupted, match="fabric resume"):
         gone_on(path, force=True)
-    assert not open_changes(path / FILE)
+    assert not open_changes(path / JOURNAL)
 
 
 def test_a_report_of_a_killed_run_tells_what_only_its_journal_knows(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_report_of_a_killed_run_tells_what_only_its_journal_knows(tmp_path: Pa
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_journal_that_cannot_be_read_is_exit_4_everywhere(tmp_path: Path, *, folder: bool) -> None:
     path = left(tmp_path)
-    (path / FILE).write_bytes(b"nonsense\n" + (path / FILE).read_bytes())
+    (path / JOURNAL).write_bytes(b"nonsense\n" + (path / JOURNAL).read_bytes())
     if folder:
-        (path / FILE).unlink()
-        (path / FILE).mkdir()
+        (path / JOURNAL).unlink()
+        (path / JOURNAL).mkdir()
     with pytest.raises(MayBeLive, match=r"--all-hosts .*move this file away"):
         restore(path, results=path, make_executor=mock)
     with pytest.raises(MayBeLive, match="--all-hosts"):
@@ -142,7 +142,7 @@ def test_a_journal_that_cannot_be_read_is_exit_4_everywhere(tmp_path: Path, *, f
 
 def test_a_healthy_run_that_makes_changes_refuses_others_without_alarm(tmp_path: Path) -> None:
     path = left(tmp_path)
-    at_work = Journal(path / FILE)
+    at_work = Journal(path / JOURNAL)
     at_work.record(CHANGE, "in_force", {})
     with pytest.raises(StoreError, match=rf"{path} is making changes right now .*fabric stop {path}"):
         refuse_while_open(tmp_path / "results")

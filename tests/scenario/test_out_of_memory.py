@@ -17,8 +17,8 @@ from fabric.model.command import Command
 from fabric.model.inventory import Inventory
 from fabric.ports import Executor, Happening, Ticket
 from fabric.probes.group_all_reduce import GroupAllReduceSpec
-from fabric.runs.journal import FILE
-from fabric.runs.left_open import open_changes
+from fabric.runs.journal import JOURNAL
+from fabric.runs.open_changes import open_changes
 from fabric.wiring import BACKENDS
 from tests.builders import Watcher
 from tests.cli.command_line import called
@@ -53,21 +53,21 @@ def test_a_probe_without_memory_ends_the_run_in_order(tmp_path: Path, monkeypatc
     read = GroupAllReduceSpec.read
 
     def short(*args: object) -> object:
-        if any(tmp_path.glob(f"results/*/2*/{FILE}")):
+        if any(tmp_path.glob(f"results/*/2*/{JOURNAL}")):
             raise MemoryError
         return read(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(GroupAllReduceSpec, "read", short)
     with pytest.raises(OutOfMemory, match=r"out of memory: .*what was measured is kept: fabric resume"):
         run(tmp_path)
-    assert not open_changes(path_of(tmp_path) / FILE)
+    assert not open_changes(path_of(tmp_path) / JOURNAL)
 
 
 def test_a_thread_without_memory_ends_the_run_in_order(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What it was doing would never be done; nobody is shown its traceback."""
     with pytest.raises(OutOfMemory, match="fabric resume"):
         run(tmp_path, on_start=in_a_thread)
-    assert not open_changes(path_of(tmp_path) / FILE)
+    assert not open_changes(path_of(tmp_path) / JOURNAL)
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import reopened
-from fabric.app.repair import Wanted, because_of, prepare_repair
+from fabric.app.prepare import Given
+from fabric.app.repair import because_of, prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.inventory import Fault, TimedFault
 from fabric.model.outcome import Outcome
@@ -105,8 +106,8 @@ def test_an_older_firmware_than_the_peers_have_is_said(failed: Path) -> None:
 
 
 def test_the_failing_probes_are_measured_again_and_no_others(failed: Path) -> None:
-    asked = prepare_repair(Wanted(POST_REPAIR, failed, HEALTHY, None, (), quick=False))
-    planned = [slot.probe for slots in asked.plan.phases[0].schedule.components for slot in slots]
+    asked = prepare_repair(Given(POST_REPAIR, inventory=HEALTHY), failed, quick=False)
+    planned = asked.plan.phases[0].planned
     accused = [row.probe for row in reopened(failed).rows if row.verdict.outcome is Outcome.FAIL]
     assert len(planned) == 5 * len(accused)
     assert {(probe.kind, probe.hosts, probe.params["series"]) for probe in planned} == {
@@ -115,9 +116,9 @@ def test_the_failing_probes_are_measured_again_and_no_others(failed: Path) -> No
 
 
 def test_only_the_repaired_host_is_kept_for_the_two_hours(failed: Path) -> None:
-    asked = prepare_repair(Wanted(POST_REPAIR, failed, HEALTHY, None, (), quick=False))
+    asked = prepare_repair(Given(POST_REPAIR, inventory=HEALTHY), failed, quick=False)
     last = asked.plan.phases[-1]
-    probes = [slot.probe for slots in last.schedule.components for slot in slots]
+    probes = last.planned
     assert all("gpu003" in probe.hosts for probe in probes)
     assert last.schedule.makespan_s >= 126 * 60
     assert asked.plan.duration_s < 3 * 3600
@@ -125,19 +126,19 @@ def test_only_the_repaired_host_is_kept_for_the_two_hours(failed: Path) -> None:
 
 def test_a_run_with_nothing_against_the_host_is_refused(failed: Path) -> None:
     with pytest.raises(ConfigError, match="has nothing against gpu001"):
-        prepare_repair(Wanted(POST_REPAIR, failed, HEALTHY, "gpu001", (), quick=True))
+        prepare_repair(Given(POST_REPAIR, inventory=HEALTHY, hosts="gpu001"), failed, quick=True)
 
 
 def test_a_good_run_is_no_reason(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="names no host as bad: say --hosts"):
-        prepare_repair(Wanted(POST_REPAIR, checked(tmp_path), HEALTHY, None, (), quick=True))
+        prepare_repair(Given(POST_REPAIR, inventory=HEALTHY), checked(tmp_path), quick=True)
 
 
 def test_a_scenario_without_evidence_is_refused(failed: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(f"name: s\ninventory: {HEALTHY}\nphases:\n  - {{name: a, probes: [loopback]}}\n")
     with pytest.raises(ConfigError, match="one probe 'again'"):
-        prepare_repair(Wanted(path, failed, HEALTHY, None, (), quick=True))
+        prepare_repair(Given(path, inventory=HEALTHY), failed, quick=True)
 
 
 def test_the_run_reopened_from_its_directory_alone_decides_the_same(not_repaired: tuple[Path, Acceptance]) -> None:

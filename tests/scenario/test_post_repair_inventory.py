@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.prepare import Asked
-from fabric.app.repair import Wanted, because_of, prepare_repair
+from fabric.app.prepare import Asked, Given
+from fabric.app.repair import because_of, prepare_repair
 from fabric.errors import ConfigError
 from fabric.model.repair import Because
 from tests import builders
@@ -43,7 +43,7 @@ def other_inventory(folder: Path, *changed: tuple[str, str]) -> Path:
 
 
 def asked_of(failed: Path, inventory: Path | None, hosts: str | None = None, *, quick: bool = True) -> Asked:
-    return prepare_repair(Wanted(POST_REPAIR, failed, inventory, hosts, (), quick))
+    return prepare_repair(Given(POST_REPAIR, inventory=inventory, hosts=hosts), failed, quick=quick)
 
 
 def said_by(failed: Path, inventory: Path, hosts: str | None = None) -> str:
@@ -72,7 +72,7 @@ def test_an_inventory_that_is_gone_is_asked_for(tmp_path: Path) -> None:
     run = measured(builders.asked(path, faults=(SLOW_NVLINK,)), tmp_path / "results")
     inventory.unlink()
     with pytest.raises(ConfigError, match="not there any more: say --inventory"):
-        prepare_repair(Wanted(POST_REPAIR, run, None, "gpu003", (), quick=True))
+        prepare_repair(Given(POST_REPAIR, hosts="gpu003"), run, quick=True)
 
 
 def test_hosts_of_the_same_names_with_other_parts_are_refused(failed: Path, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.app.repair import Wanted, decide, prepare_repair
+from fabric.app.analyze import reopened
+from fabric.app.prepare import Given
+from fabric.app.repair import decided, prepare_repair
 from fabric.app.resume import look
 from fabric.errors import ConfigError
 from tests.builders import gone_on
@@ -33,9 +35,7 @@ def copied(failed: Path, folder: Path) -> Path:
 def begun(because: Path, fault: str) -> Path:
     """The run of the validation, to its end."""
     scenario = because.parents[2] / "post-repair.yaml"
-    return measured(
-        prepare_repair(Wanted(scenario, because, None, None, (fault,), quick=True)), because.parents[1], seed=2
-    )
+    return measured(prepare_repair(Given(scenario, faults=(fault,)), because, quick=True), because.parents[1], seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ def repaired(validation: tuple[Path, Path]) -> Path:
 
 def cut_and_gone_on(run: Path, which: int) -> None:
     """It decides as if undisturbed, and what was measured stays."""
-    undisturbed = decide(run)
+    undisturbed = decided(reopened(run))
     seen = cut_after(run, "finished", which)
     before = finished(run)
     gone_on(run)
-    assert decide(run).decision is undisturbed.decision
+    assert decided(reopened(run)).decision is undisturbed.decision
     assert {name: finished(run)[name] for name in before} == before
     assert not begun_after(run, seen).intersection(before)
 
@@ -81,7 +81,7 @@ def test_the_run_that_failed_the_host_need_not_be_there_any_more(repaired: Path)
     cut_after(repaired, "finished", 9)
     shutil.rmtree(repaired.parents[1] / "check")
     gone_on(repaired)
-    assert decide(repaired).decision.value == "ACCEPT"
+    assert decided(reopened(repaired)).decision.value == "ACCEPT"
 
 
 def test_a_scenario_that_has_changed_is_refused_and_told(repaired: Path) -> None:

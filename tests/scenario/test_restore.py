@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from fabric.app.restore import Restored, restore
-from fabric.cli.restore import restore_command as command
+from fabric.cli.status import restore_command as command
 from fabric.errors import MayBeLive
-from fabric.runs.journal import FILE
-from fabric.runs.left_open import open_changes
+from fabric.runs.journal import JOURNAL
+from fabric.runs.open_changes import open_changes
 from tests.scenario.changing import run
 from tests.scenario.test_changes import mock, no_way_back
 
@@ -37,12 +37,12 @@ def test_a_run_without_its_document_is_taken_back_by_its_journal_and_an_inventor
     tmp_path: Path, document: str | None
 ) -> None:
     path = left(tmp_path, document)
-    with pytest.raises(MayBeLive, match=rf"run\.json cannot be read.*{FILE} says .*ber\.gpu001.*--inventory FILE"):
+    with pytest.raises(MayBeLive, match=rf"run\.json cannot be read.*{JOURNAL} says .*ber\.gpu001.*--inventory FILE"):
         restored(path)
-    assert open_changes(path / FILE)
+    assert open_changes(path / JOURNAL)
     found = restored(path, tmp_path / "inventory" / "pod-64.yaml")
     assert [one.certain for one in found] == [True]
-    assert not open_changes(path / FILE)
+    assert not open_changes(path / JOURNAL)
 
 
 def test_a_host_that_the_given_inventory_lacks_stays_open(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_a_host_that_the_given_inventory_lacks_stays_open(tmp_path: Path) -> Non
     inventory.write_text(inventory.read_text().replace("gpu[001-004,", "gpu[002-004,"))
     (one,) = restored(path, inventory)
     assert (one.host, one.said, one.certain) == ("gpu001", "the inventory has no such host", False)
-    assert open_changes(path / FILE)
+    assert open_changes(path / JOURNAL)
 
 
 def test_with_neither_document_nor_journal_both_are_named(tmp_path: Path) -> None:
     path = left(tmp_path, "{")
-    (path / FILE).write_bytes(b"nonsense\n" + (path / FILE).read_bytes())
-    with pytest.raises(MayBeLive, match=rf"neither can be read: .*{FILE}:1: .*run\.json.*--all-hosts"):
+    (path / JOURNAL).write_bytes(b"nonsense\n" + (path / JOURNAL).read_bytes())
+    with pytest.raises(MayBeLive, match=rf"neither can be read: .*{JOURNAL}:1: .*run\.json.*--all-hosts"):
         restored(path, tmp_path / "inventory" / "pod-64.yaml")
 
 

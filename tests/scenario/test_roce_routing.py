@@ -12,8 +12,8 @@ from fabric.app.run import run as run_asked
 from fabric.errors import ConfigError
 from fabric.model.change import Change
 from fabric.model.inventory import Inventory
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.ports import Executor
 from fabric.wiring import BACKENDS
 from tests import builders

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fabric.app.analyze import analyze
-from fabric.app.prepare import Asked, prepare
+from fabric.app.prepare import Asked, Given, prepare
 from fabric.app.status import status
 from fabric.model.outcome import Outcome
-from fabric.model.repetition import FilledTime
+from fabric.model.scenario import FilledTime
 from fabric.plan.plan import plan_scenario
 from fabric.runs.events import read_events
 from tests.builders import gone_on
@@ -66,7 +66,7 @@ def test_a_run_that_goes_on_runs_only_what_its_time_allows(tmp_path: Path) -> No
 def test_the_plan_is_near_what_a_healthy_rack_takes(tmp_path: Path) -> None:
     """A round of the shipped burn-in, of the simulated clock: within a tenth, and never shorter than it was planned."""
     path = SCENARIOS / "burn-in.yaml"
-    asked = prepare(path, inventory_path=None, hosts="gpu[001-004]", faults=(), lasts_s=1.0)
+    asked = prepare(Given(path, hosts="gpu[001-004]", lasts_s=1.0))
     judged = run(tmp_path, asked, Acts())
     (soak,) = [one for one in asked.plan.phases if one.phase.written == "soak"]
     events = list(read_events(Path(judged.path) / "events.jsonl"))

@@ -8,8 +8,8 @@ import pytest
 
 from fabric.app.analyze import analyze
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.runs.samples import FILE
 from fabric.runs.tables import SAMPLES
 from tests import builders

@@ -12,8 +12,8 @@ from fabric.app.run import run as run_asked
 from fabric.engine.stop_conditions import guard_verb
 from fabric.errors import HostUnreachable, Interrupted
 from fabric.model.command import Command
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from fabric.ports import Ticket
 from fabric.runs.events import read_events
 from fabric.wiring import BACKENDS

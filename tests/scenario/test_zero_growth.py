@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fabric.model.inventory import Fault, TimedFault
-from fabric.model.judged_run import JudgedRun
 from fabric.model.outcome import Outcome
+from fabric.model.verdict import JudgedRun
 from tests import builders
 from tests.places import INVENTORY
 

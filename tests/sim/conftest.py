@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.hosts.timeline import Exited
@@ -105,7 +105,9 @@ class Kit:
         *faults: Fault, hosts: int = 4, seed: int = 1, noise_cv: float = 0.0, platform: Platform | None = None
     ) -> World:
         """By default four healthy hosts without noise."""
-        return World(topology_of(hosts, platform or platform_like()), faults=faults, seed=seed, noise_cv=noise_cv)
+        return World(
+            topology_of(hosts, platform or platform_like()), MockSettings(faults=faults, noise_cv=noise_cv), seed=seed
+        )
 
     @staticmethod
     def ask(world: World, host: str, text: str, at_s: float) -> Exited:

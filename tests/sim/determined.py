@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fabric.app.prepare import prepare
+from fabric.app.prepare import Given, prepare
 from fabric.app.run import run
 from fabric.model.inventory import Fault, TimedFault
 from fabric.wiring import BACKENDS
@@ -44,7 +44,7 @@ def history(results: Path, *, seed: int) -> bytes:
     results.mkdir(parents=True, exist_ok=True)
     scenario = results / "troubled.yaml"
     scenario.write_text(SCENARIO.format(inventory=RACK))
-    asked = prepare(scenario, inventory_path=None, hosts=None, faults=("gpu003/mlx5_2:slow=0.5",))
+    asked = prepare(Given(scenario, faults=("gpu003/mlx5_2:slow=0.5",)))
     mock = replace(
         asked.inventory.mock,
         faults=(*asked.inventory.mock.faults, Fault("gpu002", "lemon"), Fault("su0-leaf0--spine01", "lemon")),

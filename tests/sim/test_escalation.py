@@ -42,8 +42,6 @@ def test_more_than_half_of_the_codewords_bad_takes_the_link_down_until_it_ends(k
     assert phys_state(kit, world, 30.5) == "6: LinkErrorRecovery"
     assert phys_state(kit, world, 34.0) == "5: LinkUp"
     assert kit.ask(world, "gpu001", f"cat {BASE}/state", 36.0).stdout == "4: ACTIVE\n"
-    said = kit.ask(world, "gpu002", "ibqueryerrors", 37.0)
-    assert (said.exit_status, 'Errors for "gpu001 mlx5_0"\n' in said.stdout) == (1, True)
 
 
 def test_nothing_that_is_asked_of_the_port_brings_it_up_before(kit):

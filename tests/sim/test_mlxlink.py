@@ -52,11 +52,8 @@ def test_counters_have_the_recorded_rows(kit):
 def test_injected_errors_show_at_the_receiver_by_their_ratio(kit):
     """The other end of the cable counts them; the sender does not."""
     world = kit.world()
-    for at_s, text in (
-        (1.0, "mlxlink -d lid-1 -p 1 --pc"),
-        (1.5, f"{PTER} error_type_admin=2,ber_mantissa=3,ber_exp=8,error_injection_time=0xffff"),
-    ):
-        assert kit.ask(world, "gpu001", text, at_s).exit_status == 0
+    inject = f"{PTER} error_type_admin=2,ber_mantissa=3,ber_exp=8,error_injection_time=0xffff"
+    assert kit.ask(world, "gpu001", inject, 1.5).exit_status == 0
     there = values(kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 101.0).stdout)
     here = values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -c", 102.0).stdout)
     assert there["Effective Physical BER"] == "3E-8"
@@ -68,26 +65,24 @@ def test_injected_errors_show_at_the_receiver_by_their_ratio(kit):
 def test_a_raw_ber_that_the_fec_corrects_is_seen_and_costs_nothing(kit):
     """1E-6 before the FEC: counted raw, not effective."""
     world = kit.world()
-    kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 --pc", 0.5)
     kit.ask(world, "gpu001", f"{PTER} error_type_admin=1,ber_mantissa=1,ber_exp=6,error_injection_time=0xffff", 1.0)
     there = values(kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 101.0).stdout)
     assert (there["Raw Physical BER"], there["Effective Physical BER"]) == ("1E-6", "15E-255")
 
 
 def test_a_port_that_is_down_has_no_counters(kit):
-    """Down by command: N/A everywhere, and the reason; toggled it comes back, and the other end counted both times."""
+    """Down by command: N/A everywhere, and the reason; the other end counted it."""
     world = kit.world()
     kit.ask(world, "gpu001", "mlxlink -d mlx5_0 --port_state DN", 1.0)
     said = values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -c", 2.0).stdout)
     assert [said[name] for name in ("State", "Speed", "FEC", "Raw Physical BER", "Link Down Counter")] == (
         ["Disable", "N/A", "N/A", "N/A", "N/A"]
     )
-    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -a UP", 3.0)
-    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -a TG", 10.0)
+    kit.ask(world, "gpu001", "mlxlink -d mlx5_0 -a UP", 10.0)
     assert values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0", 11.0).stdout)["State"] == "Polling"
     assert values(kit.ask(world, "gpu001", "mlxlink -d mlx5_0", 20.0).stdout)["State"] == "Active"
     there = kit.ask(world, "gpu001", "mlxlink -d lid-1 -p 1 -c", 21.0).stdout
-    assert values(there)["Link Down Counter"] == "2"
+    assert values(there)["Link Down Counter"] == "1"
 
 
 def test_json_says_the_same(kit):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fabric.config import load_inventory
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
 from fabric.sim.routing import Forwarding, Routing
 from fabric.sim.subnet.network import Ring, network_of
-from fabric.sim.tools.nccl_tests.tuning import PLATFORMS, AllReduce, choice
+from fabric.sim.tools.nccl_tests.model import PLATFORMS, AllReduce, all_reduce_us
 from fabric.sim.what_if import Question, what_if
 from fabric.sim.world import World
 from tests.places import INVENTORY
@@ -50,7 +50,7 @@ def measured(kit, world: World, *lines: str, starts_s: tuple[float, ...] = ()) -
 
 def world(topology: Topology, *faults: Fault, engine: str | None = None) -> World:
     """A world without noise."""
-    return World(topology, faults=faults, seed=1, noise_cv=0.0, routing=Routing(engine))
+    return World(topology, MockSettings(faults=faults, noise_cv=0.0, routing=engine), seed=1)
 
 
 def test_alone_the_network_takes_nothing(kit) -> None:
@@ -143,7 +143,7 @@ def test_many_hosts_go_by_the_tuner(kit, algorithm: str) -> None:
     (found,) = measured(kit, world(two_units(kit)), line("gpu000", "gpu001", "gpu002", "gpu003", algorithm=algorithm))
     rate_gbps = kit.rings_gbps / 8
     job = AllReduce(32, 4, 8 * rate_gbps, PLATFORMS["h100"])
-    wanted_s = choice(8 * gib, job=job, algorithms=(algorithm.lower(),)).time_s
+    wanted_s = all_reduce_us(8 * gib, job, (algorithm.lower(),)) * 1e-6
     assert found == pytest.approx(8 * gib * 8e-9 / wanted_s * 2 * 31 / 32, rel=0.001)
 
 

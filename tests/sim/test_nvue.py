@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.change import ChangeSettings
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Login, Switch, Topology, Uplinks
-from fabric.sim.routing import Routing
 from fabric.sim.world import World
 from fabric.tools import nvue
 from fabric.tools.nvue import Configured, Setting
@@ -88,7 +87,7 @@ def test_a_host_has_no_such_program(rack: Played) -> None:
 
 
 def test_a_broken_switch_is_not_reached_and_one_without_an_address_is_not_there() -> None:
-    world = World(roce(mute=("leaf0",)), faults=(Fault("leaf1", "broken"),), seed=1, noise_cv=0.0)
+    world = World(roce(mute=("leaf0",)), MockSettings(faults=(Fault("leaf1", "broken"),), noise_cv=0.0), seed=1)
     assert world.unreachable("leaf0") == "Name or service not known"
     assert world.unreachable("leaf1") == "No route to host"
     assert world.unreachable("spine0") is None
@@ -105,7 +104,7 @@ def roce_pod(kit) -> Topology:
 
 
 def test_rings_run_faster_when_every_switch_routes_adaptively(kit) -> None:
-    world = World(roce_pod(kit), faults=(), seed=1, noise_cv=0.0, routing=Routing("ecmp"))
+    world = World(roce_pod(kit), MockSettings(noise_cv=0.0, routing="ecmp"), seed=1)
     rack = world.rack
     for host in rack.topology.hosts.values():
         for rnic in host.platform.rnics:

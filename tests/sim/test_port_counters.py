@@ -29,7 +29,7 @@ def counted(world: World, at_s: float) -> tuple[int, int, int]:
     """Corrected, effective and raw errors of gpu001/mlx5_0, the last lane by lane."""
     ports = world.rack.ports
     world.advance(at_s)
-    counts = ports.counts(ports.of_adapter("gpu001", "mlx5_0"), at_s, view="phy")
+    counts = ports.counts(ports.of_adapter("gpu001", "mlx5_0"), at_s)
     return counts.corrected_errors, counts.effective_errors, sum(lanes(counts))
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from fabric.model.inventory import Fault
 from fabric.tools import nccl, perftest
+from fabric.tools.perftest.command import write_bw
+from fabric.tools.perftest.failures import blames_fabric
 
 RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING all_reduce_perf -b 1M -e 8G -f 2 -g 1"
 
@@ -14,7 +16,7 @@ def perftest_pair(kit, *faults, gpu=None):
     """Both sides of a loopback, from the argv that the tool driver builds."""
     lines = []
     for at_s, peer in ((0.0, None), (1.0, "127.0.0.1")):
-        argv = perftest.write_bw(
+        argv = write_bw(
             device="mlx5_0", port=18600, peer=peer, size_bytes=8 << 20, duration_s=5, queue_pairs=2,
             cuda_gpu=gpu, numa_node=0,
         )  # fmt: skip
@@ -51,7 +53,7 @@ def test_perftest_failures_are_recognised(kit, fault, blamed):
     failures = [failure for ended in exits for failure in perftest.parse(f"{ended.stdout}\n{ended.stderr}").failures]
     assert failures
     if blamed:
-        assert any(perftest.blames_fabric(failure.kind, failure.text) for failure in failures)
+        assert any(blames_fabric(failure.kind, failure.text) for failure in failures)
 
 
 @pytest.mark.parametrize("line", [RING, RING.replace("-np", "--tag-output -np"), "alltoall_perf -b 1G -e 8G -f 2 -g 8"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, Platform, Rnic, Switch, Topology
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
 from fabric.sim.tools.nccl_tests.model import RAIL_RATIO
@@ -34,7 +34,7 @@ def roce_world(platform: Platform, *faults: Fault) -> World:
     """Two hosts, all rails on one ToR."""
     names = ("gpu001", "gpu002")
     hosts = {name: Host(name, platform, name, None, ("tor0",) * 4) for name in names}
-    return World(Topology(hosts, {"tor0": Switch("tor0", "leaf")}), faults=faults, seed=1, noise_cv=0.0)
+    return World(Topology(hosts, {"tor0": Switch("tor0", "leaf")}), MockSettings(faults=faults, noise_cv=0.0), seed=1)
 
 
 RING = (

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.model.change import SubnetManager
+from fabric.model.inventory import MockSettings
 from fabric.sim.subnet.managers import conf_text, forwarding_of, settings_of, with_settings
 from fabric.sim.world import World
 
@@ -24,7 +25,7 @@ def edit(kit, world, *words, host="gpu001", at_s):
 def managed(kit):
     """A world with one manager."""
     managers = (SubnetManager("gpu001"),)
-    return World(kit.topology_of(2, kit.platform_like()), faults=(), seed=1, noise_cv=0.0, subnet_managers=managers)
+    return World(kit.topology_of(2, kit.platform_like()), MockSettings(noise_cv=0.0), seed=1, subnet_managers=managers)
 
 
 def text_of(kit, world, at_s, path=CONFIG):

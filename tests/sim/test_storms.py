@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Gpu, Host, PcieSwitch, Platform, Rnic, Switch, Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.life.course import Life
 from fabric.sim.routing import Forwarding
 from fabric.sim.world import World
 
@@ -68,8 +67,8 @@ COMMANDS = (
     "ethtool -S eth{rnic}",
     "perfquery -x",
     "perfquery -R",
-    "cat /sys/class/infiniband/*/ports/1/counters/*",
-    "cat /sys/class/infiniband/*/device/hwmon/*/temp1_input",
+    "cat /sys/class/infiniband/mlx5_1/ports/1/counters/port_xmit_data",
+    "cat /sys/class/infiniband/mlx5_0/device/hwmon/hwmon0/temp1_input",
     "nvidia-smi --query-gpu=temperature.gpu,power.draw --format=csv",
     "sleep 7",
 )
@@ -109,8 +108,8 @@ STEP = st.tuples(
 class Storm:
     """A world in which every instant is looked at; integrates rates by itself."""
 
-    def __init__(self, topology: Topology, life: Life, faults: tuple[Fault, ...]) -> None:
-        self.world = World(topology, faults=faults, seed=3, noise_cv=0.003, life=life)
+    def __init__(self, topology: Topology, mock: MockSettings) -> None:
+        self.world = World(topology, mock, seed=3)
         self.rack = self.world.rack
         self.now_s = 0.0
         self.started: set[int] = set()
@@ -230,7 +229,7 @@ class Storm:
 
 def test_the_pod_has_a_network_that_rings_cross() -> None:
     """Else a storm would test nothing above the leaves."""
-    world = World(pod("infiniband"), faults=(), seed=1, noise_cv=0.0)
+    world = World(pod("infiniband"), MockSettings(noise_cv=0.0), seed=1)
     world.start("h0", COMMANDS[6].format(host="h0", peer="h2").split(), {}, 0.0)
     world.advance(5.0)
     world.next_s()
@@ -248,8 +247,9 @@ def test_the_pod_has_a_network_that_rings_cross() -> None:
 )
 def test_whatever_happens_the_rack_stays_consistent(steps, link_layer, failures, lemons) -> None:
     """No exception, no rate that cannot be, no byte lost, no clock that goes back; every process ends once or lives."""
-    life = Life(failures_per_host_day=failures, lemon_per_hour=60.0)
-    storm = Storm(pod(link_layer), life, tuple(Fault(component, "lemon") for component in lemons))
+    faults = tuple(Fault(component, "lemon") for component in lemons)
+    mock = MockSettings(faults=faults, failures_per_host_day=failures, lemon_per_hour=60.0)
+    storm = Storm(pod(link_layer), mock)
     for kind, number, where, after_s, factor in steps:
         storm.do(kind, number, where, factor)
         storm.pass_until(storm.now_s + after_s)

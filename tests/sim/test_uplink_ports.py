@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.world import World
 
@@ -19,7 +20,7 @@ def crossing(kit):
     switches = {name: Switch(name, "leaf") for unit in leaves for name in unit}
     switches |= {name: Switch(name, "spine") for name in ("spine0", "spine1")}
     uplinks = (Uplinks((*leaves[0], *leaves[1]), ("spine0", "spine1"), 1, 400.0),)
-    return World(Topology(hosts, switches, uplinks), faults=(), seed=1, noise_cv=0.0)
+    return World(Topology(hosts, switches, uplinks), MockSettings(noise_cv=0.0), seed=1)
 
 
 def both_gbps(kit, world, at_s):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError
-from fabric.tools import iblinkinfo, ibportstate, ip_link, mlxlink, mlxreg, opensm_conf, perfquery, sminfo, sysfs, ufm
+from fabric.tools import infiniband, ip_link, management, mlxlink, mlxreg, sysfs
 from tests.tools import test_fabric_tools, test_iblinkinfo, test_ibportstate, test_mlxlink, test_mlxreg
 
 TEXTS = [
@@ -27,9 +27,10 @@ TEXTS = [
     "routing_engine updn\n",
 ]
 READERS = [
-    mlxreg.read, mlxlink.read, ibportstate.read, iblinkinfo.read, perfquery.read, sminfo.read,
+    mlxreg.read, mlxlink.read, infiniband.read_port, infiniband.read_ports, infiniband.read_counters,
+    infiniband.read_subnet_manager, infiniband.read_routes,
     ip_link.read, sysfs.read_port_state, sysfs.read_states, sysfs.read_node_guid, sysfs.read_netdev,
-    sysfs.read_counters, ufm.read,
+    sysfs.read_counters, management.read_unhealthy,
 ]  # fmt: skip
 PIECES = ["\n", "|", "0x", "====\n", "-E- ", '"', "[  ]", "N/A", "٣", "9" * 5000, "\x00", "\x1b[31m", "\r", "{", "nan"]
 
@@ -58,7 +59,7 @@ def test_a_reader_answers_or_raises_its_own_error(text, status):
             continue
         if read is mlxreg.read:
             assert set(found.values()) <= numbers
-    opensm_conf.parse(text)
+    management.parse_conf(text)
 
 
 @pytest.mark.parametrize("read", READERS)

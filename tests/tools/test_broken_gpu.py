@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import nccl, perftest
+from fabric.tools.nccl import failures as nccl_failures
+from fabric.tools.perftest import failures as perftest_failures
 
 
 @pytest.mark.parametrize(
@@ -19,11 +21,11 @@ from fabric.tools import nccl, perftest
 def test_nccl(line: str, bad: bool) -> None:
     """Only the texts of broken parts blame the fabric."""
     (failure,) = nccl.parse(line).failures
-    assert (failure.kind, nccl.blames_fabric(failure.kind, failure.text)) == ("cuda_error", bad)
+    assert (failure.kind, nccl_failures.blames_fabric(failure.kind, failure.text)) == ("cuda_error", bad)
 
 
 @pytest.mark.parametrize(("line", "bad"), [("cuCtxCreate() error=214", True), ("cuCtxCreate() error=2", False)])
 def test_perftest(line: str, bad: bool) -> None:
     """Only the numbers of broken parts blame the fabric."""
     (failure,) = perftest.parse(line).failures
-    assert (failure.kind, perftest.blames_fabric(failure.kind, failure.text)) == ("cuda_error", bad)
+    assert (failure.kind, perftest_failures.blames_fabric(failure.kind, failure.text)) == ("cuda_error", bad)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import ip_link, opensm_conf, perfquery, sminfo, sysfs, ufm
+from fabric.tools import infiniband, ip_link, management, sysfs
 from tests.tools.samples import calls, sample
 
 UFM_LIST = [
@@ -27,32 +27,32 @@ UFM_LIST = [
 def test_perfquery_recorded():
     """Plain and extended; hexadecimal ones are no counters."""
     ((_, stdout, _, _),) = calls("infiniband-diags/ibsim-16-perfquery.txt")
-    plain = perfquery.read(stdout)
-    names = perfquery.ERRORS.values()
+    plain = infiniband.read_counters(stdout)
+    names = infiniband.ERRORS.values()
     assert [plain[name] for name in names] == [1234, 0, 3, 77]
     assert "CounterSelect" not in plain
-    wide = perfquery.read(sample("infiniband-diags/25-real-perfquery-0x506b4b03005c2740.txt"))
+    wide = infiniband.read_counters(sample("infiniband-diags/25-real-perfquery-0x506b4b03005c2740.txt"))
     assert (wide["PortRcvData"], wide["LinkDownedCounter"]) == (178762341961629, 1)
-    assert perfquery.argv(2, 21, extended=True) == ("perfquery", "-x", "2", "21")
+    assert infiniband.counters(2, 21, extended=True) == ("perfquery", "-x", "2", "21")
 
 
 @pytest.mark.parametrize("text", ["", "PortRcvErrors:...................77\n", "# Port counters: Lid 2 port 21\nPort"])
 def test_perfquery_of_anything_else(text):
     """No head, no counters."""
     with pytest.raises(UnreadableOutput):
-        perfquery.read(text)
+        infiniband.read_counters(text)
 
 
 def test_sminfo_recorded():
     """The master by LID and GUID."""
     ((_, stdout, _, _),) = calls("infiniband-diags/ibsim-05-sminfo.txt")
-    found = sminfo.read(stdout)
+    found = infiniband.read_subnet_manager(stdout)
     assert (found.lid, found.guid, found.priority, found.state) == (1, 0xB8599F0300010101, 0, "MASTER")
     for length in range(len(stdout) - 1):
         with pytest.raises(UnreadableOutput):
-            sminfo.read(stdout.strip()[:length])
+            infiniband.read_subnet_manager(stdout.strip()[:length])
     with pytest.raises(ToolError, match="exit 255: sminfo: iberror"):
-        sminfo.read("", "sminfo: iberror: failed: query\n", 255)
+        infiniband.read_subnet_manager("", "sminfo: iberror: failed: query\n", 255)
 
 
 LINK = "3: eth1@if7: <{flags}> mtu 9000 qdisc mq state {state} mode DEFAULT group default qlen 1000{end}"
@@ -134,36 +134,36 @@ def test_guids_interfaces_and_counters_in_sysfs():
 def test_keys_of_opensm():
     """Comments and headings are passed over; of two the last counts."""
     text = "# routing_engine x\n\nrouting_engine updn\n  ar_sl_mask\t0xFFFF \nalone\nrouting_engine ar_updn\n"
-    assert opensm_conf.parse(text) == {"routing_engine": "ar_updn", "ar_sl_mask": "0xFFFF"}
-    assert opensm_conf.settings({"shield_mode": "1"}) == ("shield_mode=1",)
-    assert re.search(opensm_conf.equals("a", "x.y"), "a\tx.y ")
-    assert not re.search(opensm_conf.equals("a", "x.y"), "a xzy")
+    assert management.parse_conf(text) == {"routing_engine": "ar_updn", "ar_sl_mask": "0xFFFF"}
+    assert management.conf_words({"shield_mode": "1"}) == ("shield_mode=1",)
+    assert re.search(management.conf_equals("a", "x.y"), "a\tx.y ")
+    assert not re.search(management.conf_equals("a", "x.y"), "a xzy")
 
 
 def test_unhealthy_ports():
     """By the name that UFM wants back."""
-    (port,) = ufm.read(json.dumps(UFM_LIST))
+    (port,) = management.read_unhealthy(json.dumps(UFM_LIST))
     assert (port.port, port.number, port.condition, port.state) == (
         "e41d2d0300000200_5", 5, "HIGH_BER", "isolate"
     )  # fmt: skip
-    assert ufm.port_name(0xE41D2D0300000200, 5) == port.port
-    assert ufm.read("[]") == ()
+    assert management.port_name(0xE41D2D0300000200, 5) == port.port
+    assert management.read_unhealthy("[]") == ()
     for wrong in ("", "{}", "[1]", '[{"UnhealthyGUID": "x"}]', json.dumps(UFM_LIST)[:-5]):
         with pytest.raises(UnreadableOutput):
-            ufm.read(wrong)
+            management.read_unhealthy(wrong)
     with pytest.raises(ToolError, match="exit 7"):
-        ufm.read("", "curl: (7) Failed to connect\n", 7)
+        management.read_unhealthy("", "curl: (7) Failed to connect\n", 7)
 
 
 def test_ufm_is_asked_with_a_limit_and_the_operators_netrc():
     """No password on the command line; a host's name is only that."""
-    argv = ufm.get("https://ufm.example:8443")
+    argv = management.list_unhealthy("https://ufm.example:8443")
     assert argv[-1] == "https://ufm.example:8443/ufmRest/app/unhealthy_ports"
     assert {"-n", "--max-time", "--fail"} <= set(argv)
-    put = ufm.put_healthy("https://ufm", ("e41d2d0300000200_5",))
+    put = management.put_healthy("https://ufm", ("e41d2d0300000200_5",))
     assert json.loads(put[put.index("-d") + 1]) == {"ports": ["e41d2d0300000200_5"], "ports_policy": "HEALTHY"}
     for url in ("ufm", "file:///etc/passwd", "https://u:p@ufm", "https://ufm/ -o /etc/x"):
         with pytest.raises(ValueError, match="address"):
-            ufm.get(url)
+            management.list_unhealthy(url)
     with pytest.raises(ValueError, match="port"):
-        ufm.put_healthy("https://ufm", ("x",))
+        management.put_healthy("https://ufm", ("x",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import iblinkinfo
+from fabric.tools import infiniband
 from tests.tools.samples import calls, sample
 
 UP = "==( 4X        53.125 Gbps Active/  LinkUp)==>"
@@ -23,11 +23,11 @@ LINES = (
 
 def test_blanks_in_names_down_ports_and_odd_speeds():
     """All as they are; the peer of a port that is down is not known."""
-    up, down, _, aggregation = iblinkinfo.read(LINES)
+    up, down, _, aggregation = infiniband.read_ports(LINES)
     assert (up.end.description, up.end.lid, up.end.port, up.active, up.speed) == (
         "gpu node 04 mlx5_1", 12, 1, True, "4X 53.125 Gbps"
     )  # fmt: skip
-    assert up.peer == iblinkinfo.End(0xE41D2D0300000200, "MF0;tor-2:MQM8700/U1", 4, 4)
+    assert up.peer == infiniband.End(0xE41D2D0300000200, "MF0;tor-2:MQM8700/U1", 4, 4)
     assert (down.state, down.physical_state, down.peer, down.speed) == ("Down", "Disabled", None, "")
     assert (aggregation.speed, aggregation.state, aggregation.active) == ("4X ????", "Initialize", False)
     assert aggregation.peer is not None
@@ -36,7 +36,7 @@ def test_blanks_in_names_down_ports_and_odd_speeds():
 
 def test_switches_are_the_nodes_with_many_ports():
     """Each port of an adapter has a GUID of its own."""
-    assert iblinkinfo.switches(iblinkinfo.read(LINES)) == {0xE41D2D0300000200}
+    assert infiniband.switches(infiniband.read_ports(LINES)) == {0xE41D2D0300000200}
 
 
 @pytest.mark.parametrize("length", range(0, len(LINES) - 1, 7))
@@ -45,21 +45,21 @@ def test_a_list_that_is_cut_is_no_list(length):
     if LINES[:length].endswith("\n"):
         return
     with pytest.raises(UnreadableOutput):
-        iblinkinfo.read(LINES[:length])
+        infiniband.read_ports(LINES[:length])
 
 
 def test_a_line_that_is_not_understood_is_said():
     """It might be the very port that matters."""
     with pytest.raises(UnreadableOutput, match="not a port"):
-        iblinkinfo.read(LINES + '0xe41d2d0300000200 "tor" 4 6 nonsense\n')
+        infiniband.read_ports(LINES + '0xe41d2d0300000200 "tor" 4 6 nonsense\n')
 
 
 def test_recorded_fabric():
     """104 ports, 12 of which are hosts' and 8 between switches, each cable from both ends."""
     ((_, stdout, stderr, status),) = calls("infiniband-diags/ibsim-03-iblinkinfo-line-up.txt")
-    ports = iblinkinfo.read(stdout, stderr, status)
+    ports = infiniband.read_ports(stdout, stderr, status)
     by_end = {(line.end.guid, line.end.port): line for line in ports}
-    assert len(iblinkinfo.switches(ports)) == 4
+    assert len(infiniband.switches(ports)) == 4
     cables = [line for line in ports if line.peer]
     assert len(cables) == 2 * 8 + 2 * 8
     for line in cables:
@@ -73,7 +73,7 @@ def test_recorded_fabric():
 def test_recorded_fabric_with_a_link_that_is_not_answered_for():
     """``Port not available`` and warnings between the lines."""
     ((_, stdout, stderr, status),) = calls("infiniband-diags/ibsim-21-iblinkinfo-after-unlink.txt")
-    lost = [line for line in iblinkinfo.read(stdout, stderr, status) if line.active and line.peer is None]
+    lost = [line for line in infiniband.read_ports(stdout, stderr, status) if line.active and line.peer is None]
     assert [(line.end.lid, line.end.port) for line in lost][:1] == [(5, 1)]
 
 
@@ -81,4 +81,4 @@ def test_recorded_failure_without_management_packets():
     """Exit 1 and the tool's own words."""
     said = sample("infiniband-diags/24-local-no-umad-errors.txt").split("\n$ ")[0]
     with pytest.raises(ToolError, match=r"exit 1: .*Failed to open"):
-        iblinkinfo.read("", said.partition("\n")[2].replace("rc=1", "").replace("can't open UMAD", ""), 1)
+        infiniband.read_ports("", said.partition("\n")[2].replace("rc=1", "").replace("can't open UMAD", ""), 1)

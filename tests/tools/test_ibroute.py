@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import ibroute
+from fabric.tools import infiniband
 
 HEAD = (
     "Unicast lids [0x0-0x3f] of switch Lid 3 guid 0xe41d2d0300000300 (u0-leaf0):\n"
@@ -23,7 +23,7 @@ BARE = f"{HEAD}0x0002 004\n0x0012 021\n"
 @pytest.mark.parametrize("text", [NAMED, BARE], ids=["names", "bare"])
 @pytest.mark.parametrize("end", ["2 valid lids dumped \n", "2 lids dumped\n"])
 def test_a_whole_table_is_read(text: str, end: str) -> None:
-    assert ibroute.read(text + end) == {2: 4, 0x12: 21}
+    assert infiniband.read_routes(text + end) == {2: 4, 0x12: 21}
 
 
 @pytest.mark.parametrize(
@@ -31,29 +31,29 @@ def test_a_whole_table_is_read(text: str, end: str) -> None:
 )
 def test_a_table_that_is_not_whole_is_refused(text: str) -> None:
     with pytest.raises(UnreadableOutput, match="ibroute"):
-        ibroute.read(text)
+        infiniband.read_routes(text)
 
 
 def test_what_the_tool_complains_of_is_said() -> None:
     with pytest.raises(ToolError, match="node info failed: invalid addr"):
-        ibroute.read("", "ibroute: iberror: failed: node info failed: invalid addr?\n", 255)
+        infiniband.read_routes("", "ibroute: iberror: failed: node info failed: invalid addr?\n", 255)
 
 
 @given(st.text(max_size=400))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        ibroute.read(HEAD + text)
+        infiniband.read_routes(HEAD + text)
     except (ToolError, UnreadableOutput):
         return
 
 
-@given(st.dictionaries(st.integers(1, ibroute.LIDS_MOST), st.integers(0, 254), max_size=30))
+@given(st.dictionaries(st.integers(1, infiniband.LIDS_MOST), st.integers(0, 254), max_size=30))
 def test_what_is_written_is_read(table: dict[int, int]) -> None:
     rows = "".join(f"0x{lid:04x} {port:03d}\n" for lid, port in table.items())
-    assert ibroute.read(f"{HEAD}{rows}{len(table)} valid lids dumped \n") == table
+    assert infiniband.read_routes(f"{HEAD}{rows}{len(table)} valid lids dumped \n") == table
 
 
 @pytest.mark.parametrize("lid", [0, 0xC000])
 def test_only_unicast_lids_are_asked_for(lid: int) -> None:
     with pytest.raises(ValueError, match="LID"):
-        ibroute.argv(lid)
+        infiniband.routes(lid)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import lspci, mlxlink, nvidia_smi, sysfs
+from fabric.tools import mlxlink, serials, sysfs
 from fabric.tools.sysfs import RdmaDevice
 
 # pciutils 3.9, ConnectX-7 and ConnectX-4 Lx as published in bug reports; values end with blanks on some boards.
@@ -46,26 +46,26 @@ SMI = (
 
 
 def test_vital_product_data_is_read_by_address() -> None:
-    found = lspci.read(LSPCI)
+    found = serials.read_rnics(LSPCI)
     assert found == {
-        "0000:18:00.0": lspci.Vpd("MCX755106AS-HEAT", "MT2421600CDE"),
-        "0001:40:00.1": lspci.Vpd("MCX4421A-ACQN", "MT2025K30970"),
+        "0000:18:00.0": serials.Vpd("MCX755106AS-HEAT", "MT2421600CDE"),
+        "0001:40:00.1": serials.Vpd("MCX4421A-ACQN", "MT2025K30970"),
     }
 
 
 def test_a_device_without_serial_number_is_there_without_one() -> None:
     text = "".join(line for line in LSPCI.splitlines(keepends=True) if "[SN]" not in line)
-    assert {one.serial for one in lspci.read(text).values()} == {None}
+    assert {one.serial for one in serials.read_rnics(text).values()} == {None}
 
 
 def test_who_is_not_root_is_told_so() -> None:
     with pytest.raises(ToolError, match="for root alone"):
-        lspci.read("0000:18:00.0 Infiniband controller: Mellanox\n\tCapabilities: <access denied>\n")
+        serials.read_rnics("0000:18:00.0 Infiniband controller: Mellanox\n\tCapabilities: <access denied>\n")
 
 
 def test_two_serial_numbers_of_one_device_are_no_answer() -> None:
     with pytest.raises(UnreadableOutput, match="twice"):
-        lspci.read(LSPCI.replace("\t\t\t[EC] Engineering changes: A8", "\t\t\t[SN] Serial number: MT9"))
+        serials.read_rnics(LSPCI.replace("\t\t\t[EC] Engineering changes: A8", "\t\t\t[SN] Serial number: MT9"))
 
 
 def test_devices_are_read_with_what_is_known_of_them() -> None:
@@ -85,13 +85,13 @@ def test_a_value_that_is_none_is_not_guessed(text: str) -> None:
 
 
 def test_gpus_are_read_and_what_they_do_not_say_is_left_open() -> None:
-    first, second = nvidia_smi.read(SMI)
+    first, second = serials.read_gpus(SMI)
     assert (first.index, first.serial, first.vbios) == (0, "1650123456789", "96.00.74.00.0D")
     assert (second.uuid[-1], second.serial, second.vbios) == ("3", None, None)
     with pytest.raises(UnreadableOutput):
-        nvidia_smi.read("0, NVIDIA H100, 1\n")
+        serials.read_gpus("0, NVIDIA H100, 1\n")
     with pytest.raises(ToolError, match="No devices"):
-        nvidia_smi.read("No devices were found\n", "", 6)
+        serials.read_gpus("No devices were found\n", "", 6)
 
 
 def test_the_module_of_a_port_is_read_and_a_passive_cable_has_no_firmware() -> None:
@@ -111,7 +111,7 @@ def test_the_module_of_a_port_is_read_and_a_passive_cable_has_no_firmware() -> N
 
 @given(st.text(max_size=300), st.text(max_size=80), st.integers(0, 255))
 def test_any_text_is_an_answer_or_a_tool_error(stdout: str, stderr: str, status: int) -> None:
-    for read in (lspci.read, sysfs.read_identity, mlxlink.read_module, nvidia_smi.read):
+    for read in (serials.read_rnics, sysfs.read_identity, mlxlink.read_module, serials.read_gpus):
         for text in (stdout, LSPCI + stdout, GREP + stdout, SMI + stdout):
             try:
                 read(text, stderr, status)

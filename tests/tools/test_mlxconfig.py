@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.errors import ToolError, UnreadableOutput
-from fabric.tools import mlxconfig
+from fabric.tools import mlxlink
 
 SETTING = "KEEP_ETH_LINK_UP_P1"
 TEXT = """
@@ -31,7 +31,7 @@ Configurations:                                      Next Boot
     ],
 )
 def test_the_row_of_the_setting_is_read(row: str, on: bool) -> None:
-    assert mlxconfig.read(SETTING, TEXT.format(row=row)) is on
+    assert mlxlink.read_setting(SETTING, TEXT.format(row=row)) is on
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,19 @@ def test_the_row_of_the_setting_is_read(row: str, on: bool) -> None:
 )
 def test_another_row_is_no_answer(row: str) -> None:
     with pytest.raises(UnreadableOutput, match="no KEEP_ETH_LINK_UP_P1"):
-        mlxconfig.read(SETTING, TEXT.format(row=row))
+        mlxlink.read_setting(SETTING, TEXT.format(row=row))
 
 
 def test_a_device_that_does_not_know_the_setting_does_not_keep_its_link() -> None:
     said = "-E- The Device doesn't support KEEP_ETH_LINK_UP_P1 parameter\n"
-    assert mlxconfig.read(SETTING, "", said, 3) is False
+    assert mlxlink.read_setting(SETTING, "", said, 3) is False
 
 
 def test_any_other_failure_is_told_in_the_tools_own_words() -> None:
     with pytest.raises(ToolError, match="Failed to open device"):
-        mlxconfig.read(SETTING, "", "-E- Failed to open device: mlx5_9. No such file or directory\n", 3)
+        mlxlink.read_setting(SETTING, "", "-E- Failed to open device: mlx5_9. No such file or directory\n", 3)
 
 
 def test_the_setting_is_that_of_the_link_layer_and_the_port() -> None:
-    assert mlxconfig.keep_link_up(ethernet=False, port=2) == "KEEP_IB_LINK_UP_P2"
-    assert mlxconfig.query("mlx5_0", SETTING) == ("mlxconfig", "-d", "mlx5_0", "query", SETTING)
+    assert mlxlink.keep_link_up(ethernet=False, port=2) == "KEEP_IB_LINK_UP_P2"
+    assert mlxlink.ask_setting("mlx5_0", SETTING) == ("mlxconfig", "-d", "mlx5_0", "query", SETTING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import nccl
+from fabric.tools.nccl.failures import NcclFailure, blames_fabric
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
@@ -56,8 +57,8 @@ def test_wrong_results_are_a_problem_and_a_failure() -> None:
     """Corrupt data points to the fabric."""
     log = nccl.parse((FOLDER / "wrong-results.txt").read_text())
     assert log.tests[0].problems == ("wrong elements at 16M",)
-    assert log.failures == (nccl.NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
-    assert nccl.blames_fabric("wrong_result", log.failures[0].text)
+    assert log.failures == (NcclFailure(None, "wrong_result", "wrong elements at 16M"),)
+    assert blames_fabric("wrong_result", log.failures[0].text)
 
 
 def test_out_of_bounds_values_are_wrong_results() -> None:

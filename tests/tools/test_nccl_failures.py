@@ -6,7 +6,7 @@ import pytest
 
 from fabric.model.probe import FailureKind
 from fabric.tools import nccl
-from fabric.tools.nccl.failures import FABRIC, KINDS, failure_kind, status
+from fabric.tools.nccl.failures import FABRIC, KINDS, NcclFailure, blames_fabric, failure_kind, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
@@ -58,8 +58,8 @@ CASES = [
 def test_each_failure_has_its_kind_and_host(prefix: str, line: str, host: str | None, kind: str, fabric: bool) -> None:
     """With or without the launcher's tag, which is no part of the text."""
     log = nccl.parse(prefix + line)
-    assert log.failures == (nccl.NcclFailure(host, kind, line.strip()),)
-    assert nccl.blames_fabric(kind, line) is fabric
+    assert log.failures == (NcclFailure(host, kind, line.strip()),)
+    assert blames_fabric(kind, line) is fabric
 
 
 def test_one_failure_a_host_and_kind() -> None:
@@ -113,7 +113,7 @@ def test_of_a_very_long_line_the_part_that_matters_is_kept() -> None:
     )
     (failure,) = nccl.parse(text).failures
     assert failure.text.startswith("Got completion from peer")
-    assert nccl.blames_fabric(failure.kind, failure.text)
+    assert blames_fabric(failure.kind, failure.text)
 
 
 def test_what_blames_the_fabric_is_known() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import nccl
+from fabric.tools.nccl.collective import Collective
+from fabric.tools.nccl.rows import NcclPlace, NcclRow
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "nccl-tests"
@@ -28,7 +30,7 @@ def collective(**changed):
         "gpus_per_process": 8,
         "iterations": 20,
     }
-    return nccl.Collective(**(values | changed)).argv()
+    return Collective(**(values | changed)).argv()
 
 
 def golden(name: str) -> nccl.NcclLog:
@@ -70,10 +72,10 @@ def test_what_nccl_tests_cannot_run_is_refused(changed) -> None:
 def test_gigabytes_become_gigabits() -> None:
     """449.51 GB/s is 3596.08 Gb/s."""
     (test,) = nccl.parse(table(ROW_1G, ROW_2G)).tests
-    assert test.rows[0] == nccl.NcclRow(
+    assert test.rows[0] == NcclRow(
         1 << 30,
-        nccl.NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
-        nccl.NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
+        NcclPlace(4478.8, 239.74 * 8, 449.51 * 8, 0),
+        NcclPlace(4463.7, 240.55 * 8, 451.03 * 8, 0),
     )
     assert test.avg_busbw_gbps == pytest.approx(456.008 * 8)
     assert (test.op, test.ranks, test.complete, test.problems) == ("all_reduce", 16, True, ())
@@ -96,21 +98,21 @@ def test_cells_are_counted_from_the_end() -> None:
     (test,) = golden("until-2022-alltoall-blank-redop").tests
     assert (test.op, test.ranks, len(test.rows), test.problems) == ("alltoall", 4, 7, ())
     last = test.rows[-1]
-    assert last.out_of_place == nccl.NcclPlace(1752.7, 38.29 * 8, 28.72 * 8, None)
+    assert last.out_of_place == NcclPlace(1752.7, 38.29 * 8, 28.72 * 8, None)
 
 
 def test_copy_bandwidth_columns_are_not_the_wrong_count() -> None:
     """Side work (2024-07 to 2025-09) adds a column to each place."""
     (test,) = golden("side-work-copybw").tests
     assert (test.op, test.ranks, len(test.rows), test.problems) == ("all_gather", 16, 7, ())
-    assert test.rows[-1].in_place == nccl.NcclPlace(384.5, 174.54 * 8, 163.63 * 8, 0)
+    assert test.rows[-1].in_place == NcclPlace(384.5, 174.54 * 8, 163.63 * 8, 0)
 
 
 def test_per_iteration_columns_and_timestamps() -> None:
     """-I adds four columns to each place, -S two words to the row (2026)."""
     (test,) = golden("per-iteration-timestamps").tests
     assert (test.op, test.ranks, len(test.rows), test.problems) == ("broadcast", 4, 7, ())
-    assert test.rows[-1].in_place == nccl.NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
+    assert test.rows[-1].in_place == NcclPlace(346.05, 193.93 * 8, 193.93 * 8, 0)
 
 
 def test_a_trace_replay_has_no_out_of_place_half() -> None:

@@ -30,6 +30,12 @@ def test_bits_and_bytes_are_told_apart(heading, cell, gbps):
     assert parse(f"{heading}\nx,y,{cell}\n").rows[0].gbps == pytest.approx(gbps)
 
 
+@pytest.mark.parametrize("heading", ["src,dst,bw_gbps", "Source,Destination,Bandwidth (Gb/s)", "B,A,Value (Gb/s)"])
+def test_common_names_of_columns_are_known(heading):
+    (row,) = parse(f"{heading}\nx,y,391\n").rows
+    assert ({row.a, row.b}, row.gbps) == ({"x", "y"}, 391.0)
+
+
 def test_a_column_may_hold_the_unit():
     assert parse("a,b,value,unit\nx,y,10,GB/s\nx,z,80,Gb/s\n").rows[0].gbps == 80.0
 
@@ -77,12 +83,17 @@ def test_commas_semicolons_and_tabs_separate_alike(separator, mark):
     [
         ("a;b;value_gbps\nx;y;391,5\n", 2, "got '391,5'; write the decimal sign as a point: did you mean '391.5'?"),
         ("a\tb\tvalue_gbps\nx\ty\t391,523\n", 2, "did you mean '391.523'?"),
-        ("a,b,value_gbps\n\nx,y,391,5\n", 3, "expected 3 cells as in the first line, got 4; a decimal comma"),
-        ("a,b,value_gbps,rail\nx,y,391,5,rail2\n", 2, "did you mean '391.5'?"),
+        (
+            "a,b,value_gbps\n\nx,y,391,5\n",
+            3,
+            "got 4; is one a number with a decimal comma",
+        ),
+        ("a,b,value_gbps,rail\nx,y,391,5,rail2\n", 2, "write it with a point"),
         ("a,b;value_gbps\nx,y;1\n", 1, "no column b, value: expected column names a,b,value_gbps"),
         ("a b value_gbps\nx y 1\n", 1, "no column a, b, value: expected column names a,b,value_gbps"),
         ("a;value_gbps\nx;1\n", 1, "no column b: expected column names a,b,value_gbps"),
-        ("src,dst,bw\nx,y,1\n", 1, "got 'src, dst, bw'"),
+        ("src,dst,bw\nx,y,1\n", 1, "expected a unit"),
+        ("one,two,rate\nx,y,1\n", 1, "got 'one, two, rate'"),
         ("a;b;valu_gbps\nx;y;1\n", 1, "got 'valu_gbps'; did you mean 'value_gbps'?"),
     ],
 )

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.tools.pairs import clusterkit, mpigraph, nccl, perftest, superbench
-from fabric.tools.pairs.formats import FORMATS, detect, read
+from fabric.tools.pairs import FORMATS, detect, read, superbench
+from fabric.tools.pairs.logs import parse_nccl, parse_perftest
+from fabric.tools.pairs.matrices import parse_clusterkit, parse_mpigraph
 from tests.places import CAPTURES
 
 CLUSTERKIT = """Bandwidth test
@@ -45,7 +46,7 @@ TRAFFIC = "ib-traffic:gpu/ib_write_bw_8388608_gpu-to-gpu_0_1:vm7_vm9:0"
 
 
 def test_clusterkit_numbers_that_run_into_each_other():
-    table = clusterkit.parse(CLUSTERKIT)
+    table = parse_clusterkit(CLUSTERKIT)
     assert table.problems == ()
     assert {(row.b, row.a): round(row.gbps, 3) for row in table.rows} == {
         ("gpu-17", "gpu-8"): 2655.424,
@@ -59,13 +60,13 @@ def test_clusterkit_numbers_that_run_into_each_other():
     [("299001.0      0.0", "299001.0", 5), ("   2 (gpu-9 )", "   7 (gpu-9 )", 5), ("   1 (gpu-8 )", "oh dear", 4)],
 )
 def test_a_clusterkit_matrix_that_is_not_whole_is_refused(old, new, line):
-    table = clusterkit.parse(CLUSTERKIT.replace(old, new))
+    table = parse_clusterkit(CLUSTERKIT.replace(old, new))
     assert table.rows == ()
     assert table.problems[0][0] == line
 
 
 def test_mpigraph_sends_from_row_to_column_in_mebibytes():
-    table = mpigraph.parse(MPIGRAPH)
+    table = parse_mpigraph(MPIGRAPH)
     assert table.problems == ()
     assert len(table.rows) == 6
     first = table.rows[0]
@@ -74,8 +75,8 @@ def test_mpigraph_sends_from_row_to_column_in_mebibytes():
 
 
 def test_an_mpigraph_table_that_was_cut_is_refused():
-    table = mpigraph.parse(MPIGRAPH[: MPIGRAPH.index("c:2 to")])
-    assert "2 of 3 rows" in table.problems[0][1]
+    table = parse_mpigraph(MPIGRAPH[: MPIGRAPH.index("c:2 to")])
+    assert "expected row 2 of 3" in table.problems[0][1]
 
 
 def test_superbench_pairs_are_gigabytes_from_client_to_server():
@@ -97,9 +98,9 @@ def test_superbench_without_host_names_is_refused():
 
 
 def test_perftest_hosts_come_from_the_file_name():
-    (row,) = perftest.parse(PERFTEST, "gpu001--gpu002.txt").rows
+    (row,) = parse_perftest(PERFTEST, "gpu001--gpu002.txt").rows
     assert (row.a, row.b, row.gbps, row.rail, row.directed) == ("gpu001", "gpu002", 392.27, "mlx5_3", True)
-    assert "perftest does not print" in perftest.parse(PERFTEST, "run7.txt").problems[0][1]
+    assert "perftest does not print" in parse_perftest(PERFTEST, "run7.txt").problems[0][1]
 
 
 DOWN = " Port number 1 state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"
@@ -107,18 +108,18 @@ REFUSED = "Couldn't connect to 192.168.1.3:18515\nUnable to open file descriptor
 
 
 def test_a_perftest_client_whose_port_is_down_is_a_failure_of_its_own_part():
-    (found,) = perftest.parse(DOWN, "a--b--rail2.txt").failures
+    (found,) = parse_perftest(DOWN, "a--b--rail2.txt").failures
     assert (found.a, found.b, found.rail, found.fabric, found.at) == ("a", "b", "rail2", True, "a")
     assert found.text == "Port number 1 state is Down"
 
 
 def test_whose_port_is_down_is_not_known_where_the_server_writes_too():
-    (found,) = perftest.parse("* Waiting for client to connect... *\n" + DOWN, "a--b.txt").failures
+    (found,) = parse_perftest("* Waiting for client to connect... *\n" + DOWN, "a--b.txt").failures
     assert (found.fabric, found.at) == (True, None)
 
 
 def test_a_refused_connection_does_not_blame_the_fabric():
-    (found,) = perftest.parse(REFUSED, "a--b.txt").failures
+    (found,) = parse_perftest(REFUSED, "a--b.txt").failures
     assert (found.fabric, found.at) == (False, None)
 
 
@@ -146,13 +147,13 @@ def test_captured_failures_of_perftest_are_recognised():
 
 
 def test_a_number_beside_a_failure_of_the_fabric_does_not_hide_it():
-    table = perftest.parse(PERFTEST + "Completion with error at client\n Failed status 12: wr_id 0\n", "a--b.txt")
+    table = parse_perftest(PERFTEST + "Completion with error at client\n Failed status 12: wr_id 0\n", "a--b.txt")
     assert len(table.rows) == 1
     assert [(one.fabric, one.rail) for one in table.failures] == [(True, "mlx5_3")]
 
 
 def test_a_good_perftest_has_no_failure():
-    assert perftest.parse(PERFTEST, "a--b.txt").failures == ()
+    assert parse_perftest(PERFTEST, "a--b.txt").failures == ()
 
 
 def ranks(*words):
@@ -164,7 +165,7 @@ def ranks(*words):
 
 def test_an_nccl_log_whose_peer_ended_is_a_failure_without_a_culprit():
     words = "b: Test NCCL failure common.cu:1279 'remote process exited or there was a network error / '"
-    (found,) = nccl.parse(ranks(words)).failures
+    (found,) = parse_nccl(ranks(words)).failures
     assert (found.a, found.b, found.fabric, found.at) == ("a", "b", False, None)
 
 
@@ -172,40 +173,40 @@ def test_an_nccl_log_whose_retries_ran_out_blames_the_fabric_and_neither_host():
     words = (
         "a:1:2 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 10.0.0.2 with status=12 opcode=0"
     )
-    (found,) = nccl.parse(ranks(words)).failures
+    (found,) = parse_nccl(ranks(words)).failures
     assert (found.fabric, found.at) == (True, None)
 
 
 def test_who_reads_receives():
-    (row,) = perftest.parse(PERFTEST.replace("Write", "Read"), "a--b--rail2.txt").rows
+    (row,) = parse_perftest(PERFTEST.replace("Write", "Read"), "a--b--rail2.txt").rows
     assert (row.a, row.b, row.rail) == ("b", "a", "rail2")
 
 
 def test_an_nccl_log_of_two_hosts_is_a_pair_and_of_ten_is_refused():
     folder = CAPTURES / "nccl-tests"
-    table = nccl.parse((folder / "15-oci-h100-2node-16gpu.txt").read_text())
+    table = parse_nccl((folder / "15-oci-h100-2node-16gpu.txt").read_text())
     assert [(row.a, row.b, row.size_bytes >> 30) for row in table.rows] == [
         ("h100-ord01-03-14", "h100-ord01-03-294", 16)
     ]
     assert table.rows[0].gbps == pytest.approx(471.22 * 8, rel=0.01)
-    two = nccl.parse((folder / "17-h100-pair-g1-alltoall+sendrecv-2.17.6.txt").read_text())
+    two = parse_nccl((folder / "17-h100-pair-g1-alltoall+sendrecv-2.17.6.txt").read_text())
     assert [row.kind for row in two.rows] == ["alltoall", "sendrecv"]
-    many = nccl.parse((folder / "21-h100-10node-80gpu-5ops-2.17.8.txt").read_text())
+    many = parse_nccl((folder / "21-h100-10node-80gpu-5ops-2.17.8.txt").read_text())
     assert many.rows == ()
     assert many.problems[0] == (6, many.problems[0][1])
-    failed = nccl.parse((folder / "18-h100-pair-g8-FAILED-remote-process-exited.txt").read_text())
+    failed = parse_nccl((folder / "18-h100-pair-g8-FAILED-remote-process-exited.txt").read_text())
     assert failed.rows == ()
 
 
 def test_a_table_without_names_is_refused_where_it_begins():
     """Whoever looks for the mistake finds the table, not the top of a long log."""
-    assert perftest.parse("starting\n\n" + PERFTEST, "run7.txt").problems[0][0] == 8
+    assert parse_perftest("starting\n\n" + PERFTEST, "run7.txt").problems[0][0] == 8
     log = (
         "starting\n#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n"
         "  8589934592    2147483648     float     sum      -1    44012  195.17  365.95      0\n"
     )
-    (problem,) = nccl.parse(log).problems
+    (problem,) = parse_nccl(log).problems
     assert problem == (2, "expected Rank lines of two hosts, got 0 (none)")
 
 

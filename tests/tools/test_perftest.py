@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fabric.tools import perftest
+from fabric.tools.perftest import command
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -23,7 +24,7 @@ def write_bw(**changed):
         "cuda_gpu": None,
         "numa_node": None,
     }
-    return perftest.write_bw(**(values | changed))
+    return command.write_bw(**(values | changed))
 
 
 def golden(name: str) -> perftest.PerftestLog:
@@ -269,12 +270,12 @@ def test_a_table_without_its_last_line_is_not_closed() -> None:
 @pytest.mark.parametrize(("duration_s", "counted_s"), [(1, 1), (3, 3), (4, 2), (8, 4), (10, 6), (60, 30)])
 def test_a_run_by_duration_counts_its_middle(duration_s: int, counted_s: int) -> None:
     """A quarter at each end, in whole seconds, is not counted; a run of another length has another count."""
-    asked = perftest.asked(write_bw(duration_s=duration_s, size_bytes=65536, queue_pairs=1), "IB")
+    asked = command.asked(write_bw(duration_s=duration_s, size_bytes=65536, queue_pairs=1), "IB")
 
     def said(seconds: float) -> list[str]:
         row = perftest.PerftestRow(65536, round(400e9 / 8 / 65536 * seconds), None, 400.0)
         test = perftest.PerftestTest("RDMA_Write BW", "mlx5_0", (row,), (), asked.told, "Gb/sec")
-        return list(perftest.otherwise(test, asked))
+        return list(command.otherwise(test, asked))
 
     assert said(counted_s) == []
     assert len(said(0.0065)) == len(said(10 * duration_s)) == 1

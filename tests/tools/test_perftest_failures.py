@@ -6,7 +6,7 @@ import pytest
 
 from fabric.model.probe import FailureKind
 from fabric.tools import perftest
-from fabric.tools.perftest.failures import FABRIC, GATES, KINDS, failure_kind, status
+from fabric.tools.perftest.failures import FABRIC, GATES, KINDS, blames_fabric, failure_kind, status
 from tests.places import GOLDEN
 
 FOLDER = GOLDEN / "perftest"
@@ -40,7 +40,7 @@ def test_each_complaint_has_its_kind(text: str, kind: str, fabric: bool) -> None
     """And says whether the fabric or the testbench is at fault."""
     first = perftest.parse(text).failures[0]
     assert first.kind == kind
-    assert perftest.blames_fabric(first.kind, first.text) is fabric
+    assert blames_fabric(first.kind, first.text) is fabric
 
 
 def test_retries_exceeded_in_the_new_wording() -> None:
@@ -48,7 +48,7 @@ def test_retries_exceeded_in_the_new_wording() -> None:
     log = perftest.parse((FOLDER / "retries-exceeded.txt").read_text())
     (failure,) = log.failures
     assert status(failure.text) == 12
-    assert perftest.blames_fabric(failure.kind, failure.text)
+    assert blames_fabric(failure.kind, failure.text)
 
 
 def test_the_first_text_of_a_kind_is_kept() -> None:
@@ -102,7 +102,7 @@ def test_what_blames_the_fabric_is_known() -> None:
 
 def test_an_unknown_kind_is_ours() -> None:
     """FAIL needs evidence."""
-    assert not perftest.blames_fabric("gremlins", "status 12")
+    assert not blames_fabric("gremlins", "status 12")
 
 
 def test_decisions_know_a_failure_by_its_kind() -> None:
@@ -118,7 +118,7 @@ def test_decisions_know_a_failure_by_its_kind() -> None:
 def test_a_complaint_of_no_known_kind_is_one_all_the_same() -> None:
     """Beside others it says nothing more; nobody takes it for the fabric's fault."""
     (failure,) = perftest.parse(" Couldn't post send: qp 0 scnt=12\n").failures
-    assert (failure.kind, perftest.blames_fabric(failure.kind, failure.text)) == ("complaint", False)
+    assert (failure.kind, blames_fabric(failure.kind, failure.text)) == ("complaint", False)
     both = perftest.parse(" Port number 1 state is Down\n Couldn't set the link layer\n").failures
     assert [failure.kind for failure in both] == ["port_down"]
 

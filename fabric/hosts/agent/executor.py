@@ -18,7 +18,6 @@ from functools import partial
 from fabric.agent.bundle import program, receiving_argv
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.session import BLOCKED_S, SILENCE_S, AgentSession
-from fabric.hosts.once import check_start
 from fabric.hosts.stream import GRACE_S, TICK_S, Conversation, HostStream, Order
 from fabric.hosts.threads import Dispatcher, Mailbox, Workers
 from fabric.hosts.wrapped import WrappedCommand, environed, shell_argv
@@ -49,10 +48,6 @@ class _Host:
     plain_works: bool = False
     no_agent: str = ""  # why no agent can be started there
 
-    def first(self) -> Order:
-        """What waits and begins first."""
-        return min(self.waiting.values(), key=_start_s)
-
     def conversations(self) -> list[Conversation]:
         """All that is under way."""
         known = [self.agent, *self.plain.values()]
@@ -64,10 +59,6 @@ class _Host:
             self.plain_works = isinstance(happening, Ended)
             if isinstance(happening, Lost) and isinstance(happening.error, HostUnreachable):
                 self.no_agent = ""
-
-
-def _start_s(order: Order) -> float:
-    return 0.0 if order.command is None else order.command.start_at_s or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ class _Opening:
 
 class AgentExecutor(ABC):
     """
-    An Executor and Sampler over streams; subclasses say how one is opened.
+    An Executor over streams; subclasses say how one is opened.
 
     Which hosts have no agent is remembered as soon as plain commands work there; without *agents* none is ever tried.
     """
@@ -94,7 +85,7 @@ class AgentExecutor(ABC):
     def __init__(self, *, agents: bool = True) -> None:
         self._agents = agents
         self._mailbox, self._workers = Mailbox(), Workers(_WORKERS)
-        self._tickets, self._closed = 0, False
+        self._tickets, self._closed, self._later_s = 0, False, 0.0
         self._closing, self._drained = threading.Event(), threading.Event()
         # All that follows belongs to the dispatcher's thread.
         self._hosts: dict[str, _Host] = {}
@@ -116,17 +107,30 @@ class AgentExecutor(ABC):
         """Make every ``_stream`` that blocks fail soon; called by ``close``."""
         return
 
-    now = staticmethod(time.monotonic)
-    """Seconds of the machine's monotonic clock."""
+    def now(self) -> float:
+        """Seconds of the machine's monotonic clock, counted from where the run began."""
+        return time.monotonic() + self._later_s
+
+    def go_on(self, at_s: float) -> None:
+        """The clock reads *at_s* now; agents that wait for orders stay."""
+        shifted = threading.Event()
+        self._dispatcher.post(partial(self._shift, at_s - self.now(), shifted))
+        shifted.wait(GRACE_S)
+
+    def _shift(self, by_s: float, shifted: threading.Event) -> None:
+        self._later_s += by_s
+        for host in self._hosts.values():
+            if host.agent is not None:
+                host.agent.shift(by_s)
+        shifted.set()
 
     def start(self, command: Command) -> Ticket:
         """Begin a command; raises ValueError for one that no host could run."""
         environed(command)
-        check_start(command, self.now())
         return self._order(Order(0, command.host, command))
 
     def start_sampling(self, host: str, sources: Sequence[Source], period_s: float) -> Ticket:
-        """Begin to sample; see ``ports.Sampler``."""
+        """Begin to sample; see ``ports.Executor``."""
         return self._order(Order(0, host, None, tuple(sources), period_s))
 
     def stop_sampling(self, ticket: Ticket) -> None:
@@ -140,7 +144,7 @@ class AgentExecutor(ABC):
 
     def wait(self, until_s: float) -> Sequence[Happening]:
         """Block until something happened or the clock reads *until_s*; return all that happened, oldest first."""
-        return self._mailbox.wait(until_s)
+        return self._mailbox.wait(until_s - self._later_s)
 
     def samples(self) -> Sequence[Sampled]:
         """All rows that have arrived since the last call, oldest first."""
@@ -188,13 +192,13 @@ class AgentExecutor(ABC):
             if session.busy or session.stream.alive():
                 session.begin(order)
                 self._to_flush[host] = session
-                self._dispatcher.tick_by(self.now() + TICK_S)
+                self._dispatcher.tick_within(TICK_S)
                 return
             session.abandon("connection lost")
             self._ended(host, session)
         if host.no_agent and order.command is None:
             cause = f"sampling needs an agent, and none can be started: {host.no_agent}"
-            self._tell(Lost(order.ticket, HostUnreachable(host.name, "sampling", cause), self.now()))
+            self._lose(order, HostUnreachable(host.name, "sampling", cause))
             return
         host.waiting[order.ticket] = order
         self._connect(host)
@@ -206,10 +210,8 @@ class AgentExecutor(ABC):
         if not host.no_agent:
             opening = self._agent(host)
         else:
-            order = host.first()
-            if _start_s(order) > self.now():
-                return  # the tick looks again
-            host.plain[order.ticket] = host.waiting.pop(order.ticket)
+            order = host.waiting.pop(next(iter(host.waiting)))
+            host.plain[order.ticket] = order
             opening = self._wrapped(host, order)
         host.opening = True
         self._workers.submit(partial(self._open_stream, host, opening))
@@ -265,7 +267,7 @@ class AgentExecutor(ABC):
 
     def _opened(self, host: _Host, opening: _Opening, stream: HostStream | None) -> None:
         host.opening = False
-        self._dispatcher.tick_by(self.now() + TICK_S)
+        self._dispatcher.tick_within(TICK_S)
         if stream is None:  # no room for one more; it is tried again with the next tick
             if (order := opening.order) is not None:
                 del host.plain[order.ticket]
@@ -338,8 +340,7 @@ class AgentExecutor(ABC):
         for order in orders:
             order.tries += 1
             if order.tries > _TRIES or self._closed:
-                error = HostUnreachable(host.name, f"starting {order.tool}", session.failure)
-                self._tell(Lost(order.ticket, error, self.now()))
+                self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", session.failure))
             else:
                 self._begin(host, order)
 
@@ -352,9 +353,9 @@ class AgentExecutor(ABC):
         host = self._open.get(ticket)
         if host is None:
             return
-        self._dispatcher.tick_by(self.now() + TICK_S)
+        self._dispatcher.tick_within(TICK_S)
         if (order := host.waiting.pop(ticket, None)) is not None:
-            self._lose_unbegun(order)
+            self._lose(order, HostUnreachable(host.name, f"starting {order.tool}", "cancelled before it began"))
         elif isinstance(plain := host.plain.get(ticket), Order):
             plain.cancelled = True  # as soon as it has begun
         elif plain is not None:
@@ -362,8 +363,7 @@ class AgentExecutor(ABC):
         elif host.agent is not None and host.agent.cancel(ticket):
             del self._open[ticket]
 
-    def _lose_unbegun(self, order: Order) -> None:
-        error = HostUnreachable(order.host, f"starting {order.tool}", "cancelled before it began")
+    def _lose(self, order: Order, error: HostUnreachable) -> None:
         self._tell(Lost(order.ticket, error, self.now()))
 
     def _cancel_all(self) -> None:
@@ -376,9 +376,9 @@ class AgentExecutor(ABC):
                 conversation.give_up(_CLOSING)
                 self._ended(host, conversation)
 
-    def _tick(self, now_s: float) -> float:
-        """Deadlines and heartbeats of all hosts; returns when to look again."""
-        pause_s = _IDLE_S
+    def _tick(self) -> float:
+        """Deadlines and heartbeats of all hosts; returns in how many seconds to look again."""
+        now_s, pause_s = self.now(), _IDLE_S
         for host in self._hosts.values():
             for conversation in host.conversations():
                 pause_s = min(pause_s, conversation.tick(now_s))
@@ -387,8 +387,8 @@ class AgentExecutor(ABC):
             if host.waiting:
                 self._connect(host)
             if host.waiting:
-                pause_s = min(pause_s, TICK_S, max(0.0, _start_s(host.first()) - now_s) or TICK_S)
-        return now_s + pause_s
+                pause_s = min(pause_s, TICK_S)
+        return pause_s
 
     def _settle(self) -> None:
         """At the end of a pass: send what was asked, together; tell what happened, together."""
@@ -398,7 +398,7 @@ class AgentExecutor(ABC):
             if session.failure:
                 self._ended(host, session)
             elif session.blocked:
-                self._dispatcher.tick_by(self.now() + BLOCKED_S)
+                self._dispatcher.tick_within(BLOCKED_S)
         if self._fresh:
             fresh, self._fresh = self._fresh, []
             self._mailbox.put(fresh)

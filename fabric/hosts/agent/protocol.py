@@ -23,7 +23,6 @@ LINE_BYTES = 8 << 20
 """No message of an agent is longer; the longest ones carry rows of samples."""
 PREAMBLE_BYTES = 1 << 20
 """A login shell may print so much before the agent's first word."""
-PING = b'{"v":"ping"}\n'
 _QUOTED_BYTES = 80
 _MOST_NAMES = 100_000
 
@@ -73,7 +72,7 @@ class Finished(_Message):
 
     e: Literal["ended"]
     id: NonNegativeInt
-    why: Literal["ended", "deadline", "inactive", "cancelled", "stuck"]
+    why: Literal["ended", "deadline", "cancelled", "stuck"]
     status: NonNegativeInt | None = None
     t0: FiniteFloat
     t1: FiniteFloat
@@ -202,12 +201,14 @@ def _quoted(line: bytes) -> str:
     return repr(line[:_QUOTED_BYTES].decode("utf-8", "replace")) + ("..." if len(line) > _QUOTED_BYTES else "")
 
 
-def start_request(key: int, command: Command, *, at_s: float | None = None) -> bytes:
-    """Ask for a command; *at_s* is when to begin by the host's clock, None: now. What is usual is left out."""
+def start_request(key: int, command: Command) -> bytes:
+    """Ask for a command; what is usual is left out."""
     asked: dict[str, object] = {"v": "start", "id": key, "argv": command.argv, "timeout": command.timeout_s}
-    port = None if command.ready_port is None else f"{command.ready_port:04X}"
-    more = {"env": command.env or None, "inactivity": command.inactivity_s, "port": port, "at": at_s}
-    asked |= {"cap": command.output_cap_bytes, **{name: value for name, value in more.items() if value is not None}}
+    asked["cap"] = command.output_cap_bytes
+    if command.env:
+        asked["env"] = command.env
+    if command.ready_port is not None:
+        asked["port"] = f"{command.ready_port:04X}"
     return _line(asked)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from fabric.errors import CommandTimeout, HostUnreachable, SessionLost
 from fabric.hosts.agent import protocol as agent
-from fabric.hosts.clock import HostClock
-from fabric.hosts.once import begins_s
 from fabric.hosts.stream import GRACE_S, PIECES, TICK_S, Conversation, HostStream, Order, Tell, unanswered
 from fabric.model.command import Command, CommandResult
 from fabric.ports import Ended, Ready, Ticket
@@ -28,6 +27,7 @@ _IDLE_PING_S = 75.0
 _WINDOW_BYTES = 32 << 10
 _IDLE_S = 5.0
 _COMPLAINT_BYTES = 2000
+_DRIFT = 1e-4  # quartz clocks differ by less than 100 parts in a million
 
 
 @dataclass(slots=True)
@@ -55,52 +55,47 @@ class AgentSession(Conversation):
         super().__init__(host, stream, tell=tell, now=now)
         self.hello: agent.Hello | None = None
         self.unsent: list[Order] = []
-        self.clock = HostClock()
+        self._ahead_s, self._ahead_since_s = 0.0, -inf  # our clock minus the host's, at most, and when that was seen
         self._decoder = agent.LineDecoder(nonce)
         self._running: dict[Ticket, _Running] = {}
         self._due: list[tuple[float, Ticket]] = []
         self._outgoing = bytearray()
         self._asked = self._sent = self._got = 0
         self._spoke_s = self._begun_s = now()
-        self._untimed: list[Order] = []  # to begin at a time, as soon as the host's clock is known
         self._bye = ""
         self._complaint = b""
 
     @property
     def busy(self) -> bool:
         """True while anything is under way."""
-        return bool(self._running or self._untimed)
+        return bool(self._running)
 
     @property
     def blocked(self) -> bool:
         """True when something waits to be sent."""
         return bool(self._outgoing)
 
+    def shift(self, by_s: float) -> None:
+        """Our clock reads so much more from now on; nothing is under way."""
+        self._ahead_s += by_s
+        self._ahead_since_s += by_s
+        self._begun_s += by_s
+        self._spoke_s += by_s
+
     def begin(self, order: Order) -> None:
         """Ask for a command or a sampling; ``flush`` sends it, with all else that was asked meanwhile."""
-        command = order.command
-        if command is not None and command.start_at_s is not None and not self.clock.settled(self._now()):
-            self._untimed.append(order)
-            if len(self._untimed) == 1:
-                self._ask_clock()
-            return
-        running = _Running(order, self._now(), self._asked)
-        self._running[order.ticket] = running
-        if command is None:
-            running.rows = agent.SampledRows(order.ticket, self.clock.here)
+        running = self._running[order.ticket] = _Running(order, self._now(), self._asked)
+        if order.command is None:
+            running.rows = agent.SampledRows(order.ticket, self._here_s)
             self._ask(agent.sample_request(order.ticket, order.sources, order.period_s))
-            return
-        at_s = None if command.start_at_s is None else self.clock.there(command.start_at_s)
-        self._ask(agent.start_request(order.ticket, command, at_s=at_s))
-        self._expect(running, begins_s(command, running.sent_s) + command.timeout_s + GRACE_S)
+        else:
+            self._ask(agent.start_request(order.ticket, order.command))
+            self._expect(running, running.sent_s + order.command.timeout_s + GRACE_S)
 
     def cancel(self, ticket: Ticket) -> bool:
         """End a command or a sampling; True for a sampling, of which nothing but rows will be told any more."""
         running = self._running.get(ticket)
-        if running is None:
-            self._cancel_untimed(ticket)
-            return False
-        if running.cancelled:
+        if running is None or running.cancelled:
             return False
         running.cancelled = True
         self._ask(agent.key_request("stop" if running.order.command is None else "cancel", ticket))
@@ -157,10 +152,7 @@ class AgentSession(Conversation):
                 self.abandon(unanswered(running.order, cancelled=running.cancelled))
         silent_s = now_s - self._spoke_s
         if self.hello is not None and silent_s >= (PING_S if self.busy else _IDLE_PING_S):
-            if self.busy:
-                self._ask_clock()
-            else:
-                self._ask(agent.PING)
+            self._ask(agent.key_request("clock", 0))
         if self._outgoing:
             self.flush()
         if self._outgoing:
@@ -172,8 +164,6 @@ class AgentSession(Conversation):
         if self.failure:
             return
         self.failure = why
-        self.unsent += self._untimed
-        self._untimed = []
         running, self._running = self._running, {}
         for one in running.values():
             if one.begins_at >= self._sent and not one.cancelled:
@@ -211,9 +201,9 @@ class AgentSession(Conversation):
                 self._note_got(message.n)
             case agent.Hello():
                 self.hello = message
-                self.clock.heard(message.t, self._now())
+                self._heard(message.t)
             case agent.Clock():
-                self._told_clock(message.id, message.t)
+                self._heard(message.t)
             case agent.Bye():
                 self._bye = message.cause[:500]
             case _:
@@ -224,33 +214,17 @@ class AgentSession(Conversation):
     def _note_got(self, count: int) -> None:
         self._got = max(self._got, min(count, self._sent))
 
-    def _ask_clock(self) -> None:
-        self._ask(agent.key_request("clock", self.clock.ask(self._now())))
+    def _heard(self, host_s: float) -> None:
+        """A reading of the host's clock has come: the quickest on its way says best how far ours is ahead."""
+        now_s = self._now()
+        if now_s - host_s < self._ahead_s + _DRIFT * (now_s - self._ahead_since_s):
+            self._ahead_s, self._ahead_since_s = now_s - host_s, now_s
 
-    def _told_clock(self, key: int, clock_s: float) -> None:
-        self.clock.told(key, clock_s, self._now())
-        if self._untimed and not self.clock.settled(self._now()):
-            self._ask_clock()
-            return
-        untimed, self._untimed = self._untimed, []
-        for order in untimed:
-            self.begin(order)
+    def _here_s(self, host_s: float) -> float:
+        """What our clock read when the host's read *host_s*."""
+        return host_s + self._ahead_s
 
-    def _cancel_untimed(self, ticket: Ticket) -> None:
-        for order in [one for one in self._untimed if one.ticket == ticket]:
-            self._untimed.remove(order)
-            self._lose(ticket, HostUnreachable(self.host, f"starting {order.tool}", "cancelled before it began"))
-
-    def _answered(
-        self,
-        running: _Running,
-        message: agent.Listens
-        | agent.Printed
-        | agent.CannotDo
-        | agent.SampledNames
-        | agent.Rows
-        | agent.SamplingStopped,
-    ) -> None:
+    def _answered(self, running: _Running, message: agent.Message) -> None:
         ticket, command = running.order.ticket, running.order.command
         match message:
             case agent.Printed() if command is not None:
@@ -282,17 +256,16 @@ class AgentSession(Conversation):
         self._printed(running, command, end.out, stderr=False)
         self._printed(running, command, end.err, stderr=True)
         del self._running[ticket]
-        self.clock.heard(end.t1, now_s)
+        self._heard(end.t1)
         stdout = running.stdout.decode("utf-8", "replace")
         stderr = running.stderr.decode("utf-8", "replace")
         if end.status is None:
             cause = "its processes survive SIGKILL; they hang in the kernel"
             self._lose(ticket, HostUnreachable(self.host, f"ending {running.order.tool}", cause))
-        elif end.why in ("deadline", "inactive"):
-            limit_s = command.inactivity_s if end.why == "inactive" else None
-            self._lose(ticket, CommandTimeout(self.host, command.timeout_s, stdout, stderr, inactivity_s=limit_s))
+        elif end.why == "deadline":
+            self._lose(ticket, CommandTimeout(self.host, command.timeout_s, stdout, stderr))
         else:
             # The host's own times, as far as they can be: it cannot have begun before it was asked, nor end later.
-            ended_s = min(max(self.clock.here(end.t1), running.sent_s), now_s)
+            ended_s = min(max(self._here_s(end.t1), running.sent_s), now_s)
             started_s = min(max(ended_s - (end.t1 - end.t0), running.sent_s), ended_s)
             self._tell(Ended(ticket, CommandResult(command, end.status, stdout, stderr, started_s, ended_s, end.cut)))

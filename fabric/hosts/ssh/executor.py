@@ -7,14 +7,14 @@ import resource
 import shlex
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import paramiko
 
 from fabric.errors import HostUnreachable
 from fabric.hosts.agent.executor import AgentExecutor
 from fabric.hosts.ssh.connection import Connection
-from fabric.hosts.ssh.connections import HostConnections
-from fabric.hosts.ssh.connector import SshConnector
+from fabric.hosts.ssh.connector import HostConnections, SshConnector
 from fabric.hosts.ssh.host_keys import HostRefused
 from fabric.hosts.stream import HostStream
 from fabric.model.inventory import SshSettings
@@ -45,9 +45,11 @@ class SshExecutor(AgentExecutor):
         super().__init__(agents=agents)
         self._limit_s = settings.connect_timeout_s
         self._connector = SshConnector(settings)
-        self._connections = {host: HostConnections(host, self._opener(host, at)) for host, at in addresses.items()}
-        for name, login in (logins or {}).items():
-            self._connections[name] = HostConnections(name, self._opener(name, login.address, login))
+        ways = {host: (at, None) for host, at in addresses.items()} | {
+            name: (login.address, login) for name, login in (logins or {}).items()
+        }
+        connect = self._connector.connect
+        self._connections = {name: HostConnections(name, partial(connect, name, *way)) for name, way in ways.items()}
         _raise_file_limit()
 
     def close(self) -> None:
@@ -55,9 +57,6 @@ class SshExecutor(AgentExecutor):
         super().close()
         for host in self._connections.values():
             host.close()
-
-    def _opener(self, host: str, address: str, login: Login | None = None) -> Callable[[], Connection]:
-        return lambda: self._connector.connect(host, address, login)
 
     def _interrupt(self) -> None:
         self._connector.close()

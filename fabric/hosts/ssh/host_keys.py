@@ -192,12 +192,7 @@ def read_certificate(shown: HostKey) -> HostCertificate:
         if not isinstance(said, SSHCertificate):
             raise ValueError(f"{shown.key_type!r} is not the type of a certificate")
         certificate = HostCertificate(_plain_key(said.public_key()), _plain_key(said.signature_key()), shown.blob, said)
-    except (
-        UnsupportedAlgorithm,
-        NotImplementedError,
-        AssertionError,
-        TypeError,
-    ) as exc:  # as it comes, of foreign bytes
+    except (UnsupportedAlgorithm, NotImplementedError, AssertionError, TypeError) as exc:  # of foreign bytes
         raise ValueError(str(exc)) from exc
     if len(said.valid_principals) > _MOST_PRINCIPALS:
         raise ValueError(f"it has more than {_MOST_PRINCIPALS} principals")

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fabric.judge.locate.description import CERTAIN, Effect, Incidence, Normal, describe
+from fabric.judge.locate.levels import LEAST_NOISE
 from fabric.judge.locate.pairs.components import Components, components_of
-from fabric.judge.locate.pairs.decode import CERTAIN, Blamed, decode
-from fabric.judge.locate.pairs.reference import LEAST_NOISE
-from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairEvidence, PairSamples
+from fabric.judge.locate.pairs.samples import UNKNOWN, Floats, Ints, PairSamples
 from fabric.judge.locate.pairs.schedule import routes_of
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.topology import Host, Rnic, Topology
 from fabric.probes import routes
 
 _USUAL_NOISE, _PRIOR_COUNT = 0.01, 4.0  # of one ratio; it counts as so many of them (choices)
+_NOTHING = 1e-3  # of what was before: what nothing counts as
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,12 @@ def culprits(ways: Sequence[Way], ratios: Sequence[Sequence[float]], *, floor: f
         return []
     each = [ways[number] for number in probe.tolist()]
     components = _components(each, values)
-    evidence = PairEvidence(values, _noise(values), components.paths, len(components.names), floor)
-    decoded = decode(evidence, components)
-    return [_culprit(blamed, evidence, components, probe) for blamed in decoded.blamed]
+    y = np.log(np.maximum(values, _NOTHING))
+    one = np.zeros((1, 1))
+    normal = Normal("as before", 0.0, np.zeros(len(y), dtype=np.int64), one, one + 1, np.array([_noise(values)]))
+    incidence = components.incidence
+    found = describe(y, normal, incidence, floor=floor)
+    return [_culprit(effect, values, incidence, components, probe) for effect in found.effects]
 
 
 def _noise(ratios: Floats) -> float:
@@ -126,16 +130,16 @@ def _noise(ratios: Floats) -> float:
     return max(float(np.sqrt(drawn)), LEAST_NOISE)
 
 
-def _culprit(blamed: Blamed, evidence: PairEvidence, components: Components, probe: Ints) -> Culprit:
-    of_it = evidence.samples_of(blamed.component)
-    slow = of_it[evidence.ratio[of_it] < 1 - blamed.loss / 2]
-    dead = bool((evidence.ratio[slow] == 0.0).any())  # which the fabric's own word is, and no noise
+def _culprit(effect: Effect, values: Floats, incidence: Incidence, components: Components, probe: Ints) -> Culprit:
+    of_it = incidence.of(effect.part)
+    slow = of_it[values[of_it] < 1 - effect.share_lost / 2]
+    dead = bool((values[slow] == 0.0).any())  # which the fabric's own word is, and no noise
     return Culprit(
-        components.names[blamed.component],
-        tuple(dict.fromkeys(components.names[components.part[c]] for c in blamed.rivals)),
+        components.names[effect.part],
+        tuple(dict.fromkeys(components.names[components.part[part]] for part, _ in effect.rivals)),
         frozenset(probe[of_it].tolist()),
         frozenset(probe[slow].tolist()),
-        certain=dead or blamed.gain >= CERTAIN,
+        certain=dead or effect.gain >= CERTAIN,
     )
 
 

@@ -206,14 +206,13 @@ def normal_of(
 def _of_pairs(known: Sequence[tuple[Probe, float]]) -> tuple[float, float]:
     import numpy as np
 
-    from fabric.judge.locate.pairs.reference import reference
+    from fabric.judge.locate.levels import level_and_noise
 
-    number = {
-        host: place for place, host in enumerate(dict.fromkeys(host for probe, _ in known for host in probe.hosts))
-    }
-    one, other = (np.array([number[probe.hosts[end]] for probe, _ in known], dtype=np.int64) for end in (0, 1))
-    found = reference(one, other, np.array([value for _, value in known]))
-    return found.gbps, max(LEAST_SPREAD, found.noise)
+    values = np.array([value for _, value in known if value > 0])
+    if not len(values):
+        return 0.0, LEAST_SPREAD
+    gbps, noise = level_and_noise(values)
+    return gbps, max(LEAST_SPREAD, noise)
 
 
 def _parts(probe: Probe, rnics: dict[str, Track], hosts: dict[str, Track]) -> Iterator[tuple[str, dict[str, Track]]]:

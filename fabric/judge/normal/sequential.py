@@ -31,7 +31,7 @@ from math import exp, fsum, log, sqrt
 from statistics import median
 
 from fabric.judge.normal.peers import LEAST_SPREAD
-from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES
+from fabric.model.scenario import LEAST_SAMPLES, MOST_SAMPLES
 
 ALPHA = 1e-3
 """Chance that one test calls a healthy probe slow; two tests must (a choice: 1e-6 of 17,408 probes of 128 hosts is one

@@ -26,7 +26,7 @@ from fabric.judge.normal.sequential import (
 )
 from fabric.judge.normal.series import MEDIAN_EFFICIENCY, ProbeSeries
 from fabric.model.recorded import Recorded
-from fabric.model.repetition import MOST_SAMPLES
+from fabric.model.scenario import MOST_SAMPLES
 from fabric.probes.kinds import REPEATED_KINDS
 
 RECORD_ERROR = 1 / 6

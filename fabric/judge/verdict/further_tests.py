@@ -11,8 +11,7 @@ from fabric.judge.normal.samples import name_of
 from fabric.judge.verdict.probes import Judge
 from fabric.model.inventory import Inventory
 from fabric.model.probe import FollowUpLimits, Probe, ProbeResult
-from fabric.model.repetition import LEAST_SAMPLES, MOST_SAMPLES
-from fabric.model.scenario import Scenario
+from fabric.model.scenario import LEAST_SAMPLES, MOST_SAMPLES, Scenario
 from fabric.plan.plan import PhasePlan
 from fabric.probes.kinds import REPEATED_KINDS
 

@@ -35,8 +35,7 @@ from fabric.judge.normal.standings import Against, Standings
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
 from fabric.model.recorded import Key, Recorded
-from fabric.model.repetition import AUTO
-from fabric.model.scenario import JudgeSettings
+from fabric.model.scenario import AUTO, JudgeSettings
 from fabric.model.text import change_text
 from fabric.model.topology import Topology
 from fabric.model.verdict import Baseline, ProbeVerdict

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationInfo
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, PydanticOmit, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticOmit, core_schema, to_jsonable_python
 
 _FROM_FILE = "a file"
 
@@ -40,8 +39,10 @@ def written_keys(model: type) -> dict[str, Any]:
         return {key: field.annotation for key, field in model.written_keys().items()}
     found = {}
     for name, annotation in get_type_hints(model, include_extras=True).items():
-        aliases = (one.alias for one in get_args(annotation) if isinstance(one, FieldInfo))
-        found[next(aliases, None) or name] = annotation
+        metadata = get_args(annotation)
+        if not any(isinstance(one, NotInFiles) for one in metadata):
+            aliases = (one.alias for one in metadata if isinstance(one, FieldInfo))
+            found[next(aliases, None) or name] = annotation
     return found
 
 
@@ -82,20 +83,20 @@ class OneOf:
 
 
 class WrittenAs(OneOf):
-    """Metadata of a dataclass that a file writes as another mapping, *model*, whose ``made()`` makes it."""
+    """Metadata of a value that a file writes as another type, of which *made* makes it."""
 
-    def __init__(self, model: type[Entry]) -> None:
-        super().__init__([model])
+    def __init__(self, written: Any, made: Callable[[Any], object]) -> None:
+        super().__init__([written] if isinstance(written, type) and issubclass(written, Entry) else [])
+        self._written, self._made = written, made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """From a file by way of the model; from run.json as the value that it is."""
-        written = handler.generate_schema(self.models[0])
-        made = core_schema.no_info_after_validator_function(lambda entry: entry.made(), written)
-        told = core_schema.plain_serializer_function_ser_schema(asdict)
+        """From a file by way of the other type; from run.json as the value that it is."""
+        made = core_schema.no_info_after_validator_function(self._made, handler.generate_schema(self._written))
+        told = core_schema.plain_serializer_function_ser_schema(to_jsonable_python)
         return core_schema.json_or_python_schema(handler(source), made, serialization=told)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """What an editor should accept: the model."""
+        """What an editor should accept: the other type."""
         return handler(schema["python_schema"])
 
 

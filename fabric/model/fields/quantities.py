@@ -5,87 +5,73 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from fabric.model.fields.scalars import Scalar, plain, refusal
+from fabric.model.fields.scalars import Bounded, Scalar, plain, refusal
 from fabric.model.text import size_text
 
-_SIZE = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")
 _STEPS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_DURATION = re.compile(r"([1-9][0-9]{0,8})([smh])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-_LARGEST_FIRST = (("h", 3600), ("m", 60))
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DAY_S = 86_400
-_SPAN = re.compile(r"(0|[1-9][0-9]{0,8})(\.[0-9]{1,3})?(ms|s|m|h)")
-_SPAN_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _INDEXES = re.compile(r"(0|[1-9][0-9]?)(?:-(0|[1-9][0-9]?))?")
 
 
 @dataclass(frozen=True)
-class Size(Scalar):
+class Size(Bounded):
     """Bytes, with K, M, G, T for powers of two as the tools write them."""
 
     least: int
     most: int
+    shape = re.compile(r"([1-9][0-9]{0,17})([KMGT]?)")
 
     def parse(self, value: object) -> int:
         """``8M`` is 8,388,608."""
-        expected = f"a size from {size_text(self.least)} to {size_text(self.most)} such as 8M, 64K, 1G or whole bytes"
-        match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+        match = self.shape.fullmatch(value) if isinstance(value, str) else None
         size_bytes = int(match[1]) * _STEPS[match[2]] if match else 0
-        if not match or not self.least <= size_bytes <= self.most:
-            raise refusal(expected, value)
-        return size_bytes
-
-    def json_schema(self) -> JsonSchemaValue:
-        """Bytes as a number, or text such as 8M."""
-        pattern = f"^{_SIZE.pattern}$"
-        return {"type": ["integer", "string"], "minimum": self.least, "maximum": self.most, "pattern": pattern}
+        if match and self.least <= size_bytes <= self.most:
+            return size_bytes
+        bounds = f"{size_text(self.least)} to {size_text(self.most)}"
+        raise refusal(f"a size from {bounds} such as 8M, 64K, 1G or whole bytes", value)
 
 
 @dataclass(frozen=True)
 class Duration(Scalar):
     """Whole seconds, minutes or hours."""
 
-    least_s: int
-    most_s: int
+    least_s: float
+    most_s: float
+    shape: ClassVar[re.Pattern[str]] = re.compile(r"([1-9][0-9]{0,8})([smh])")
+    examples: ClassVar[str] = "5s, 2m or 1h"
 
-    def parse(self, value: object) -> int:
+    def parse(self, value: object) -> float:
         """``2m`` is 120 seconds; a number without its unit is refused."""
-        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-        seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+        return int(self._seconds(value))
+
+    def _seconds(self, value: object) -> float:
+        match = self.shape.fullmatch(value) if isinstance(value, str) else None
+        seconds = float(match[1]) * _SECONDS[match[2]] if match else -1.0
         if not match or not self.least_s <= seconds <= self.most_s:
-            raise refusal(
-                f"a duration from {_in_unit(self.least_s)} to {_in_unit(self.most_s)} such as 5s, 2m or 1h", value
-            )
+            bounds = f"{in_unit(self.least_s)} to {in_unit(self.most_s)}"
+            raise refusal(f"a duration from {bounds} such as {self.examples}", value)
         return seconds
 
     def json_schema(self) -> JsonSchemaValue:
         """Text such as 5s."""
-        return {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
+        return {"type": "string", "pattern": f"^{self.shape.pattern}$"}
 
 
-@dataclass(frozen=True)
-class Span(Scalar):
+class Span(Duration):
     """A stretch of time to the millisecond; also fractions of its unit."""
 
-    least_s: float
-    most_s: float
+    shape = re.compile(r"((?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,3})?)(ms|s|m|h)")
+    examples = "0.5s, 500ms, 20s or 2m"
 
     def parse(self, value: object) -> float:
         """``0.5s``, ``500ms``, ``2m``, ``1.5h`` in seconds; a number without its unit is refused."""
-        match = _SPAN.fullmatch(value) if isinstance(value, str) else None
-        seconds = float(match[1] + (match[2] or "")) * _SPAN_SECONDS[match[3]] if match else -1.0
-        if not match or not self.least_s <= seconds <= self.most_s:
-            least, most = _in_unit(self.least_s), _in_unit(self.most_s)
-            raise refusal(f"a duration from {least} to {most} such as 0.5s, 500ms, 20s or 2m", value)
-        return round(seconds, 6)
-
-    def json_schema(self) -> JsonSchemaValue:
-        """Text such as 0.5s."""
-        return {"type": "string", "pattern": f"^{_SPAN.pattern}$"}
+        return round(self._seconds(value), 6)
 
 
 @dataclass(frozen=True)
@@ -104,13 +90,11 @@ class Indexes(Scalar):
         return {"type": ["integer", "string"], "minimum": 0, "maximum": 99, "pattern": f"^{_INDEXES.pattern}$"}
 
 
-def _in_unit(seconds: float) -> str:
+def in_unit(seconds: float) -> str:
     """A bound as it may be written: ``90s``, ``5m``, ``24h``; days are for the reader only."""
-    unit, size = next(
-        ((unit, size) for unit, size in _LARGEST_FIRST if seconds >= size and not seconds % size), ("s", 1)
-    )
+    unit = next((unit for unit in "hm" if seconds >= _SECONDS[unit] and not seconds % _SECONDS[unit]), "s")
     days = f" ({plain(seconds / _DAY_S)} days)" if seconds > _DAY_S and not seconds % _DAY_S else ""
-    return f"{plain(seconds / size)}{unit}{days}"
+    return f"{plain(seconds / _SECONDS[unit])}{unit}{days}"
 
 
 def geometric(sizes: tuple[int, ...]) -> tuple[int, ...]:

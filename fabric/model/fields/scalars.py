@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -13,18 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fabric.model.fields.wording import nearest, one_of, quoted, seen
 
-_WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
-_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
-_BOOLEANS = {
-    "yes": "true",
-    "on": "true",
-    "y": "true",
-    "1": "true",
-    "no": "false",
-    "off": "false",
-    "n": "false",
-    "0": "false",
-}
+_YES, _NO = ("true", "yes", "on", "y", "1"), ("false", "no", "off", "n", "0")
 
 
 def refusal(expected: str, value: object, *, hint: str = "") -> PydanticCustomError:
@@ -65,82 +54,70 @@ class Scalar(ABC):
 
 
 @dataclass(frozen=True)
-class Whole(Scalar):
-    """A whole number in plain digits."""
-
-    least: int
-    most: int
-
-    def parse(self, value: object) -> int:
-        """``22`` but not ``022``, ``0x16``, ``2_2``, ``22.0`` or ``22:22``."""
-        expected = f"a whole number from {self.least} to {self.most}"
-        if not isinstance(value, str):
-            raise refusal(expected, value)
-        if not _WHOLE.fullmatch(value):
-            hint = " (plain digits without a leading zero)" if value[:1].isdigit() else ""
-            raise refusal(expected, value, hint=hint)
-        if not self.least <= int(value) <= self.most:
-            raise refusal(expected, value)
-        return int(value)
-
-    def json_schema(self) -> JsonSchemaValue:
-        """A number, or its digits as text."""
-        pattern = f"^({_WHOLE.pattern})$"
-        return {"type": ["integer", "string"], "minimum": self.least, "maximum": self.most, "pattern": pattern}
-
-
-@dataclass(frozen=True)
-class Decimal(Scalar):
-    """A decimal number, with an exponent if need be."""
+class Bounded(Scalar):
+    """A number between two bounds (both are allowed), as text of a *shape*; *number* is its type in JSON Schema."""
 
     least: float
     most: float
-
-    def parse(self, value: object) -> float:
-        """``0.5``, ``400``, ``1e-6``."""
-        if isinstance(value, str) and _DECIMAL.fullmatch(value) and self.least <= float(value) <= self.most:
-            return float(value)
-        raise refusal(f"a number from {plain(self.least)} to {plain(self.most)}", value)
+    shape: ClassVar[re.Pattern[str]]
+    number: ClassVar[str] = "integer"
 
     def json_schema(self) -> JsonSchemaValue:
         """A number, or the same as text."""
-        pattern = f"^{_DECIMAL.pattern}$"
-        return {"type": ["number", "string"], "minimum": self.least, "maximum": self.most, "pattern": pattern}
+        pattern = f"^{self.shape.pattern}$"
+        return {"type": [self.number, "string"], "minimum": self.least, "maximum": self.most, "pattern": pattern}
 
 
-@dataclass(frozen=True)
+class Whole(Bounded):
+    """A whole number in plain digits."""
+
+    shape = re.compile(r"(0|[1-9][0-9]{0,18})")
+
+    def parse(self, value: object) -> int:
+        """``22`` but not ``022``, ``0x16``, ``2_2``, ``22.0`` or ``22:22``."""
+        text = value if isinstance(value, str) else ""
+        plainly = self.shape.fullmatch(text)
+        if plainly and self.least <= int(text) <= self.most:
+            return int(text)
+        hint = " (plain digits without a leading zero)" if text[:1].isdigit() and not plainly else ""
+        raise refusal(f"a whole number from {self.least} to {self.most}", value, hint=hint)
+
+
+class Decimal(Bounded):
+    """A decimal number, with an exponent if need be."""
+
+    shape = re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
+    number = "number"
+
+    def parse(self, value: object) -> float:
+        """``0.5``, ``400``, ``1e-6``."""
+        if isinstance(value, str) and self.shape.fullmatch(value) and self.least <= float(value) <= self.most:
+            return float(value)
+        raise refusal(f"a number from {plain(self.least)} to {plain(self.most)}", value)
+
+
 class Flag(Scalar):
     """true or false, and nothing else."""
 
+    words: ClassVar[tuple[str, str]] = ("true", "false")
+
     def parse(self, value: object) -> bool:
         """``yes``, ``on`` and their like are refused: YAML versions disagree about them."""
-        if value == "true":
-            return True
-        if value == "false":
-            return False
-        meant = _BOOLEANS.get(value.lower()) if isinstance(value, str) else None
-        raise refusal("true or false", value, hint=f"; write {meant}" if meant else "")
-
-    def json_schema(self) -> JsonSchemaValue:
-        """A YAML boolean, or its word as text."""
-        return {"enum": [True, False, "true", "false"]}
-
-
-@dataclass(frozen=True)
-class OnOff(Scalar):
-    """on or off, and nothing else."""
-
-    def parse(self, value: object) -> bool:
-        """The words of a switch; ``true`` and its like are refused, so that files read alike."""
-        if value in ("on", "off"):
-            return value == "on"
-        meant = _BOOLEANS.get(value.lower(), value.lower()) if isinstance(value, str) else None
-        hint = {"true": "; write on", "false": "; write off"}.get(meant or "", "")
-        raise refusal("on or off", value, hint=hint)
+        if value in self.words:
+            return value == self.words[0]
+        text = value.lower() if isinstance(value, str) else ""
+        meant = [word for word, alike in zip(self.words, (_YES, _NO), strict=True) if text in alike]
+        raise refusal(" or ".join(self.words), value, hint=f"; write {meant[0]}" if meant else "")
 
     def json_schema(self) -> JsonSchemaValue:
         """The words, or what YAML 1.1 makes of them."""
-        return {"enum": ["on", "off", True, False]}
+        return {"enum": [True, False, *self.words]}
+
+
+class OnOff(Flag):
+    """on or off, the words of a switch, and nothing else, so that files read alike."""
+
+    words = ("on", "off")
 
 
 @dataclass(frozen=True)
@@ -217,6 +194,17 @@ class Line(Scalar):
     def json_schema(self) -> JsonSchemaValue:
         """Text of some length."""
         return {"type": "string", "minLength": 1, "maxLength": self.most}
+
+
+@dataclass(frozen=True)
+class AsWritten(Line):
+    """One line that is handed on as it is written, also when YAML would call it a number."""
+
+    option: bool = True
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Text, or what an editor takes for a number or a boolean."""
+        return {**super().json_schema(), "type": ["string", "number", "boolean"]}
 
 
 @dataclass(frozen=True)

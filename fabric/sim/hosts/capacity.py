@@ -88,15 +88,17 @@ class Layout:
 
     def inside(self, sender: str, source: Endpoint, receiver: str, sink: Endpoint) -> Path:
         """The path from an endpoint through one RNIC to another (or the same) RNIC and into an endpoint."""
-        key = (sender, source, receiver, sink)
-        path = self._paths.get(key)
-        if path is None:
-            leaving = sender != receiver
-            path = self._joined(
-                self.sending(sender, source, leaving=leaving), self.receiving(receiver, sink, leaving=leaving)
+        key, leaving = (sender, source, receiver, sink), sender != receiver
+        if key not in self._paths:
+            first = self.sending(sender, source, leaving=leaving)
+            second = self.receiving(receiver, sink, leaving=leaving)
+            self._paths[key] = Path(
+                first.resources + second.resources,
+                min(first.ceiling_gbps, second.ceiling_gbps),
+                min(first.rnic_gbps, second.rnic_gbps),
+                tuple(dict.fromkeys(first.parts + second.parts)),
             )
-            self._paths[key] = path
-        return path
+        return self._paths[key]
 
     def for_collective(self, device: str, gpu: Gpu) -> tuple[Path, Path]:
         """
@@ -115,16 +117,14 @@ class Layout:
     def _copied(self, half: Path, gpu: Gpu, at_gpu: str, at_switch: str) -> Path:
         """The half of a path that ends in memory, and the GPU's copy between that memory and its own."""
         key = (gpu.name, at_gpu, *half.parts)
-        path = self._paths.get(key)
-        if path is None:
+        if key not in self._paths:
             names = [f"{gpu.name}:{at_gpu}"]
             names += [] if gpu.pcie_switch is None else [f"{gpu.pcie_switch}:{at_switch}"]
             added = tuple(self.index[name] for name in names)
             ceiling_gbps = min(half.ceiling_gbps, *(self.capacities[index] for index in added))
             parts = (*half.parts, gpu.name, *([] if gpu.pcie_switch is None else [gpu.pcie_switch]))
-            path = Path(half.resources + added, ceiling_gbps, half.rnic_gbps, tuple(dict.fromkeys(parts)))
-            self._paths[key] = path
-        return path
+            self._paths[key] = Path(half.resources + added, ceiling_gbps, half.rnic_gbps, tuple(dict.fromkeys(parts)))
+        return self._paths[key]
 
     def sending(self, device: str, endpoint: Endpoint, *, leaving: bool) -> Path:
         """From an endpoint into an RNIC, and with *leaving* out to its leaf."""
@@ -139,10 +139,9 @@ class Layout:
     def _half(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
         """*ways*: at the endpoint, at its switch, at the RNIC's switch, then on the RNIC; the way back mirrors it."""
         key = (device, endpoint, *ways)
-        path = self._paths.get(key)
-        if path is None:
-            path = self._paths[key] = self._found(device, endpoint, ways)
-        return path
+        if key not in self._paths:
+            self._paths[key] = self._found(device, endpoint, ways)
+        return self._paths[key]
 
     def _found(self, device: str, endpoint: Endpoint, ways: tuple[str, ...]) -> Path:
         platform = self.platform
@@ -162,15 +161,6 @@ class Layout:
         class_gbps = rnic.line_rate_gbps * CLASS_RATIO.get(platform.link_class(rnic, endpoint), PCIE_RATIO)
         ceiling_gbps = min(class_gbps, *(self.capacities[index] for index in resources))
         return Path(resources, ceiling_gbps, rnic_gbps, tuple(sorted(parts)))
-
-    @staticmethod
-    def _joined(first: Path, second: Path) -> Path:
-        return Path(
-            first.resources + second.resources,
-            min(first.ceiling_gbps, second.ceiling_gbps),
-            min(first.rnic_gbps, second.rnic_gbps),
-            tuple(dict.fromkeys(first.parts + second.parts)),
-        )
 
 
 def _through_cpu(rnic: Rnic, gpu: Gpu | None, numa: int, ways: tuple[str, ...]) -> list[str]:

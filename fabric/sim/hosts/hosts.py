@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.model.inventory import Fault
-from fabric.model.topology import Host, Login, Platform, Topology
+from fabric.model.topology import Host, Platform, Topology
 from fabric.sim.faults import HostFaults, faults_by_host
 from fabric.sim.hashing import mix64, text_hash
 from fabric.sim.hosts.capacity import Layout
@@ -11,12 +11,7 @@ from fabric.sim.hosts.site import Site
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "localhost.localdomain"})
 
-_SWITCH = Platform("switch", (), (), 1, (), "ethernet", "switch")
-
-
-def _switch_host(name: str, login: Login) -> Host:
-    """A switch as a machine on which commands run: no RNIC, no GPU."""
-    return Host(name, _SWITCH, login.address, None, ())
+_SWITCH = Platform("switch", (), (), 1, (), "ethernet", "switch")  # a machine on which commands run: no RNIC, no GPU
 
 
 class Hosts:
@@ -68,7 +63,7 @@ class Hosts:
         site = self._sites.get(name)
         if site is None:
             login = self.topology.logins.get(name)
-            host = self.topology.hosts[name] if login is None else _switch_host(name, login)
+            host = self.topology.hosts[name] if login is None else Host(name, _SWITCH, login.address, None, ())
             site = self._sites[name] = Site(host, self._layout(host.platform), self._faults.get(name))
         return site
 

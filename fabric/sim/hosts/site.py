@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import inf
 from typing import Protocol, TypeAlias
 
@@ -91,12 +92,6 @@ class Above(Protocol):
         """What it leaves to each running flow."""
 
 
-class Listener(Protocol):
-    """Who listens on a TCP port of a host, or will."""
-
-    ready: bool
-
-
 class Sharing:
     """Who runs where, and how fast; *schedule* is called with a time and what to do then."""
 
@@ -132,7 +127,7 @@ class Sharing:
         flow.rate_gbps = flow.ceiling_gbps
         if seconds is not None:
             flow.end_s = at_s + seconds
-            self._schedule(flow.end_s, _Due(self, flow))
+            self._schedule(flow.end_s, partial(self._due, flow))
         elif not shared:
             self._expect_end(flow, at_s)
 
@@ -203,22 +198,13 @@ class Sharing:
         end_s = at_s + max(0.0, flow.need_gb - carried_gb) / flow.rate_gbps
         if flow.end_s is None or abs(end_s - flow.end_s) > 1e-9 * end_s:
             flow.end_s = end_s
-            self._schedule(end_s, _Due(self, flow))
+            self._schedule(end_s, partial(self._due, flow))
 
-
-class _Due:
-    """The moment a flow was expected to end; void when it ended before, or is expected at another time by now."""
-
-    __slots__ = ("flow", "sharing")
-
-    def __init__(self, sharing: Sharing, flow: Flow) -> None:
-        self.sharing = sharing
-        self.flow = flow
-
-    def __call__(self, at_s: float) -> None:
-        if self.flow.end_s == at_s:
-            self.sharing.end(self.flow, at_s)
-            self.flow.finish(at_s)
+    def _due(self, flow: Flow, at_s: float) -> None:
+        """A flow was expected to end now; void when it ended before, or is expected at another time by now."""
+        if flow.end_s == at_s:
+            self.end(flow, at_s)
+            flow.finish(at_s)
 
 
 def _rate(flow: Flow) -> float:
@@ -257,7 +243,7 @@ class Site:
         self._dents: dict[int, dict[str, float]] = {}  # by what took the rest: a port, a fault that came
         self.swings: dict[str, Swing] = {}  # modules that warm and cool by turns
         self.heat: dict[str, Drift] = {}  # parts that run hot, or did: degrees more than their load explains
-        self.servers: dict[int, Listener] = {}  # TCP port to who listens, or will
+        self.servers: dict[int, object] = {}  # TCP port to who listens, or will
         self.starts: dict[int, int] = {}  # hash of a command to how often it was started here
         self.addresses: dict[str, str] = {}  # what the tools print for an RNIC
         self._ceilings: dict[Path, float] = {}

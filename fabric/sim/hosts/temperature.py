@@ -34,16 +34,6 @@ ASIC = Nature(46.0, 18.0, SLOW_S)
 MODULE = Nature(40.0, 16.0, SLOW_S)
 
 
-def temperature_c(site: Site, part: str, nature: Nature, at_s: float) -> float:
-    """The temperature of a GPU (``gpu3``) or RNIC (``mlx5_3``, also for its module) now."""
-    return Warmth(site, at_s).of(part, nature)
-
-
-def loaded(site: Site, part: str, at_s: float, *, constant_s: float) -> float:
-    """How busy a part has been of late, 0 to 1: the busiest of its ways, seen through the lag of a warming part."""
-    return Warmth(site, at_s).loaded(part, constant_s)
-
-
 class Warmth:
     """All parts of a host at one moment: what runs and what ran is gone through once for all of them."""
 
@@ -53,7 +43,7 @@ class Warmth:
         self._loaded: dict[tuple[str, float], float] = {}
 
     def of(self, part: str, nature: Nature) -> float:
-        """Degrees Celsius, as ``temperature_c``."""
+        """Degrees Celsius of a GPU (``gpu3``) or an RNIC (``mlx5_3``, also for its module)."""
         heat = self._site.heat.get(part)
         hot_c = 0.0 if heat is None else heat.at(self.at_s)
         swing = self._site.swings.get(part)
@@ -62,7 +52,7 @@ class Warmth:
         return nature.idle_c + own_c + hot_c + nature.rise_c * self.loaded(part, nature.constant_s)
 
     def loaded(self, part: str, constant_s: float) -> float:
-        """As the function of this name."""
+        """How busy a part has been of late, 0 to 1: the busiest of its ways, seen through the lag of a warming part."""
         known = self._loaded.get((part, constant_s))
         if known is not None:
             return known

@@ -92,20 +92,7 @@ def edges(
     return Edges(hops, weight, limit, job.astype(np.intp), first), int(job[-1]) + 1
 
 
-def over_used_links(links: NDArray[np.signedinteger], capacity: Floats) -> tuple[Ints, Floats]:
-    """The same paths and capacities without the links that no path uses."""
-    dummy = len(capacity)
-    hops = links.astype(np.intp)
-    used = np.zeros(dummy + 1, dtype=np.bool_)
-    used[hops] = True
-    used[dummy] = False
-    number = np.cumsum(used) - 1
-    number[dummy] = used.sum()
-    return number[hops], capacity[used[:-1]]
-
-
 _EPS = 1e-12  # relative: shares nearer than this are the same bottleneck
-_NEAR = 1e-9  # relative: rates this near are found anew, to be safe from rounding
 
 
 def max_min(
@@ -128,52 +115,6 @@ def max_min(
     left, rates = np.append(capacity_gbps, np.inf), np.full(count, np.inf)
     _settle(asked, left, asked.loads(len(left)), rates)
     return rates
-
-
-def completion(links: Links | Ints, capacity_gbps: Floats, size_bytes: Floats) -> Floats:
-    """When each flow has moved its bytes, in seconds, all starting at 0; rates are found anew whenever one ends.
-
-    Infinite for a flow that never ends because a link of it carries nothing.
-    """
-    _check(links, capacity_gbps, None, None, None)
-    if len(size_bytes) != len(links) or not (size_bytes >= 0).all():
-        raise ValueError("sizes must be one for each flow, none negative or not a number")
-    size_gbit = np.asarray(size_bytes, dtype=np.float64) * 8e-9
-    paths, used_gbps = over_used_links(np.asarray(links), capacity_gbps)
-    going, _ = edges(paths, len(used_gbps))
-    left_gbit, rates, now_s = size_gbit.copy(), np.zeros(len(paths)), 0.0
-    end_s = np.where(size_gbit > 0, np.inf, 0.0)
-    going, floor = going.kept(size_gbit > 0, size_gbit > 0), 0.0
-    while len(going.variable):
-        _settle_from(floor, going, np.append(used_gbps, np.inf), rates)
-        rate, left = rates[going.variable], left_gbit[going.variable]
-        if not rate.any():
-            break
-        step_s = float(np.divide(left, rate, out=np.full_like(left, np.inf), where=rate > 0).min())
-        now_s += step_s
-        endless = np.isinf(rate)  # what nothing limits moves all at once; apart, for infinity times 0 is not a number
-        left -= np.where(endless, left, np.where(endless, 0.0, rate) * step_s)
-        left_gbit[going.variable] = left
-        done = left <= _EPS * size_gbit[going.variable]
-        end_s[going.variable[done]] = now_s
-        floor = float(rate[done].min())
-        going = going.kept(~done, ~done)
-    return end_s
-
-
-def _settle_from(floor: float, going: Edges, left: Floats, rates: Floats) -> None:
-    """Find rates anew where they may have changed since flows of rate *floor* and above ended.
-
-    Until the water stands at *floor*, a flow that ended had met no full link, so whoever had met one by then meets it
-    now too: slower flows keep their rates.
-    """
-    same = rates[going.variable] < floor * (1 - _NEAR)
-    if same.any():
-        slower = going.kept(same, same)
-        left -= slower.sums(rates[slower.variable], len(left))
-        np.maximum(left, 0.0, out=left)
-        going = going.kept(~same, ~same)
-    _settle(going, left, going.loads(len(left)), rates)
 
 
 def _check(

@@ -75,14 +75,13 @@ def spine_keys(clos: Clos, trip: Trips, *, engine: str, salt: int) -> Words:
 
 def leaf_turn(clos: Clos, trip: Trips) -> Ints:
     """Where a destination comes among those that are not on the source's leaf."""
-    own = clos.first_place(trip.src_leaf + 1) - clos.first_place(trip.src_leaf)
-    return clos.place(trip.dst) - np.where(trip.dst_leaf > trip.src_leaf, own, 0)
+    return _turn(clos, trip, trip.src_leaf, trip.dst_leaf, 1)
 
 
-def _pod_turn(clos: Clos, trip: Trips) -> Ints:
-    width = clos.leaves_per_pod
-    own = clos.first_place((trip.src_pod + 1) * width) - clos.first_place(trip.src_pod * width)
-    return clos.place(trip.dst) - np.where(trip.dst_pod > trip.src_pod, own, 0)
+def _turn(clos: Clos, trip: Trips, here: Ints, there: Ints, leaves: int) -> Ints:
+    """Where a destination comes among those that are not in the source's own group of so many leaves."""
+    own = clos.first_place((here + 1) * leaves) - clos.first_place(here * leaves)
+    return clos.place(trip.dst) - np.where(there > here, own, 0)
 
 
 def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -> Words:
@@ -94,7 +93,7 @@ def core_keys(clos: Clos, trip: Trips, spine: Ints, *, engine: str, salt: int) -
     # updn and minhop deal a spine's cores out in turn to all that is not in the pod, used by this spine or not: when
     # leaves did the same, spine s only ever uses cores s % C of its own. Seen with OpenSM 3.3.23 on three levels.
     if engine != "ftree":
-        return _pod_turn(clos, trip).astype(np.uint64)
+        return _turn(clos, trip, trip.src_pod, trip.dst_pod, clos.leaves_per_pod).astype(np.uint64)
     # ftree deals them out to what the spine gets, starting anew with each pod.
     row, healthy = np.divmod(clos.port_of(trip.dst), clos.spec.up)
     of_leaf = -((healthy - clos.spec.down) // clos.spec.up)  # ports of a leaf that come to this spine
@@ -185,15 +184,10 @@ AR_ALPHA = {"infiniband": 1.0, "ethernet": 0.0}
 """Whether a switch knows the far side: credits push back on InfiniBand; plain packet spray on Ethernet is blind."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pooled:
-    """Resources instead of links: RNICs up and down, leaf trunks up and down, pod trunks up and down."""
+def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float = 1.0) -> Floats:
+    """The capacities of trunks that links of these capacities make; a link of capacity 0 is out of its group.
 
-    capacity_gbps: Floats
-
-
-def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float = 1.0) -> Pooled:
-    """The trunks that links of these capacities make; a link of capacity 0 is out of its group.
+    Instead of links there are: RNICs up and down, leaf trunks up and down, pod trunks up and down.
 
     *eta* is what distributed choices reach of a trunk (Geoffray and Hoefler measured 0.77 to 1.0). *alpha* says how
     well a switch knows the far side: 1 is the best split there is, 0 sprays blindly, so that the slowest link of the
@@ -213,7 +207,7 @@ def pooled(clos: Clos, capacity_gbps: Floats, *, eta: float = 0.95, alpha: float
     if cores:
         parts.append(eta * spine_up.reshape(-1, core_width).sum(axis=1))
         parts.append(eta * _down(spine_dn.reshape(-1, core_width), alpha))
-    return Pooled(np.concatenate(parts))
+    return np.concatenate(parts)
 
 
 def _down(links: Floats, alpha: float) -> Floats:
@@ -249,8 +243,6 @@ def trunk_links(clos: Clos, trip: Trips) -> Links:
         links[:, 3] = np.where(across, pod + clos.pods + trip.dst_pod, dummy)
     return links
 
-
-__all__ = ["ENGINES", "Paths", "Pooled", "pooled", "routes"]
 
 ENGINES = (*STATIC, "ar")
 

@@ -12,35 +12,18 @@ from fabric.sim.net.named_clos import NamedClos
 Traffic: TypeAlias = tuple[Ints, Ints, Ints]
 
 
-def permutation(clos: Clos, seed: int) -> Traffic:
-    """Every RNIC sends to another one and receives from another one, drawn evenly; each flow is a job."""
-    order = np.random.default_rng(seed).permutation(clos.nics).astype(np.int64)
-    # One cycle through all: nobody sends to itself.
-    return order, np.roll(order, -1), np.arange(clos.nics, dtype=np.int64)
-
-
-def pairs(clos: Clos, hosts: Ints, seed: int) -> Traffic:
-    """Hosts in random pairs, each pair a ring of two: every rail, both directions; each pair is a job."""
-    order = np.random.default_rng(seed).permutation(np.asarray(hosts, dtype=np.int64))
-    half = len(order) // 2
-    one, other = order[:half], order[half : 2 * half]
-    src, dst = np.stack([one, other], axis=1), np.stack([other, one], axis=1)
-    job = np.broadcast_to(np.arange(half, dtype=np.int64)[:, np.newaxis], src.shape)
-    return _every_rail(clos, src.ravel(), dst.ravel(), job.ravel())
-
-
-def ring(clos: Clos, hosts: Ints, *, job: int = 0) -> Traffic:
+def ring(clos: Clos, hosts: Ints) -> Traffic:
     """One ring through *hosts* in this order, on every rail; all of it is one job."""
     order = np.asarray(hosts, dtype=np.int64)
-    return _every_rail(clos, order, np.roll(order, -1), np.full(len(order), job, dtype=np.int64))
+    return _every_rail(clos, order, np.roll(order, -1), np.zeros(len(order), dtype=np.int64))
 
 
-def all_to_all(clos: Clos, hosts: Ints, *, job: int = 0) -> Traffic:
+def all_to_all(clos: Clos, hosts: Ints) -> Traffic:
     """Every host sends to every other, on every rail; all of it is one job."""
     order = np.asarray(hosts, dtype=np.int64)
     src, dst = np.repeat(order, len(order)), np.tile(order, len(order))
     apart = src != dst
-    return _every_rail(clos, src[apart], dst[apart], np.full(int(apart.sum()), job, dtype=np.int64))
+    return _every_rail(clos, src[apart], dst[apart], np.zeros(int(apart.sum()), dtype=np.int64))
 
 
 def _every_rail(clos: Clos, src: Ints, dst: Ints, job: Ints) -> Traffic:
@@ -88,11 +71,11 @@ def _pairs(net: NamedClos, hosts: Ints) -> Traffic:
     half = len(hosts) // 2
     one, other = hosts[:half], hosts[half : 2 * half]
     src, dst = np.concatenate([one, other]), np.concatenate([other, one])
-    return _on_every_rail(net, src, dst, np.tile(np.arange(half, dtype=np.int64), 2))
+    return _every_rail(net.clos, src, dst, np.tile(np.arange(half, dtype=np.int64), 2))
 
 
 def _shifted(net: NamedClos, hosts: Ints) -> Traffic:
-    src, dst, _ = _on_every_rail(net, hosts, np.roll(hosts, -(len(hosts) // 2)), hosts)
+    src, dst, _ = _every_rail(net.clos, hosts, np.roll(hosts, -(len(hosts) // 2)), hosts)
     return src, dst, np.arange(len(src), dtype=np.int64)
 
 
@@ -105,9 +88,3 @@ def _drawn_permutation(net: NamedClos, hosts: Ints, seed: int) -> Traffic:
     src = np.concatenate(cycles)
     dst = np.concatenate([np.roll(cycle, -1) for cycle in cycles])
     return src, dst, np.arange(len(src), dtype=np.int64)
-
-
-def _on_every_rail(net: NamedClos, src: Ints, dst: Ints, job: Ints) -> Traffic:
-    rails = np.arange(net.clos.spec.rails, dtype=np.int64)
-    first = net.clos.nic(src[:, np.newaxis], rails).ravel()
-    return first, net.clos.nic(dst[:, np.newaxis], rails).ravel(), np.repeat(job, len(rails))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from fabric.sim.hosts.site import Site
 from fabric.sim.phy.cabling import End, Node
@@ -38,7 +38,7 @@ class ErrorRates:
 @dataclass(slots=True)
 class Counts:
     """
-    Totals since the world began, or since they were cleared.
+    Totals since the world began.
 
     *lost_gb* is what was lost on its way here, *waited_s* how long data for the port waited because something further
     on held it up.
@@ -55,10 +55,6 @@ class Counts:
     received_gb: float = 0.0
     lost_gb: float = 0.0
     waited_s: float = 0.0
-
-    def minus(self, other: Counts) -> Counts:
-        """What was added since *other*."""
-        return Counts(*[getattr(self, name) - getattr(other, name) for name in _NAMES])
 
     @property
     def wait_ticks(self) -> float:
@@ -101,17 +97,13 @@ class Counts:
         return self.symbol / self.bits if self.symbol >= 1.0 else 0.0
 
 
-_NAMES = tuple(one.name for one in fields(Counts))
-
-
 class PortTally:
     """A port's counters; *rates* hold from *since_s* on."""
 
-    __slots__ = ("cleared", "counts", "rates", "received_gb", "since_s")
+    __slots__ = ("counts", "rates", "received_gb", "since_s")
 
     def __init__(self, rates: ErrorRates) -> None:
         self.counts = Counts()
-        self.cleared: dict[str, Counts] = {}
         self.rates = rates
         self.since_s = 0.0
         self.received_gb = 0.0  # when it last turned
@@ -129,22 +121,11 @@ class PortTally:
         counts.lost_gb += max(0.0, received_gb - self.received_gb) * old.loss / max(1.0 - old.loss, 1e-3)
         self.rates, self.since_s, self.received_gb = rates, at_s, received_gb
 
-    def read(self, at_s: float, *, view: str, traffic: Traffic) -> Counts:
-        """The totals now, as one *view* sees them that can be cleared on its own."""
-        now = self._now(at_s, traffic)
-        old = self.cleared.get(view)
-        return now if old is None else now.minus(old)
-
-    def clear(self, at_s: float, *, view: str, traffic: Traffic) -> None:
-        """Start a view at 0."""
-        self.cleared[view] = self._now(at_s, traffic)
-
-    def _now(self, at_s: float, traffic: Traffic) -> Counts:
+    def read(self, at_s: float, traffic: Traffic) -> Counts:
+        """The totals now."""
         self.turn(self.rates, at_s, received_gb=traffic.received_gb)
-        now = self.counts.minus(Counts())
-        now.sent_gb, now.received_gb = traffic.sent_gb, traffic.received_gb
-        now.waited_s = min(now.age_s, traffic.waited_s)
-        return now
+        waited_s = min(self.counts.age_s, traffic.waited_s)
+        return replace(self.counts, sent_gb=traffic.sent_gb, received_gb=traffic.received_gb, waited_s=waited_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,13 +154,9 @@ class Ports:
         if port.injection is injection:
             self.inject(port, None, at_s)
 
-    def counts(self, port: Port, at_s: float, *, view: str) -> Counts:
-        """Its counters as one view sees them; each view is cleared on its own."""
-        return port.tally.read(at_s, view=view, traffic=self._traffic(port, at_s))
-
-    def clear(self, port: Port, at_s: float, *, view: str) -> None:
-        """Start a view's counters at 0."""
-        port.tally.clear(at_s, view=view, traffic=self._traffic(port, at_s))
+    def counts(self, port: Port, at_s: float) -> Counts:
+        """Its counters."""
+        return port.tally.read(at_s, self._traffic(port, at_s))
 
     def _traffic(self, port: Port, at_s: float) -> Traffic:
         """At a switch: what its partner counts, or what the network above the leaves knows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class LinkState:
 
     capacity_gbps: Floats
     loss: Floats
-    down: tuple[int, ...]
+    down: frozenset[int]
     quality: tuple[tuple[LinkFault, LinkQuality], ...]
 
 
@@ -79,7 +79,7 @@ def link_state(net: NamedClos, faults: Sequence[LinkFault], *, link_layer: str) 
             quality.append((fault, found))
             capacity[links] *= found.capacity_factor
             passed[links] *= 1.0 - found.loss
-    return LinkState(capacity, 1.0 - passed, tuple(sorted(down)), tuple(quality))
+    return LinkState(capacity, 1.0 - passed, frozenset(down), tuple(quality))
 
 
 def _quality(fault: LinkFault, link_layer: str, line_rate_gbps: float) -> LinkQuality:
@@ -100,23 +100,13 @@ class PortEffects:
     factors: Mapping[int, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkHealth:
-    """Every directed link: *capacity_gbps*, 0 for those that are *down*."""
-
-    capacity_gbps: Floats
-    down: frozenset[int]
-
-
-def link_health(net: NamedClos, faults: Iterable[Fault], ports: PortEffects, *, link_layer: str) -> LinkHealth:
+def link_health(net: NamedClos, faults: Iterable[Fault], ports: PortEffects, *, link_layer: str) -> LinkState:
     """The links with the inventory's faults and with what became of their ports since."""
     state = link_state(net, tuple(link_faults(net, faults)), link_layer=link_layer)
-    capacity = state.capacity_gbps
     for link, factor in ports.factors.items():
-        capacity[link] *= factor
-    down = frozenset(state.down) | ports.down
-    capacity[np.fromiter(down, dtype=np.int64, count=len(down))] = 0.0
-    return LinkHealth(capacity, down)
+        state.capacity_gbps[link] *= factor
+    state.capacity_gbps[np.fromiter(ports.down, dtype=np.int64, count=len(ports.down))] = 0.0
+    return replace(state, down=state.down | ports.down)
 
 
 class LinkTraffic:

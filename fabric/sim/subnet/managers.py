@@ -22,28 +22,15 @@ _BY_DEFAULT = "minhop"  # OpenSM's engine when none is named, or none of them is
 
 # The words of a file that ``opensm -c`` writes (3.3.23), with NVIDIA's keys for adaptive routing and SHIELD.
 _TEXT = """\
-#
-# DEVICE ATTRIBUTES OPTIONS
-#
 # The port GUID on which the OpenSM is running
 guid 0x0000000000000000
 
-# The subnet prefix used on this subnet
-subnet_prefix 0xfe80000000000000
-
-#
-# SWEEP OPTIONS
-#
 # The number of seconds between subnet sweeps (0 disables it)
 sweep_interval 10
-
-# If TRUE every trap 128 and 144 will cause a heavy sweep.
-sweep_on_trap TRUE
 
 #
 # ROUTING OPTIONS
 #
-# Routing engine
 # Multiple routing engines can be specified separated by
 # commas so that specific ordering of routing algorithms will
 # be tried if earlier routing engines fail.
@@ -51,32 +38,20 @@ routing_engine {engine}
 
 # Adaptive routing: bit N enables service level N
 ar_sl_mask 0x{mask:04X}
-ar_transport_mask 0x000A
 enable_ar_by_device_cap TRUE
 
 # SHIELD: 0 - off, 1 - on, 2 - on without pFRN
 shield_mode {shield}
 
-#
-# HANDOVER - MULTIPLE SMs OPTIONS
-#
 # SM priority used for deciding who is the master
 # Range goes from 0 (lowest priority) to 15 (highest).
-sm_priority {priority}
+sm_priority 0
 
-# The number of milliseconds between SM polls of the master
-sminfo_polling_timeout 10000
-polling_retry_number 4
-
-#
-# LOGGING OPTIONS
-#
-log_flags 0x03
 log_file /var/log/opensm.log
 """
 
 
-def conf_text(routing: str | None, *, shield: bool, priority: int = 0) -> str:
+def conf_text(routing: str | None, *, shield: bool) -> str:
     """
     The file that a manager starts with on a network that is routed by *routing*, the inventory's ``mock.routing``.
 
@@ -84,7 +59,7 @@ def conf_text(routing: str | None, *, shield: bool, priority: int = 0) -> str:
     """
     engine = "ftree" if routing is None else routing if routing in _DEALT else "updn"
     engine = "ar_updn" if routing == "ar" else engine
-    return _TEXT.format(engine=engine, mask=EVERY_SL, shield=int(shield), priority=priority)
+    return _TEXT.format(engine=engine, mask=EVERY_SL, shield=int(shield))
 
 
 def settings_of(text: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""What joins the leaves of the simulated hosts: which rings run over it, by which paths, how fast each may be."""
+"""What joins the leaves: which rings run over it, by which paths, how fast; and the forwarding table of a switch."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -15,7 +16,7 @@ from fabric.sim.net.clos import Bools, Floats, Ints, Links
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.named_clos import NamedClos, net_from_topology
 from fabric.sim.net.route import AR_ALPHA, AR_ETA, Paths, pooled, resources, routes
-from fabric.sim.phy.cabling import Cabling, End
+from fabric.sim.phy.cabling import Cabling, End, Node
 from fabric.sim.phy.port import Port, Traffic
 from fabric.sim.routing import Forwarding, Ring, Routing, forwarding_at_start
 from fabric.sim.subnet.links import LinkTraffic, PortEffects, link_health, sending_link, uplink_effects
@@ -60,11 +61,6 @@ def static_paths(net: NamedClos, src: Ints, dst: Ints, routing: Routing, known: 
         )
         found.links[hit] = moved.links[hit]
     return found
-
-
-def adaptive_paths(net: NamedClos, src: Ints, dst: Ints) -> Paths:
-    """The trunks (``fabric.sim.net.pooled``) that packets are spread over."""
-    return routes(net.clos, src, dst, engine="ar")
 
 
 def beside_trunks(static: Paths, trunks: Paths, *, links: int, dummy: int) -> Links:
@@ -126,7 +122,11 @@ class Network:
     def set_ports(self, cabling: Cabling, ports: Iterable[Port], at_s: float) -> None:
         """Ports between switches are like this now; routes stay as they are."""
         self._ports = uplink_effects(cabling, self.net, ports)
-        self._assess(at_s)
+        self._count(at_s)
+        self._traffic.deal_out(self._health.capacity_gbps)
+        self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
+        self._pool = None
+        self._shut.clear()
 
     def traffic(self, cabling: Cabling, ends: tuple[End, End], at_s: float) -> Traffic:
         """What a port between switches (the first of *ends*, then its partner) has sent and received."""
@@ -165,13 +165,6 @@ class Network:
     def routing(self) -> Routing:
         """How static routes hash."""
         return self._routing
-
-    def _assess(self, at_s: float) -> None:
-        self._count(at_s)
-        self._traffic.deal_out(self._health.capacity_gbps)
-        self._health = link_health(self.net, self._faults, self._ports, link_layer=self._link_layer)
-        self._pool = None
-        self._shut.clear()
 
     def is_cut(self, ring: Ring) -> bool:
         """Whether some edge of the ring has no way left, however long one waits for other routes."""
@@ -273,7 +266,7 @@ class Network:
     def _trunks(self) -> Floats:
         if self._pool is None:
             alpha = AR_ALPHA[self._link_layer]
-            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha).capacity_gbps
+            self._pool = pooled(self.net.clos, self._health.capacity_gbps, eta=AR_ETA, alpha=alpha)
         return self._pool
 
     def _shut_links(self, *, adaptive: bool) -> Bools | None:
@@ -296,7 +289,7 @@ class Network:
         if found is None:
             src, dst = ends_of(self.net, ring)
             if adaptive:
-                found = adaptive_paths(self.net, src, dst)
+                found = routes(self.net.clos, src, dst, engine="ar")
             else:
                 found = static_paths(self.net, src, dst, self._routing, self._known)
             self._paths[key] = found
@@ -315,3 +308,73 @@ def network_of(
     except ValueError:
         return None
     return Network(net, faults, link_layer=layers.pop(), routing=routing, forwarding=forwarding)
+
+
+def forwarding_table(cabling: Cabling, network: Network | None, switch: Node) -> dict[int, int]:
+    """
+    LID to port; 0 is the switch itself, and what it has no way to is missing.
+
+    A leaf goes by the static routes (with adaptive routing those are what it deviates from). Above the leaves it is the
+    shortest way; of several, a spine of three levels takes the one of its own leaves' routes, else the first.
+    """
+    gone = frozenset() if network is None else network.known.routed | network.known.shielded
+    dead = frozenset[End]()
+    if network is not None and gone:
+        dead = frozenset(end for end in cabling.peers if sending_link(cabling, network.net, end) in gone)
+    table = {node.lid: port for node, port in _shortest(cabling, switch, dead).items()}
+    table[switch.lid] = 0
+    if network is not None:
+        table |= _dealt(cabling, network, switch)
+    return dict(sorted(table.items()))
+
+
+def _shortest(cabling: Cabling, switch: Node, dead: frozenset[End]) -> dict[Node, int]:
+    """The first hop to every node."""
+    first: dict[Node, int] = {}
+    left = deque([switch])
+    while left:
+        node = left.popleft()
+        if node.host is not None:
+            continue
+        for end in cabling.ends(node):
+            peer = cabling.peers.get(end)
+            if peer is None or end in dead or peer in dead or peer[0] == switch.name:
+                continue
+            there = cabling.nodes[peer[0]]
+            if there not in first:
+                first[there] = end[1] if node is switch else first[node]
+                left.append(there)
+    return first
+
+
+def _dealt(cabling: Cabling, network: Network, switch: Node) -> dict[int, int]:
+    """What a leaf sends up, or a spine to its cores, by the routing engine."""
+    net = network.net
+    clos = net.clos
+    column = 1 if switch.name in net.leaf_ids else 2
+    links = {link: end[1] for end in cabling.ends(switch) if (link := sending_link(cabling, net, end)) is not None}
+    nodes = [node for node in cabling.nodes.values() if node.host is not None and node.host in net.host_ids]
+    if not nodes or not clos.links or (column == 2 and not clos.cores_up):
+        return {}
+    nics = np.array(
+        [int(clos.nic(net.host_ids[str(node.host)], net.devices[str(node.host)].index(node.device))) for node in nodes]
+    )
+    leaves = clos.leaf_of(nics)
+    sources = _sources(net, switch, nics, leaves)
+    table = {}
+    for source in sources:
+        found = static_paths(net, np.full(len(nics), source), nics, network.routing, network.known)
+        chosen = found.links[np.searchsorted(found.flow, np.arange(len(nics))), column]
+        for node, link in zip(nodes, chosen.tolist(), strict=True):
+            if link in links:
+                table[node.lid] = links[link]
+    return table
+
+
+def _sources(net: NamedClos, switch: Node, nics: np.ndarray, leaves: np.ndarray) -> list[int]:
+    """One RNIC under the switch; for a spine one under each of its leaves."""
+    if switch.name in net.leaf_ids:
+        here = nics[leaves == net.leaf_ids[switch.name]]
+        return [int(nic) for nic in here[:1]]
+    below = [leaf for leaf, block in enumerate(net.block) if switch.name in net.spines[block]]
+    return [int(nics[leaves == leaf][0]) for leaf in below if (leaves == leaf).any()]

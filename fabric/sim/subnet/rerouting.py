@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fabric.model.change import SubnetManager
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Topology
 from fabric.sim.faults import CableEnds, cable_ends
 from fabric.sim.hosts.site import Act
@@ -29,28 +28,12 @@ Milliseconds: the vendor says 5,000 times faster than the subnet manager; no num
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FabricSettings:
-    """
-    *shield*: switches reroute around dead ports by themselves. *sm_reroute_s*: from an event to new routes.
-
-    *ufm*: there is one to be asked; *ufm_isolates*: it isolates ports with many bit errors. *subnet_managers*: in the
-    order in which they prevail at equal priority; none: one that nobody can reach.
-    """
-
-    shield: bool = False
-    sm_reroute_s: float = 15.0
-    ufm_isolates: bool = False
-    subnet_managers: tuple[SubnetManager, ...] = ()
-    ufm: bool = False
-
-
 class Rerouting:
     """
     The network above the leaves, and who reacts when, to what happens there.
 
     A switch with SHIELD moves the routes of a dead port after SHIELD_S. The subnet manager begins to sweep when it is
-    told of a change, or has read other settings; what it saw then is in the switches *sm_reroute_s* later, all at once.
+    told of a change, or has read other settings; what it saw then is in the switches ``sm_reroute`` later, all at once.
     Adaptive routing needs neither: its packets go where links are up. On Ethernet there is no subnet manager; the
     switches' routing protocol takes the same time (choice).
     """
@@ -63,16 +46,16 @@ class Rerouting:
         *,
         faults: tuple[Fault, ...],
         routing: Routing,
-        settings: FabricSettings,
+        mock: MockSettings,
     ) -> None:
         self._topology, self._timeline, self._ports = topology, timeline, ports
-        self._faults, self._routing, self._reroute_s = faults, routing, settings.sm_reroute_s
+        self._faults, self._routing, self._reroute_s = faults, routing, mock.sm_reroute_s
         self._programs = 0
         self._looks = False
         self._made: Network | None = None
         self._asked = False
         self.sweeps: Callable[[], bool] = lambda: True  # whether there is a subnet manager that does
-        self.forwarding = forwarding_at_start(routing, shield=settings.shield)
+        self.forwarding = forwarding_at_start(routing, shield=mock.shield)
         ports.uplinks = self
 
     @property

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from fabric.sim.hosts.timeline import Timeline
 from fabric.sim.phy.cabling import End
@@ -20,17 +18,6 @@ HIGH_BER = 1e-12
 NOTICED_S = 60.0
 """From the first such error to the isolation; choice, UFM's telemetry samples every half minute or so."""
 
-_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the simulated clock's zero, for texts
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPort:
-    """One entry: the port that received the errors, why it is listed and since when."""
-
-    port: Port
-    condition: str
-    since_s: float
-
 
 class Ufm:
     """What UFM knows; *there*: it can be asked; one that *isolates* is there."""
@@ -39,7 +26,7 @@ class Ufm:
         self._ports, self._timeline, self._isolates = ports, timeline, isolates
         ports.watch = self.look_at
         self.there = there or isolates
-        self._listed: dict[End, ListedPort] = {}
+        self._listed: dict[End, str] = {}  # why
         self._noticed: dict[End, float] = {}
 
     def look_at(self, sender: Port, at_s: float) -> None:
@@ -60,12 +47,12 @@ class Ufm:
 
     def _list(self, port: Port, condition: str, at_s: float) -> None:
         if port.end not in self._listed:
-            self._listed[port.end] = ListedPort(port, condition, at_s)
+            self._listed[port.end] = condition
             self._ports.hold(port, ISOLATED, at_s)
 
     def listing(self) -> str:
         """What GET answers: a JSON list."""
-        return json.dumps([self._entry(one) for one in self._listed.values()]) + "\n"
+        return json.dumps([self._entry(self._ports.at(end), why) for end, why in self._listed.items()]) + "\n"
 
     def put(self, body: str, at_s: float) -> str | None:
         """Mark ports (``guid_port``) or all ports of devices (``guid``) HEALTHY or UNHEALTHY; why not, else None."""
@@ -105,27 +92,18 @@ class Ufm:
                 if sender is not None:
                     self.look_at(sender, at_s)
 
-    def _entry(self, one: ListedPort) -> dict[str, object]:
-        port, peer = one.port, self._ports.peer(one.port)
+    def _entry(self, port: Port, condition: str) -> dict[str, object]:
+        peer = self._ports.peer(port)
         entry: dict[str, object] = {
             "UnhealthyNode": port.node.name,
             "UnhealthyPort": f"{port.node.guid:016x}_{port.end[1]}",
             "UnhealthyGUID": f"{port.node.guid:016x}",
             "UnhealthyPortNumber": port.end[1],
-            "UnhealthyPortDname": str(port.end[1]),
-            "Condition": one.condition,
+            "Condition": condition,
             "State": "isolated",
-            "StatusTime": (_EPOCH + timedelta(seconds=int(one.since_s))).strftime("%a %b %d %H:%M:%S %Y"),
         }
         if peer is not None:
-            entry |= {
-                "PeerNode": peer.node.name,
-                "PeerPort": f"{peer.node.guid:016x}_{peer.end[1]}",
-                "PeerGUID": f"{peer.node.guid:016x}",
-                "PeerPortNumber": peer.end[1],
-                "PeerPortDname": str(peer.end[1]),
-                "PeerLID": str(peer.node.lid),
-            }
+            entry |= {"PeerNode": peer.node.name, "PeerPort": f"{peer.node.guid:016x}_{peer.end[1]}"}
         return entry
 
 

@@ -2,7 +2,7 @@
 The guard of a change in the simulated rack: the words of the real one, simulated time.
 
 ``sh -c TEXT fabric-guard DIRECTORY VERB ARGS...``: the text is not read, only the words after it. Guards are kept per
-host and directory; what can happen to them is in ``mishaps.py``.
+host and directory.
 """
 
 from __future__ import annotations
@@ -14,24 +14,16 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from fabric.sim.hashing import mix64
-from fabric.sim.hosts.held import TORN, ChangeFolder
 from fabric.sim.hosts.site import Site
 from fabric.sim.hosts.timeline import Process
-from fabric.sim.rack import Rack
+from fabric.sim.rack import ChangeFolder, Rack
 from fabric.sim.tools.call import ANSWER_S, Program, Said, Say, Surroundings, ToolCall, ToolJob
-from fabric.sim.tools.ip_link import MANAGEMENT, interfaces
+from fabric.sim.tools.interfaces import MANAGEMENT, interfaces
 
 Meaning = Callable[[Sequence[str], Surroundings], Program]
 """What a command line does (``command_line.job_of``)."""
 
 NOT_FOUND = 127
-
-_CLASSES = {"[:space:]": r"\s", "[:blank:]": r" \t", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z"} | {
-    "[:alnum:]": "A-Za-z0-9",
-    "[:xdigit:]": "0-9A-Fa-f",
-    "[:upper:]": "A-Z",
-    "[:lower:]": "a-z",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +37,8 @@ class Steps:
 
     def known(self, line: str) -> str | None:
         """The command of a step or a check that this host lacks, None when it is there."""
-        words = _argv(line)
+        words = _words(line)
+        words = words[words.index("--") + 1 :] if "--" in words else words
         job = self.meaning(words[:1], Surroundings())
         missing = isinstance(job, Say) and job.said_on(self.site).status == NOT_FOUND
         return words[0] if missing else None
@@ -81,7 +74,7 @@ class Steps:
         if said.status != 0:
             return f"check ended with {said.status}: {line}\n{said.stdout}{said.stderr}"
         for pattern in words[:end]:
-            if not any(re.search(_as_python(pattern), text) for text in said.stdout.splitlines()):
+            if not any(re.search(pattern, text) for text in said.stdout.splitlines()):
                 return f"check does not find {pattern}: {line}\n{said.stdout}"
         return ""
 
@@ -92,21 +85,10 @@ def _words(line: str) -> tuple[str, ...]:
     return tuple(shlex.split(line))
 
 
-def _argv(line: str) -> Sequence[str]:
-    words = _words(line)
-    return words[words.index("--") + 1 :] if "--" in words else words
-
-
 def shown(line: str) -> str:
     """A step as it is told: of ``sh -c TEXT NAME ...`` what comes after the text."""
     words = _words(line)
     return " ".join(words[3:]) if words[:2] == ("sh", "-c") and len(words) > 3 else line
-
-
-def _as_python(pattern: str) -> str:
-    for name, meant in _CLASSES.items():
-        pattern = pattern.replace(name, meant)
-    return pattern
 
 
 LOOK_S = 0.2
@@ -403,75 +385,3 @@ _VERBS = {
     "log": (_Call._log, 1),
 }
 _LOCKING = frozenset({"apply", "renew", "lift", "revert"})
-
-
-KILLED = 137
-"""Exit status of a shell that SIGKILL ended."""
-
-FILES = ("lease", "state", "undo", "checks", "owner")
-"""What can be lost of a folder."""
-
-
-def reboot(rack: Rack, host: str, at_s: float) -> None:
-    """
-    A host starts anew: its processes have ended, /run is empty, its RNICs are as at power-on.
-
-    A guard's folder that is not under /run stays, of another boot and without a guard. What was done through the host
-    to a switch stays as well; where its guard kept it on disk, and something was applied, it is undone now. The host is
-    up again at once (choice: a change sees no more of the time between).
-    """
-    for process in [one for one in rack.timeline.alive.values() if one.site.host.name == host]:
-        rack.timeline.exit(process, at_s, status=KILLED)
-    rack.boots[host] = rack.boots.get(host, 0) + 1
-    for (name, directory), folder in rack.guards.items():
-        if name == host and directory.startswith("/run/"):
-            for held in [one for one in folder.values() if not (one.kept and one.state in ("applied", "stuck"))]:
-                del folder[held.guard_id]
-        for held in folder.values() if name == host else ():
-            held.alive, held.lock_pid = False, None
-            if held.kept:
-                _begin_anew(rack, host, held, at_s)
-    for rnic in rack.hosts.site(host).host.platform.rnics:
-        port = rack.ports.of_adapter(host, rnic.device)
-        rack.ports.inject(port, None, at_s)
-        rack.ports.set_interface(port, at_s, up=True)
-        rack.ports.enable(port, at_s)
-
-
-def _begin_anew(rack: Rack, host: str, held: ChangeFolder, at_s: float) -> None:
-    """As the unit does that the guard left behind: its lease is over."""
-    held.boot, held.lease_s, held.alive = rack.boots[host], None, True
-    if held.process is not None:
-        held.process.watch(at_s)
-
-
-def kill_guard(rack: Rack, host: str, guard_id: str) -> None:
-    """SIGKILL of a guard; KeyError when there is none of this name."""
-    _held(rack, host, guard_id).alive = False
-
-
-def lose_file(rack: Rack, host: str, guard_id: str, name: str, at_s: float) -> None:
-    """One of FILES is gone, or holds nothing that can be read; KeyError when there is no such change or file."""
-    held = _held(rack, host, guard_id)
-    if name not in FILES:
-        raise KeyError(name)
-    if name == "state":
-        held.state = TORN
-    elif name == "owner":
-        held.owner = "?"
-    else:
-        setattr(held, "lease_s" if name == "lease" else name, None)
-    if held.process is not None and held.alive:
-        held.process.watch(at_s)
-
-
-def hold_lock(rack: Rack, host: str, guard_id: str, until_s: float) -> None:
-    """Somebody holds the lock of a change and hangs."""
-    _held(rack, host, guard_id).lock_until_s = until_s
-
-
-def _held(rack: Rack, host: str, guard_id: str) -> ChangeFolder:
-    for (name, _), folder in rack.guards.items():
-        if name == host and guard_id in folder:
-            return folder[guard_id]
-    raise KeyError(guard_id)

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fabric.sim.hashing import mix64, text_hash, word
-from fabric.sim.hosts.hosts import gpu_model, gpu_pci_address
+from fabric.sim.hosts.hosts import RNIC_PART_NUMBER, gpu_model, gpu_pci_address, pci_address, serial_of_rnic
 from fabric.sim.hosts.site import Site
 from fabric.sim.tools.call import SAY_S, Program, Said, Say, Surroundings, Tool, ToolCall
-from fabric.sim.tools.lspci import lspci
 from fabric.sim.tools.nvidia_smi import WORDS, compute_apps
-from fabric.sim.tools.sysfs import ROOT, identity_files, port_states
+from fabric.sim.tools.sysfs import ROOT, content
 
 EPOCH_S = 1_700_000_000.0
 """What the hosts' clocks show when simulated time begins; any instant would do."""
@@ -48,8 +47,6 @@ def host_program(name: str, words: tuple[str, ...]) -> Tool | None:
     """
     if name.endswith("_perf") and words == ("-h",):
         return lambda _: Said(_USAGE.format(name=name))
-    if name == "cat" and words and all(path.startswith("/proc/") for path in words):
-        return kernel_files
     text = _SAYS.get((name, *words[:1])) if len(words) == 1 else None
     if text is not None:
         return lambda _: Said(text)
@@ -124,47 +121,15 @@ def _mlxconfig(asked: ToolCall) -> Said:
     )
 
 
-_KERNEL = {
-    "/proc/self/limits": (
-        "Limit                     Soft Limit           Hard Limit           Units     \n"
-        "Max processes             4126000              4126000              processes \n"
-        "Max locked memory         unlimited            unlimited            bytes     \n"
-    ),
-    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
-    "/proc/modules": (
-        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
-        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
-        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
-    ),
-    "/proc/driver/nvidia/version": (
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
-    ),
-}
-_NO_FILE = "{tool}: {path}: No such file or directory\n"
-
-
-def kernel_files(asked: ToolCall) -> Said:
-    """``cat`` of files below /proc."""
-    stdout = "".join(_KERNEL.get(path, "") for path in asked.words)
-    stderr = "".join(_NO_FILE.format(tool="cat", path=path) for path in asked.words if path not in _KERNEL)
-    return Said(stdout, stderr, int(bool(stderr)))
-
-
 def grep(asked: ToolCall) -> Said:
-    """``grep -H . FILE...``: every line that is not empty, with its file; here only of ports and of what RNICs are."""
+    """``grep -H . FILE...``: every line that is not empty, with its file."""
     if asked.words[:2] != ("-H", "."):
         return Said(stderr="grep: simulated rack: only `grep -H . FILE...` is simulated\n", status=2)
-    files = {
-        f"{ROOT}{rnic.device}/ports/{rnic.port}/{name}": text
-        for rnic in asked.rnics
-        for name, text in port_states(asked.port_of(rnic.device)).items()
-    }
-    for rnic in asked.rnics:
-        files |= {f"{ROOT}{rnic.device}/{name}": text for name, text in identity_files(asked, rnic).items()}
-    files |= _ids(asked)
-    paths = asked.words[2:]
-    stdout = "".join(f"{path}:{line}\n" for path in paths if path in files for line in files[path].split("\n"))
-    stderr = "".join(_NO_FILE.format(tool="grep", path=path) for path in paths if path not in files)
+    ids, folders, stdout, stderr = _ids(asked), dict[str, dict[str, str]](), "", ""
+    for path in asked.words[2:]:
+        text = ids.get(path) or content(asked, path, folders)
+        stdout += "".join(f"{path}:{line}\n" for line in (text or "").splitlines())
+        stderr += f"grep: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, 2 if stderr else int(not stdout))
 
 
@@ -197,11 +162,48 @@ def listed(asked: ToolCall) -> Said:
     return Said("".join(f"{path}\n" for path in there), stderr, 2 if missing else 0)
 
 
+_LSPCI = ("-D", "-vv", "-d", "15b3:")
+_LSPCI_ENTRY = """\
+{address} Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]
+\tSubsystem: Mellanox Technologies MT2910 Family [ConnectX-7]
+\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr+ Stepping- SERR+ FastB2B- DisINTx+
+\tNUMA node: {numa}
+\tCapabilities: [48] Vital Product Data
+\t\tProduct Name: NVIDIA ConnectX-7 HHHL Adapter card, 400GbE / NDR IB (default mode), Single-port OSFP, PCIe 5.0 x16
+\t\tRead-only fields:
+\t\t\t[PN] Part number: {part_number}
+\t\t\t[EC] Engineering changes: A5
+\t\t\t[V2] Vendor specific: {part_number}
+\t\t\t[SN] Serial number: {serial}
+\t\t\t[V0] Vendor specific: PCIeGen5 x16
+\t\t\t[RV] Reserved: checksum good, 1 byte(s) reserved
+\t\tEnd
+\tKernel driver in use: mlx5_core
+
+"""
+
+
+def _lspci(asked: ToolCall) -> Said:
+    """One call; only the question of identity is simulated."""
+    if asked.words != _LSPCI:
+        return Said(stderr=f"lspci: simulated rack: only `lspci {' '.join(_LSPCI)}` is simulated\n", status=1)
+    entries = [
+        _LSPCI_ENTRY.format(
+            address=pci_address(asked.site.layout.platform.rnics.index(rnic)),
+            numa=rnic.numa,
+            part_number=RNIC_PART_NUMBER,
+            serial=serial_of_rnic(asked.site, rnic.device),
+        )
+        for rnic in asked.rnics
+    ]
+    return Said("".join(sorted(entries)))
+
+
 _CALLED: Mapping[str, tuple[tuple[tuple[str, ...], Tool], ...]] = {
     "date": (((), _date),),
     "grep": (((), grep),),
     "ls": (((), listed),),
-    "lspci": (((), lspci),),
+    "lspci": (((), _lspci),),
     "mlxconfig": (((), _mlxconfig),),
     "numactl": ((("--hardware",), _hardware),),
     "nvidia-smi": (((_GPUS,), _queried), ((_JOBS,), _queried)),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fabric.model.text import unfold
 from fabric.sim.hashing import text_hash
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
-from fabric.sim.tools.call import Program, Say, Surroundings
+from fabric.sim.tools.call import BadOption, Program, Say, Surroundings, number, options, taken_apart
 from fabric.sim.tools.host_programs import garbage
-from fabric.sim.tools.options import BadOption, Table, number, options, taken_apart
 
 CONNECT_S = 10.0  # until a launcher gives up on a dead host: choice
 LAUNCH_S = 1.0  # until its daemons run on every host: choice
@@ -35,7 +34,7 @@ _SRUN = options("""
     plain=     -t --time -p --partition -J --job-name -A --account -c --cpus-per-task --mpi --cpu-bind --chdir -D
     plain=     --gres --gpus-per-node --gpus-per-task --gpu-bind --mem --mem-bind --distribution -m --qos
     plain=     --jobid --reservation --container-image --container-mounts --kill-on-bad-exit
-    plain?     -K -I --immediate
+    plain      -K -I --immediate
     flag       -u --unbuffered -Q --quiet --exclusive --overlap -O --overcommit -v --verbose
 """)
 
@@ -86,32 +85,22 @@ def _without_pairs(words: Sequence[str], env: Mapping[str, str]) -> tuple[list[s
     """Open MPI's own spellings made plain: ``-np``, ``--mca NAME VALUE``, and ``-x`` as often as one likes."""
     plain: list[str] = []
     exported: dict[str, str] = {}
-    left = iter(words)
-    for text in left:
+    left = list(words)
+    while left and left[0].startswith("-"):
+        text = left.pop(0)
         if text in ("-mca", "--mca", "-gmca", "--gmca"):
-            next(left, None)
-            next(left, None)
+            del left[:2]
         elif text == "-x":
-            name, equals, value = next(left, "").partition("=")
+            name, equals, value = "".join(left[:1]).partition("=")
+            del left[:1]
             if equals or name in env:
                 exported[name] = value if equals else env[name]
-        elif text.startswith("-"):
-            single = len(text) > 2 and text[1] != "-" and f"-{text}" in _MPIRUN
-            plain.append(f"-{text}" if single else text)
-            plain.extend(_value_after(plain[-1], left, _MPIRUN))
         else:
-            plain.append(text)
-            plain.extend(left)
-    return plain, exported
-
-
-def _value_after(text: str, left: Iterator[str], table: Table) -> list[str]:
-    """The word that belongs to an option, so that it is not taken for the program."""
-    option = table.get(text)
-    if option is None or option.value != "yes":
-        return []
-    value = next(left, None)
-    return [] if value is None else [value]
+            plain.append(f"-{text}" if text[1:2] != "-" and f"-{text}" in _MPIRUN and len(text) > 2 else text)
+            values = int(_MPIRUN.get(plain[-1], "").endswith("="))
+            plain += left[:values]
+            del left[:values]
+    return plain + left, exported
 
 
 def srun(words: Sequence[str], env: Mapping[str, str]) -> Launch:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 
 from fabric.sim.hashing import mix64, noise_factor, text_hash, word
-from fabric.sim.hosts.temperature import MODULE, temperature_c
+from fabric.sim.hosts.temperature import MODULE, Warmth
 from fabric.sim.phy.lines import UNWORN
 from fabric.sim.phy.port import DISABLED, LINK_UP, Port, capped, lanes
 from fabric.sim.phy.quality import ber_text
-from fabric.sim.tools.call import Said, ToolCall, whole_number
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart, whole_number
 from fabric.sim.tools.mlxreg import AccessRefused, ToolRefused, opened
-from fabric.sim.tools.options import BadOption, options, taken_apart
 
 _OPTIONS = options("""
     device=   -d --device
     port=     -p --port
     counters  -c --show_counters
-    clear     --pc
-    fec       --show_fec
     module    -m --show_module
     state=    -a --port_state
     json      --json
@@ -48,13 +45,16 @@ def mlxlink(asked: ToolCall) -> Said:
             raise ToolRefused("Device argument is required, please specify a device using -d flag.")
         port = _port(asked, fields)
         state = fields.get("state", "").upper()
-        if state not in ("", "DN", "UP", "TG"):
+        if state not in ("", "DN", "UP"):
             raise ToolRefused(f"Please provide a valid paos command [UP(up)/DN(down)/TG(toggle)]: {state}")
     except ToolRefused as refused:
         if in_json:
             return Said(_json({}, [], code=1, message=str(refused)), status=1)
         return Said(stderr=f"\n-E- {refused}\n", status=1)
-    done = _changed(asked, port, state, clear="clear" in fields)
+    done = []
+    if state:
+        (asked.ports.disable if state == "DN" else asked.ports.enable)(port, asked.at_s)
+        done.append(f"Configuring Port State ({'Down' if state == 'DN' else 'Up'})...")
     sections = _sections(asked, port, fields) if not done or "counters" in fields else {}
     if in_json:
         return Said(_json(sections, done, code=0, message="success"))
@@ -72,19 +72,6 @@ def _port(asked: ToolCall, fields: dict[str, str]) -> Port:
     except AccessRefused:
         raise ToolRefused(f"Invalid port number! Port number {number} does not exist") from None
     raise ToolRefused("Failed to send access register: Failed to send MAD")
-
-
-def _changed(asked: ToolCall, port: Port, state: str, *, clear: bool) -> list[str]:
-    """Do what was asked for; one line about each step."""
-    act = {"DN": asked.ports.disable, "UP": asked.ports.enable, "TG": asked.ports.bounce}.get(state)
-    steps = {"DN": ("Down",), "UP": ("Up",), "TG": ("Down", "Up")}.get(state, ())
-    done = [f"Configuring Port State ({step})..." for step in steps]
-    if act is not None:
-        act(port, asked.at_s)
-    if clear:
-        asked.ports.clear(port, asked.at_s, view="phy")
-        done.append("Clearing Counters...")
-    return done
 
 
 def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
@@ -120,18 +107,14 @@ def _sections(asked: ToolCall, port: Port, fields: dict[str, str]) -> Sections:
     }
     if "module" in fields:
         sections["Module Info"] = module_rows(port, asked.ports.peer(port), asked.at_s, up=up)
-    if "fec" in fields:
-        sections["FEC Capability Info"] = {
-            f"FEC Capability {port.line.speed.removeprefix('IB-')}": f"0x4 ({port.line.fec_text})" if up else "N/A"
-        }
     if "counters" in fields:
         sections["Physical Counters and BER Info"] = _counters(asked, port)
     return sections
 
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, str]:
-    """Counters and error ratios since they were cleared; nothing is known of a port that is down."""
-    counts = asked.ports.counts(port, asked.at_s, view="phy")
+    """Counters and error ratios; nothing is known of a port that is down."""
+    counts = asked.ports.counts(port, asked.at_s)
     shown = {
         "Time Since Last Clear [Min]": f"{counts.age_s / 60:.1f}",
         "Symbol Errors": str(int(counts.symbol)),
@@ -190,15 +173,16 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
     """Row name to value. Light arrives only while the other end sends."""
     bits = mix64(text_hash(f"module {port.end}{' as replaced' if _replaced(port) else ''}"))
     lit = peer is None or (peer.admin_up and not peer.broken)
-    received = [_RX_DBM - (_WORN_DB if _worn(port) else 0.0)] * 4
+    received = [_RX_DBM - (_WORN_DB if port.wear is not UNWORN else 0.0)] * 4
     rx = _lanes(bits, 0, received) if lit else ",".join([_DARK] * 4)
     tx = _lanes(bits, 4, [_TX_DBM] * 4) if port.admin_up else ",".join([_DARK] * 4)
     bias = ",".join([f"{_BIAS_MA * noise_factor(word(bits, 9), 0.03):.3f}"] * 4)
-    lost, locked = ("0", "0") if lit else ("1", "1")
+    lost = "0" if lit else "1"
+    warm_c = _SWITCH_C if port.site is None else Warmth(port.site, at_s).of(port.node.device, MODULE)
     generation, ethernet = port.line.generation, port.node.ethernet
     compliance = f"{port.rate_gbps:g}GBASE-SR4" if ethernet else f"IB {generation}"
     return {
-        "Temperature [C]": f"{_celsius(port, at_s):.0f} {_WARM_RANGE}",
+        "Temperature [C]": f"{warm_c:.0f} {_WARM_RANGE}",
         "Voltage [mV]": f"{_VOLTAGE_MV * noise_factor(word(bits, 8), 0.003):.1f} {_VOLTAGE_RANGE}",
         "Bias Current [mA]": f"{bias} {_BIAS_RANGE}",
         "Rx Power Current [dBm]": f"{rx} {_RX_RANGE}",
@@ -250,7 +234,7 @@ def module_rows(port: Port, peer: Port | None, at_s: float, *, up: bool) -> dict
         "DataPath FW Fault": "0",
         **dict.fromkeys(("Tx Fault [per lane]", "Tx LOS [per lane]", "Tx CDR LOL [per lane]"), "0,0,0,0"),
         "Rx LOS [per lane]": ",".join([lost] * 4),
-        "Rx CDR LOL [per lane]": ",".join([locked] * 4),
+        "Rx CDR LOL [per lane]": ",".join([lost] * 4),
         "Tx Adaptive EQ Fault [per lane]": "0,0,0,0",
     }
 
@@ -259,16 +243,6 @@ def _replaced(port: Port) -> bool:
     """Whether somebody put another module into an RNIC."""
     faults = None if port.site is None else port.site.faults
     return faults is not None and f"{port.node.device}:leaf" in faults.felt["replaced"]
-
-
-def _worn(port: Port) -> bool:
-    return port.wear is not UNWORN
-
-
-def _celsius(port: Port, at_s: float) -> float:
-    if port.site is None:
-        return _SWITCH_C
-    return temperature_c(port.site, port.node.device, MODULE, at_s)
 
 
 def _lanes(bits: int, first: int, levels_dbm: list[float]) -> str:

@@ -10,13 +10,12 @@ from math import inf
 from fabric.sim.phy.lines import EFFECTIVE, RAW, Injection
 from fabric.sim.phy.port import ERRORS, LINK_UP, Port
 from fabric.sim.phy.ports import Ports
-from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.options import BadOption, options, taken_apart
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a register; *access* is INDEX, RO, RW, WO or OP."""
+    """One field of a register; *access* is INDEX, RO, RW or WO."""
 
     name: str
     bits: int
@@ -39,8 +38,6 @@ PTER = _fields(
     "ber_exp:8:RW ber_mantissa:4:RW error_injection_time:16:RW"
 )
 """Port Transmit Errors Register, page 0 (physical errors)."""
-PTER_PORT_PAGE = _fields(f"{_PTER_HEAD} error_type_admin:8:RW error_type_cap:8:RO error_count:5:RW")
-"""Page 1: single packets with a wrong checksum."""
 PAOS = _fields(
     "oper_status:4:RO plane_ind:4:INDEX admin_status:4:RW lp_msb:2:INDEX local_port:8:INDEX swid:8:INDEX e:2:RW "
     "physical_state_status:4:RO fd:1:RW sleep_cap:1:RO ps_e:4:RW logical_state_status:3:RO ls_e:4:RW ee_nmxas:1:WO "
@@ -100,17 +97,14 @@ class Register:
     at_s: float
 
 
-def layout(name: str, indexes: Values) -> tuple[Field, ...] | None:
-    """The fields of a register, the page or group of these indexes; None when there is no such register."""
-    if name == "PTER":
-        return PTER_PORT_PAGE if indexes.get("error_page") == 1 else PTER
-    return {"PAOS": PAOS, "ROCE_ACCL": ROCE_ACCL}.get(name)
+LAYOUTS = {"PTER": PTER, "PAOS": PAOS, "ROCE_ACCL": ROCE_ACCL}
+"""Every register and its fields."""
 
 
-def read(register: Register, indexes: Values) -> Values:
+def read(register: Register) -> Values:
     """GET: every field that is not 0. Raises AccessRefused."""
     if register.name == "PTER":
-        return _read_pter(register, indexes)
+        return _read_pter(register)
     if register.name == "PAOS":
         return _read_paos(register.port)
     return {"roce_adp_retrans_en": 1} | {f"{name}_field_select": 1 for name in ACCL_SELECTS} | register.port.registers
@@ -139,12 +133,10 @@ def write(register: Register, values: Values) -> None:
         raise AccessRefused("Bad Reg Access method")
 
 
-def _read_pter(register: Register, indexes: Values) -> Values:
+def _read_pter(register: Register) -> Values:
     port, now = register.port, register.port.injection
     up = port.physical == LINK_UP
     values = {"status": port.registers.get("PTER status", 0) if up else NOT_UP}
-    if indexes.get("error_page") == 1:
-        return values
     values["error_type_cap"] = CAPABLE
     if now is not None:
         left = ENDLESS if now.until_s == inf else min(round((now.until_s - register.at_s) * 1e3), ENDLESS - 1)
@@ -156,7 +148,7 @@ def _read_pter(register: Register, indexes: Values) -> Values:
 def _write_pter(register: Register, values: Values) -> None:
     port, ports, at_s = register.port, register.ports, register.at_s
     kind, time = values.get("error_type_admin", 0), values.get("error_injection_time", 0)
-    if values.get("error_page") == 1 or kind not in (0, RAW, EFFECTIVE):
+    if values.get("error_page") or kind not in (0, RAW, EFFECTIVE):
         raise AccessRefused(BAD_PARAMETER)
     port.registers["PTER status"] = 0
     if kind == 0 or time == 0:
@@ -183,12 +175,9 @@ _OPTIONS = options("""
     device=    -d --device
     name=      --reg_name
     indexes=   -i --indexes
-    op=        -o --op
     get        -g --get
     set=       -s --set
     yes        -y --yes
-    overwrite  -w --overwrite
-    plain      --full_path --no_dynamic
     version    -v --version
 """)
 # ``iblid-`` and the files that ``mst ib add`` makes are reached by subnet management packets, like ``lid-`` for GET.
@@ -237,12 +226,12 @@ def _run(asked: ToolCall, fields: dict[str, str]) -> str:
         raise ToolRefused("you must provide a device name")
     device = opened(asked, fields["device"])
     name = fields.get("name", "")
-    if layout(name, {}) is None or (name == "ROCE_ACCL" and device.switch):
+    if name not in LAYOUTS or (name == "ROCE_ACCL" and device.switch):
         raise ToolRefused(f"Can't find access register name: {name}")
     indexes, given = _told(name, fields)
     if "set" not in fields:
         return _get(asked, device, name, indexes)
-    return _set(asked, device, name, indexes | given, given, fields)
+    return _set(asked, device, name, indexes | given, answered="yes" in fields)
 
 
 def opened(asked: ToolCall, name: str) -> Device:
@@ -282,31 +271,18 @@ def _only(port: Port, number: int) -> Port:
 
 
 def _told(name: str, fields: dict[str, str]) -> tuple[Values, Values]:
-    """Indexes (operations among them) and values to set; what is not given stays 0."""
-    texts = [("index", text) for key in ("indexes", "op") for text in _parts(fields.get(key))]
-    texts += [("set", text) for text in _parts(fields.get("set"))]
-    seen: set[str] = set()
-    for _, text in texts:
-        key = text.partition("=")[0]
-        if key in seen:
-            raise ToolRefused(f"Field: {key} appears twice.")
-        seen.add(key)
-    indexes: Values = {}
-    given: Values = {}
-    for kind, text in texts:
-        key, value = _pair(text)
-        (indexes if kind == "index" else given)[key] = value
-    _check(name, indexes, given)
-    return indexes, given
-
-
-def _check(name: str, indexes: Values, given: Values) -> None:
-    """Every name is one of the register's, may be used so, and its value fits."""
-    known = {field.name: field for field in layout(name, indexes) or ()}
+    """Indexes and values to set; what is not given stays 0."""
+    texts = {kind: fields[kind].split(",") if kind in fields else [] for kind in ("indexes", "set")}
+    keys = [text.partition("=")[0] for kind in texts.values() for text in kind]
+    twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+    if twice is not None:
+        raise ToolRefused(f"Field: {twice} appears twice.")
+    indexes, given = (dict(_pair(text) for text in kind) for kind in texts.values())
+    known = {field.name: field for field in LAYOUTS[name]}
     for key, value in indexes.items():
         if key not in known:
             raise ToolRefused(f'Can\'t find INDEX name: "{key}"')
-        if known[key].access not in ("INDEX", "OP"):
+        if known[key].access != "INDEX":
             raise ToolRefused(f"Field: {key} is not an INDEX.")
         _fits(known[key], value)
     for key, value in given.items():
@@ -315,10 +291,7 @@ def _check(name: str, indexes: Values, given: Values) -> None:
         if known[key].access == "RO":
             raise ToolRefused(f"Field: {key} is ReadOnly")
         _fits(known[key], value)
-
-
-def _parts(text: str | None) -> list[str]:
-    return [] if text is None else text.split(",")
+    return indexes, given
 
 
 def _pair(text: str) -> tuple[str, int]:
@@ -349,24 +322,22 @@ def _reach(asked: ToolCall, device: Device, name: str, indexes: Values) -> Regis
 def _get(asked: ToolCall, device: Device, name: str, indexes: Values) -> str:
     said = "Sending access register...\n\n"
     try:
-        values = read(_reach(asked, device, name, indexes), indexes)
+        values = read(_reach(asked, device, name, indexes))
     except AccessRefused as refused:
         raise ToolRefused(f"Failed to send access register: {refused}", said) from None
-    return said + table(layout(name, indexes) or (), values | indexes | {"clr": 0})
+    return said + table(LAYOUTS[name], values | indexes)
 
 
-def _set(asked: ToolCall, device: Device, name: str, values: Values, given: Values, fields: dict[str, str]) -> str:
+def _set(asked: ToolCall, device: Device, name: str, values: Values, *, answered: bool) -> str:
     """Read, overlay, show, ask, write; without ``--yes`` nobody answers, and nothing is sent."""
     said = ""
     try:
         register = _reach(asked, device, name, values)
-        old: Values = {} if "overwrite" in fields else read(register, values)
-        values = old | values
-        del given
+        values = read(register) | values
         said = f"You are about to send access register: {name} with the following data:\n"
-        said += table(layout(name, values) or (), values)
+        said += table(LAYOUTS[name], values)
         said += "\n Do you want to continue ? (y/n) [n] : "
-        if "yes" not in fields:
+        if not answered:
             return said
         said += "y\n Sending access register...\n"
         if device.inband and name in TOO_LONG:

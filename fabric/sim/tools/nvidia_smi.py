@@ -8,7 +8,7 @@ from itertools import pairwise
 from fabric.model.topology import Gpu
 from fabric.sim.hashing import mix64, word
 from fabric.sim.hosts.hosts import VBIOS, gpu_model, gpu_pci_address, is_replaced, serial_of_gpu
-from fabric.sim.hosts.temperature import GPU, GPU_MEMORY, Warmth
+from fabric.sim.hosts.temperature import GPU, Warmth
 from fabric.sim.life.passing import THROTTLED
 from fabric.sim.tools.call import Said, ToolCall
 from fabric.sim.tools.nccl_tests.program import RunningCollective
@@ -16,18 +16,11 @@ from fabric.sim.tools.nccl_tests.program import RunningCollective
 
 def nvidia_smi(asked: ToolCall) -> Said:
     """One call: ``nvidia-smi --query-gpu=...`` or ``--query-compute-apps=...``."""
-    site = asked.site
-    gpus = list(site.present_gpus())
+    gpus = asked.site.present_gpus()
     if not gpus:
         return Said("No devices were found\n", status=6)
-    apps = compute_apps(asked)
-    if apps is not None:
-        return apps
-    queried = gpu_query(asked, gpus)
-    if queried is not None:
-        return queried
-    stderr = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
-    return Said(stderr=stderr, status=2)
+    refused = "nvidia-smi: simulated rack: only `--query-gpu` and `--query-compute-apps=pid` are simulated\n"
+    return compute_apps(asked) or gpu_query(asked, gpus) or Said(stderr=refused, status=2)
 
 
 def _uuid(asked: ToolCall, gpu: Gpu) -> str:
@@ -36,21 +29,13 @@ def _uuid(asked: ToolCall, gpu: Gpu) -> str:
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-_POWER_W = {"a100": (60.0, 400.0), "h100": (75.0, 700.0), "b200": (140.0, 1000.0)}  # idle: choice; most: data sheets
-_MEMORY_MIB = {"a100": 81920, "h100": 81559, "b200": 183359}
 _CLOCKS_MHZ = {"a100": (210, 1410), "h100": (345, 1980), "b200": (120, 1965)}  # idle: choice; most: data sheets
 _BUSY = 0.05  # of full load: above it a GPU runs at its highest clock; choice
-_THERMAL_SLOWDOWN = 0x20  # SW thermal slowdown, by NVML's bits
-_IDLE = 0x1
 
 
 _HEADERS = {
-    "power.draw": "power.draw [W]",
     "clocks.sm": "clocks.current.sm [MHz]",
     "clocks.current.sm": "clocks.current.sm [MHz]",
-    "utilization.gpu": "utilization.gpu [%]",
-    "memory.total": "memory.total [MiB]",
-    "clocks_throttle_reasons.active": "clocks_event_reasons.active",
 }
 """Of the fields that have another header than their name; the unit of the value stands in brackets."""
 
@@ -69,17 +54,6 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
         idle, most = _CLOCKS_MHZ[generation]
         return f"{most * (THROTTLED if hot else 1.0) if load() > _BUSY else idle:.0f}"
 
-    def watts() -> str:
-        least, most = _POWER_W[generation]
-        return f"{least + (most - least) * load():.2f}"
-
-    def throttled() -> str:
-        return f"0x{_THERMAL_SLOWDOWN if hot else 0 if load() > 0.0 else _IDLE:016x}"
-
-    def busy() -> str:
-        ways = [site.layout.index[f"{name}:{way}"] for way in ("nvlink", "rd", "wr")]
-        return "100" if any(site.users[way] for way in ways) else "0"
-
     return {
         "index": lambda: str(number),
         "name": lambda: gpu_model(generation),
@@ -88,14 +62,8 @@ def _fields(asked: ToolCall, warmth: Warmth, number: int, gpu: Gpu) -> Mapping[s
         "vbios_version": lambda: VBIOS,
         "pci.bus_id": lambda: "0000" + gpu_pci_address(gpu.index).upper(),
         "temperature.gpu": lambda: f"{warmth.of(name, GPU):.0f}",
-        "temperature.memory": lambda: f"{warmth.of(name, GPU_MEMORY):.0f}",
-        "power.draw": watts,
         "clocks.sm": megahertz,
         "clocks.current.sm": megahertz,
-        "utilization.gpu": busy,
-        "memory.total": lambda: str(_MEMORY_MIB[generation]),
-        "clocks_throttle_reasons.active": throttled,
-        "clocks_event_reasons.active": throttled,
     }
 
 

@@ -1,16 +1,18 @@
-"""``cat`` of the kernel's files about RNICs, below /sys/class/infiniband."""
+"""The kernel's files, of itself and of RNICs: by ``cat``, and read again and again by a sampler."""
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from collections.abc import Callable, Sequence
 
 from fabric.model.topology import Rnic
 from fabric.sim.hosts.hosts import firmware_of, pci_address
-from fabric.sim.hosts.temperature import ASIC, MODULE, Warmth
+from fabric.sim.hosts.temperature import ASIC, MODULE, Nature, Warmth
 from fabric.sim.phy.port import PACKET_BYTES, PHYSICAL_TEXT, Port, capped, packets, words
 from fabric.sim.phy.quality import MESSAGE_BYTES
+from fabric.sim.rack import Rack
 from fabric.sim.tools.call import Said, ToolCall
-from fabric.sim.tools.ib import subnet_manager
+from fabric.sim.tools.infiniband import subnet_manager
 
 ROOT = "/sys/class/infiniband/"
 _STATES = {1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE"}
@@ -25,41 +27,56 @@ _QUIET_HARDWARE = (
     "roce_adp_retrans_to roce_slow_restart rx_icrc_encapsulated"
 )
 
-_NAMES = "gid_attrs/ndevs"
-_BELOW_PORT = ("counters", "hw_counters", _NAMES)
+_KERNEL = {
+    "/proc/self/limits": (
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max processes             4126000              4126000              processes \n"
+        "Max locked memory         unlimited            unlimited            bytes     \n"
+    ),
+    "/proc/self/status": "Name:\tcat\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n",
+    "/proc/modules": (
+        "nvidia_peermem 16384 0 - Live 0x0000000000000000\n"
+        "nvidia 56692736 2011 nvidia_uvm,nvidia_peermem, Live 0x0000000000000000\n"
+        "mlx5_ib 524288 0 - Live 0x0000000000000000\n"
+    ),
+    "/proc/driver/nvidia/version": (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build\n"
+    ),
+}
 
 PACKETS_PER_TAIL = MESSAGE_BYTES // PACKET_BYTES
 """Of so many lost packets one is the last of its message: nobody misses it until a timeout."""
 
 
 def cat(asked: ToolCall) -> Said:
-    """Print files one after the other; ``*`` stands for what it does in a shell."""
+    """Print files one after the other."""
     stdout, stderr = "", ""
-    folders = _Folders(asked)
+    folders: dict[str, dict[str, str]] = {}
     for path in asked.words:
-        if path.startswith("-"):
-            continue
-        found = _found(asked, path, folders)
-        stdout += "".join(f"{text}\n" for text in found)
-        stderr += "" if found else f"cat: {path}: No such file or directory\n"
+        text = content(asked, path, folders)
+        stdout += "" if text is None else f"{text}\n"
+        stderr += f"cat: {path}: No such file or directory\n" if text is None else ""
     return Said(stdout, stderr, int(bool(stderr)))
 
 
-def _found(asked: ToolCall, path: str, folders: _Folders) -> list[str]:
-    text = asked.rack.managers.read(asked.site.host.name, path)
+def content(asked: ToolCall, path: str, folders: dict[str, dict[str, str]]) -> str | None:
+    """What is in a file, None where there is none; each of the *folders* is filled when somebody looks into it."""
+    text = _KERNEL.get(path) or asked.rack.managers.read(asked.site.host.name, path)
     if text is not None:
-        return [text.removesuffix("\n")]
-    if not path.startswith(ROOT):
-        return []
-    device, _, below = path.removeprefix(ROOT).partition("/")
-    texts: list[str] = []
-    for rnic in asked.rnics:
-        if fnmatchcase(rnic.device, device):
-            texts += folders.matching(rnic, below)
-    return texts
+        return text.removesuffix("\n")
+    folder, _, name = path.rpartition("/")
+    device, _, below = folder.removeprefix(ROOT).partition("/")
+    rnic = next((one for one in asked.rnics if one.device == device), None)
+    if rnic is None or not path.startswith(ROOT):
+        return None
+    if folder not in folders:
+        folders[folder] = _files(asked, rnic, below)
+    if name == "sm_lid" and "lid" in folders[folder]:
+        return _manager_lid(asked, asked.port_of(device))
+    return folders[folder].get(name)
 
 
-def port_states(port: Port) -> dict[str, str]:
+def _port_states(port: Port) -> dict[str, str]:
     """The files of a port that need no look at the rest of the fabric."""
     return {
         "state": f"{port.kernel_logical}: {_STATES[port.kernel_logical]}",
@@ -76,7 +93,7 @@ def _rate_text(port: Port) -> str:
     return "40 Gb/sec (4X QDR)" if port.node.ethernet else "10 Gb/sec (4X SDR)"
 
 
-def identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
+def _identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
     """What an RNIC is, and where it sits; a GUID is that of its slot: one that was replaced keeps it here."""
     number = asked.site.layout.platform.rnics.index(rnic)
     guid = f"{asked.port_of(rnic.device).node.guid:016x}"
@@ -89,71 +106,33 @@ def identity_files(asked: ToolCall, rnic: Rnic) -> dict[str, str]:
     }
 
 
-class _Folders:
-    """The folders of a host's RNICs at one moment: each is filled when somebody looks into it, and once."""
-
-    def __init__(self, asked: ToolCall) -> None:
-        self._asked, self._warmth = asked, Warmth(asked.site, asked.at_s)
-        self._known: dict[tuple[str, str, bool], dict[str, str]] = {}
-
-    def matching(self, rnic: Rnic, pattern: str) -> list[str]:
-        """The files of one RNIC that a pattern below its folder names, in the order of a shell."""
-        folder, _, name = pattern.rpartition("/")
-        found = {}
-        for path in self._paths(rnic):
-            # A shell's star does not reach across a slash.
-            if path.count("/") == folder.count("/") and bool(path) == bool(folder) and fnmatchcase(path, folder):
-                managed = path.startswith("ports/") and fnmatchcase("sm_lid", name)  # that takes a walk of the fabric
-                for file, text in self._filled(rnic, path, managed=managed).items():
-                    if fnmatchcase(file, name):
-                        found[f"{path}/{file}"] = text
-        return [found[file] for file in sorted(found)]
-
-    def _paths(self, rnic: Rnic) -> tuple[str, ...]:
-        port = f"ports/{rnic.port}"
-        return ("", "device", self._sensors(rnic), port, *(f"{port}/{one}" for one in _BELOW_PORT))
-
-    def _sensors(self, rnic: Rnic) -> str:
-        return f"device/hwmon/hwmon{self._number(rnic)}"
-
-    def _number(self, rnic: Rnic) -> int:
-        return self._asked.site.layout.platform.rnics.index(rnic)
-
-    def _filled(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
-        key = (rnic.device, path, managed)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._files(rnic, path, managed=managed)
-        return known
-
-    def _files(self, rnic: Rnic, path: str, *, managed: bool) -> dict[str, str]:
-        asked, port = self._asked, self._asked.port_of(rnic.device)
-        if path == self._sensors(rnic):
-            return hwmon_files(self._warmth, rnic.device)
-        if path in ("", "device"):
-            files = identity_files(asked, rnic) | {"node_desc": port.node.description}
-            return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == path}
-        if path.endswith("/counters"):
-            return {name: str(value) for name, value in _counters(asked, port).items()}
-        if path.endswith("/hw_counters"):
-            return {name: str(value) for name, value in _hardware(asked, port).items()}
-        if path.endswith(_NAMES):
-            return {"0": f"eth{self._number(rnic) + 1}"} if port.node.ethernet else {}  # as ip_link names them
-        return _port_files(asked, port, managed=managed)
+def _files(asked: ToolCall, rnic: Rnic, folder: str) -> dict[str, str]:
+    """The files in one folder below an RNIC's own."""
+    port, number, own = asked.port_of(rnic.device), asked.site.layout.platform.rnics.index(rnic), f"ports/{rnic.port}"
+    if folder == f"device/hwmon/hwmon{number}":
+        return hwmon_files(Warmth(asked.site, asked.at_s), rnic.device)
+    if folder in ("", "device"):
+        files = _identity_files(asked, rnic) | {"node_desc": port.node.description}
+        return {name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == folder}
+    if folder == f"{own}/counters":
+        return {name: str(value) for name, value in _counters(asked, port).items()}
+    if folder == f"{own}/hw_counters":
+        return {name: str(value) for name, value in _hardware(asked, port).items()}
+    if folder == f"{own}/gid_attrs/ndevs":
+        return {"0": f"eth{number + 1}"} if port.node.ethernet else {}  # as interfaces.py names them
+    lid = 0 if port.node.ethernet else port.node.lid if port.kernel_up else 0xFFFF
+    return _port_states(port) | {"lid": f"0x{lid:x}"} if folder == own else {}
 
 
-def _port_files(asked: ToolCall, port: Port, *, managed: bool) -> dict[str, str]:
-    ethernet = port.node.ethernet
-    manager = subnet_manager(asked, port) if managed and port.kernel_up and not ethernet else None
-    return port_states(port) | {
-        "lid": f"0x{0 if ethernet else port.node.lid if port.kernel_up else 0xFFFF:x}",
-        "sm_lid": f"0x{manager.lid if manager else 0:x}",
-    }
+def _manager_lid(asked: ToolCall, port: Port) -> str:
+    """That takes a walk of the fabric."""
+    manager = subnet_manager(asked, port) if port.kernel_up and not port.node.ethernet else None
+    return f"0x{manager.lid if manager else 0:x}"
 
 
 def _counters(asked: ToolCall, port: Port) -> dict[str, int]:
-    """The same counters that perfquery reads, and clears."""
-    counts = asked.ports.counts(port, asked.at_s, view="ib")
+    """The same counters that perfquery reads."""
+    counts = asked.ports.counts(port, asked.at_s)
     return dict.fromkeys(_QUIET.split(), 0) | {
         "link_downed": capped(counts.downed, 8),
         "link_error_recovery": capped(counts.recovered, 8),
@@ -172,8 +151,8 @@ def _counters(asked: ToolCall, port: Port) -> dict[str, int]:
 def _hardware(asked: ToolCall, port: Port) -> dict[str, int]:
     """What the transport counts: packets that came out of order here, and those that the other end missed of ours."""
     peer = asked.ports.peer(port)
-    here = asked.ports.counts(port, asked.at_s, view="transport").lost_packets
-    there = 0.0 if peer is None else asked.ports.counts(peer, asked.at_s, view="transport").lost_packets
+    here = asked.ports.counts(port, asked.at_s).lost_packets
+    there = 0.0 if peer is None else asked.ports.counts(peer, asked.at_s).lost_packets
     found = dict.fromkeys(_QUIET_HARDWARE.split(), 0) | {"lifespan": 12}
     timeouts = int(there / PACKETS_PER_TAIL)
     return found | {
@@ -187,13 +166,169 @@ def _hardware(asked: ToolCall, port: Port) -> dict[str, int]:
 _STEP = 125  # the register counts eighths of a degree
 
 
+def _register(warmth: Warmth, device: str, nature: Nature) -> int:
+    """Thousandths of a degree Celsius."""
+    return round(warmth.of(device, nature) * 1000 / _STEP) * _STEP
+
+
 def hwmon_files(warmth: Warmth, device: str) -> dict[str, str]:
-    """File name below ``mlx5_0/device/hwmon/hwmon0/`` to content; temperatures in thousandths of a degree Celsius."""
-    asic, module = (warmth.of(device, nature) for nature in (ASIC, MODULE))
+    """File name below ``mlx5_0/device/hwmon/hwmon0/`` to content."""
     return {
         "name": "mlx5",
         "temp1_label": "asic",
-        "temp1_input": str(round(asic * 1000 / _STEP) * _STEP),
+        "temp1_input": str(_register(warmth, device, ASIC)),
         "temp2_label": "Module0",
-        "temp2_input": str(round(module * 1000 / _STEP) * _STEP),
+        "temp2_input": str(_register(warmth, device, MODULE)),
     }
+
+
+_COUNTER = re.compile(rf"{ROOT}([^/]+)/ports/[0-9]+/(?:hw_)?counters/([^/]+)")
+_SENSOR = re.compile(rf"{ROOT}([^/]+)/device/hwmon/hwmon(?:\*|[0-9]+)/temp([12])_input")
+_NET = re.compile(rf"{ROOT}([^/]+)/device/net/(?:\*|eth[0-9]+)/(statistics/rx_crc_errors|carrier_down_count)")
+
+# Of a port that loses nothing these follow from its rates alone, and its traffic need not be added up: their place in
+# what _errors tells, and their width in bits.
+_BY_RATE = {"symbol_error": (0, 16), "port_rcv_errors": (0, 16), "link_downed": (1, 8), "link_error_recovery": (2, 8)}
+_LOSSES = frozenset({"out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans"})
+_NEVER = frozenset(
+    {
+        "port_xmit_discards",
+        "local_link_integrity_errors",
+        "excessive_buffer_overrun_errors",
+        "rnr_nak_retry_err",
+        "rx_icrc_encapsulated",
+    }
+)
+_WAIT = "port_xmit_wait"
+_STEADY = frozenset({*_BY_RATE, *_LOSSES, *_NEVER})
+_KNOWN = frozenset({*_BY_RATE, *_LOSSES, *_NEVER, _WAIT})
+Value = int | float | None
+Read = Callable[[Warmth], Value]
+
+
+class Readings:
+    """Some files of one host; a pattern stands for the one file that it matches here."""
+
+    def __init__(self, rack: Rack, host: str, paths: Sequence[str]) -> None:
+        self._rack, self._host, self._site = rack, host, rack.hosts.site(host)
+        self._numbers = {rnic.device: number for number, rnic in enumerate(self._site.layout.platform.rnics)}
+        self._ports: dict[str, tuple[Port, Port | None]] = {}
+        self._seen: dict[str, tuple[int, ...]] = {}  # errors of a port that loses nothing, as ``_errors`` tells them
+        self._last: list[Value] = []
+        names: list[str] = []
+        # Where in a row and how each is read, by RNIC: what only errors move, and what may always move.
+        self._steady: dict[str, list[tuple[int, Read]]] = {}
+        self._moving: dict[str, list[tuple[int, Read]]] = {}
+        for place, path in enumerate(paths):
+            name, device, read = self._found(path)
+            names.append(name)
+            counter = _COUNTER.fullmatch(path)
+            kind = self._steady if counter is not None and counter[2] in _STEADY and device else self._moving
+            kind.setdefault(device, []).append((place, read))
+        self.names = tuple(names)
+
+    def row(self, at_s: float) -> list[Value] | None:
+        """The numbers now, None for a file that is not there; None for all when the host does not answer."""
+        kind = self._rack.hosts.kind(self._host)
+        if kind == "hanging":
+            return None
+        if kind == "garbage":
+            return [None] * len(self.names)
+        warmth = Warmth(self._site, at_s)
+        row: list[Value] = list(self._last) or [None] * len(self.names)
+        for device in ("", *self._numbers):
+            moving, steady = self._moving.get(device, ()), self._steady.get(device, ())
+            if device and self._site.trouble_of(device) == "absent":
+                self._seen.pop(device, None)
+                for place, _ in (*moving, *steady):
+                    row[place] = None
+                continue
+            for place, read in moving:
+                row[place] = read(warmth)
+            if steady and not self._is_still(device, at_s):
+                for place, read in steady:
+                    row[place] = read(warmth)
+        self._last = row
+        return row
+
+    def _is_still(self, device: str, at_s: float) -> bool:
+        """Whether its error counters are what they were when this was asked before, so that they need no look."""
+        port, peer = self._port(device)
+        if _loses(port) or (peer is not None and _loses(peer)):
+            self._seen.pop(device, None)
+            return False
+        now = tuple(map(int, _errors(port, at_s)))
+        before = self._seen.get(device)
+        self._seen[device] = now
+        return before == now and bool(self._last)
+
+    def _found(self, path: str) -> tuple[str, str, Read]:
+        """The file's name here, the RNIC that it is about, and how it is read."""
+        counter, sensor, net = _COUNTER.fullmatch(path), _SENSOR.fullmatch(path), _NET.fullmatch(path)
+        if counter and counter[1] in self._numbers and counter[2] in _KNOWN:
+            return path, counter[1], self._counter(path, counter[1], counter[2])
+        if sensor and sensor[1] in self._numbers:
+            nature = ASIC if sensor[2] == "1" else MODULE
+            name = path.replace("hwmon*", f"hwmon{self._numbers[sensor[1]]}")
+            device = sensor[1]
+            return name, device, lambda now: _register(now, device, nature)
+        if net and net[1] in self._numbers:
+            name = path.replace("/net/*/", f"/net/eth{self._numbers[net[1]] + 1}/")
+            return name, net[1], self._of_net(net[1], down=net[2] == "carrier_down_count")
+        return path, "", lambda now: self._by_cat(path, now.at_s)
+
+    def _port(self, device: str) -> tuple[Port, Port | None]:
+        """The RNIC's port and its partner, made when first asked for."""
+        found = self._ports.get(device)
+        if found is None:
+            port = self._rack.ports.of_adapter(self._host, device)
+            found = self._ports[device] = port, self._rack.ports.peer(port)
+        return found
+
+    def _counter(self, path: str, device: str, name: str) -> Read:
+        if name in _NEVER:
+            return lambda _: 0
+        by_rate = _BY_RATE.get(name)
+
+        def read(now: Warmth) -> Value:
+            port, peer = self._port(device)
+            if name == _WAIT:
+                return int(self._rack.ports.counts(port, now.at_s).wait_ticks)
+            if by_rate is None:
+                quiet = not _loses(port) and (peer is None or not _loses(peer))
+                return 0 if quiet else self._by_cat(path, now.at_s)
+            place, bits = by_rate
+            return capped(_errors(port, now.at_s)[place], bits)
+
+        return read
+
+    def _of_net(self, device: str, *, down: bool) -> Read:
+        def read(now: Warmth) -> Value:
+            port, _ = self._port(device)
+            if not port.node.ethernet:
+                return None
+            tally = port.tally
+            effective = tally.counts.effective + tally.rates.effective * (now.at_s - tally.since_s)
+            return int(tally.counts.downed if down else effective)
+
+        return read
+
+    def _by_cat(self, path: str, at_s: float) -> Value:
+        """What any other file says, if it is one number."""
+        said = cat(ToolCall(self._rack, self._site, (path,), at_s, 0))
+        text = said.stdout.strip()
+        if said.status == 0 and re.fullmatch(r"-?[0-9]+", text):
+            return int(text)
+        return None
+
+
+def _loses(port: Port) -> bool:
+    return port.tally.rates.loss > 0.0 or port.tally.counts.lost_gb > 0.0
+
+
+def _errors(port: Port, at_s: float) -> tuple[float, float, float]:
+    """Symbol errors, times down and recoveries; leaves the tally as it is."""
+    tally, counts, lasted_s = port.tally, port.tally.counts, at_s - port.tally.since_s
+    symbol = counts.symbol + tally.rates.symbol * lasted_s
+    recovered = counts.recovered + tally.rates.recovered * lasted_s
+    return symbol, counts.downed, recovered

@@ -1,20 +1,340 @@
-"""nccl-tests: the command line of a collective, and what it printed."""
+"""What nccl-tests' output says: every rank's line by line, where each test begins, its table, its closing lines."""
 
-from fabric.tools.nccl.collective import WARMUP_ITERATIONS, Collective
-from fabric.tools.nccl.failures import NcclFailure, blames_fabric, failure_kind
-from fabric.tools.nccl.log import NcclLog, NcclRank, NcclTest, parse
-from fabric.tools.nccl.rows import NcclPlace, NcclRow
+from __future__ import annotations
 
-__all__ = [
-    "WARMUP_ITERATIONS",
-    "Collective",
-    "NcclFailure",
-    "NcclLog",
-    "NcclPlace",
-    "NcclRank",
-    "NcclRow",
-    "NcclTest",
-    "blames_fabric",
-    "failure_kind",
-    "parse",
-]
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fabric.tools.driver import COLOUR
+from fabric.tools.nccl.failures import Failures, NcclFailure
+from fabric.tools.nccl.ops import UNCHECKED_IN_PLACE, disagreements, inferred, wrong_rows
+from fabric.tools.nccl.rows import GBPS, LARGEST, UNKNOWN, Columns, NcclRow, columns, full_row, looks_like_row, row
+
+# The order in which a test prints its parts; a part that comes too early begins the next test.
+_VERSION, _STARTING, _OPTIONS, _DEVICES, _RANK, _HEADING, _FOOTER = range(7)
+_PROBLEMS_KEPT = 20  # of one test; a choice: more than anybody reads
+
+
+# srun -l: "12: "; mpirun --tag-output: "[1,0]<stdout>:", and "[prterun-host-1234@1,0]<stdout>: " since Open MPI 5.
+_PREFIX = re.compile(r"\s*(?:(\d{1,7}):(?: |$)|\[(?:[^\[\]\s@]{1,300}@)?(\d{1,7},\d{1,7})\]<std(?:out|err)>: ?)")
+
+
+class NcclRank(NamedTuple):
+    """
+    One line of the list of devices: *group* is 0 where the job was not split.
+
+    *device* is its number and, where it is printed, its place on the PCI bus: who sees one GPU calls it 0, as all do.
+    """
+
+    rank: int
+    group: int
+    host: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTest:
+    """
+    One collective over a range of sizes.
+
+    *op* (``all_reduce``) and *ranks* are printed or inferred (see ``ops.py``), else None. *avg_busbw_gbps* is the
+    printed average over all rows, a checksum and nothing to judge by. *complete*: the closing lines were printed.
+    *problems* says what does not add up; empty when everything was read and agrees with itself. *told* is what it said
+    of itself by the names printed (``nGpus``, ``iters``), the collective it began under ``starting`` and the one it
+    ended under ``concluded``; *listed* its list of devices. *kinds*: type, reduction and root of its rows, each once.
+    *unchecked*: results that could be checked were not. *wrong* says which results were wrong, None when none were.
+    *line* is where its list of devices begins, or else its table (1-based).
+    """
+
+    op: str | None
+    ranks: int | None
+    rows: tuple[NcclRow, ...]
+    avg_busbw_gbps: float | None
+    complete: bool
+    problems: tuple[str, ...]
+    hosts: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    listed: tuple[NcclRank, ...] = ()
+    kinds: tuple[tuple[str, ...], ...] = ()
+    unchecked: bool = False
+    wrong: str | None = None
+    line: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NcclLog:
+    """All of one output; both are empty when nothing of nccl-tests is in it."""
+
+    tests: tuple[NcclTest, ...]
+    failures: tuple[NcclFailure, ...]
+
+
+def parse(text: str) -> NcclLog:
+    """
+    Every test and every failure in the output of one run; never raises.
+
+    Bandwidth is in decimal Gb/s (printed: GB/s). Reads every column layout since 2019, several tests in a row, lines
+    tagged with their rank by srun or mpirun (each rank is read by itself), indentation, colours, and noise between
+    rows. Collective and ranks are inferred where the log does not say and only one fits; see ``ops.py``.
+    """
+    if "\x1b" in text:
+        text = COLOUR.sub("", text)
+    plain, streams, failures = _Stream(), dict[str, _Stream](), Failures()
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = line.split()
+        if not cells or plain.line(number, line, cells):
+            continue
+        found = _PREFIX.match(line) if ":" in line else None
+        if found is not None:
+            line = line[found.end() :]
+            cells = line.split()
+            stream = streams.setdefault(found[1] or found[2], _Stream())
+            if not cells or stream.line(number, line, cells):
+                continue
+        failures.line(line)
+    tests = [test for stream in (plain, *streams.values()) for test in stream.finish()]
+    tests.sort(key=lambda test: test.line)
+    for test in tests:
+        if test.wrong is not None:
+            failures.wrong_result(test.wrong)
+    return NcclLog(tuple(tests), failures.found())
+
+
+@dataclass(slots=True)
+class _Draft:
+    """One test while its lines arrive."""
+
+    line: int
+    stage: int
+    told: dict[str, str] = field(default_factory=dict)
+    listed: list[NcclRank] = field(default_factory=list)
+    columns: Columns | None = None
+    first_row: list[str] = field(default_factory=list)
+    kinds: list[list[str]] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)  # of the newest row
+    rows: list[NcclRow] = field(default_factory=list)
+    average: float | None = None  # GB/s, as printed
+    out_of_bounds: bool = False
+    below_own_limit: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def of_kind(self, kind: list[str]) -> None:
+        """What the newest row is of: type, reduction, root."""
+        self.kind = kind
+        if kind not in self.kinds and len(self.kinds) < _PROBLEMS_KEPT:
+            self.kinds.append(kind)
+
+    def say(self, problem: str) -> None:
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(problem)
+
+
+class _Stream:
+    """Reads the lines of one rank; ``line`` says whether it knew what to make of one."""
+
+    def __init__(self) -> None:
+        self._drafts: list[_Draft] = []
+        self._now: _Draft | None = None
+        self._cells = self._places = 0  # of a full row of the table that is open, and before its first place
+        self._remnant = ""  # a line that may be a row cut short, if no other follows
+
+    def line(self, number: int, line: str, cells: list[str]) -> bool:
+        """Take one line, split into *cells*; false when it is not nccl-tests' own."""
+        self._remnant = ""
+        if cells[0][0] == "#":
+            return self._comment(number, cells)
+        now = self._now
+        if now is not None and len(cells) == self._cells and line.isascii() and "_" not in line:
+            read = full_row(cells, now.columns or UNKNOWN)
+            if read is not None:
+                if not now.rows:
+                    now.first_row = cells
+                now.rows.append(read)
+                if cells[2 : self._places] != now.kind:
+                    now.of_kind(cells[2 : self._places])
+                return True
+        return cells[0].isdigit() and self._odd_row(number, line, cells)
+
+    def finish(self) -> list[NcclTest]:
+        """Every test of this rank, in the order printed."""
+        if self._remnant and self._now is not None and self._now.columns is not None:
+            self._now.say(f"the last row is cut: {self._remnant[:120]!r}")
+        return [_finished(draft) for draft in self._drafts]
+
+    def _odd_row(self, number: int, line: str, cells: list[str]) -> bool:
+        now = self._now
+        if not looks_like_row(cells):
+            if len(cells) <= 3 and now is not None and now.average is None and all(c.isdigit() for c in cells[:2]):
+                self._remnant = line.strip()
+            return False
+        if now is not None and now.stage == _HEADING and now.columns is None:
+            return False  # its heading is one that we cannot read, and said so
+        if now is None or now.columns is None or now.average is not None:
+            if row(line, cells, UNKNOWN) is None:
+                return False
+            now = self._at(number, _HEADING)
+            now.say("the heading is not in the log: columns and units are those of nccl-tests' default layout")
+            self._open(now, UNKNOWN)
+        read = row(line, cells, now.columns or UNKNOWN)
+        if read is None:
+            now.say(f"unreadable or cut row: {line.strip()[:120]!r}")
+            return False
+        at = now.columns or UNKNOWN
+        if not now.rows:
+            now.first_row = cells
+        now.rows.append(read)
+        now.of_kind(cells[2 : len(cells) - at.trailing - at.width * (1 if read.out_of_place is None else 2)])
+        return True
+
+    def _open(self, draft: _Draft, at: Columns) -> None:
+        draft.columns = at
+        self._cells, self._places = at.cells, len(at.leading)
+
+    def _at(self, number: int, stage: int) -> _Draft:
+        """The test that a part belongs to; a new one when the present one is past that part."""
+        now = self._now
+        if now is None or stage < now.stage or (stage == now.stage and stage not in (_RANK, _FOOTER)):
+            now = _Draft(number, stage)
+            self._drafts.append(now)
+            self._now, self._cells = now, 0
+        now.stage = stage
+        return now
+
+    def _comment(self, number: int, cells: list[str]) -> bool:
+        what = cells[1] if len(cells) > 1 else ""
+        if what == "Rank":
+            self._rank(number, cells)
+        elif what == "size":
+            self._heading(number, cells[1:])
+        elif what == "Out" and cells[2:4] == ["of", "bounds"]:
+            now = self._at(number, _FOOTER)
+            now.told["out of bounds"] = " ".join(cells[6:])
+            now.out_of_bounds |= cells[6:] != ["0", "OK"]
+        elif what == "Avg":
+            self._footer(number, cells)
+        elif what == "nccl-tests":
+            self._at(number, _VERSION).told["version"] = " ".join(cells[3:4])
+        elif what == "Collective" and cells[2:3] == ["test"] and len(cells) > 4:
+            self._collective(number, cells[3], cells[4].partition("_perf")[0].rpartition("/")[2][:64])
+        elif what == "nThread":
+            self._at(number, _OPTIONS).told.update(_options(cells[1:]))
+        elif what == "Using" and cells[2:] == ["devices"]:
+            self._at(number, _DEVICES)
+        return True
+
+    def _collective(self, number: int, word: str, op: str) -> None:
+        """``Collective test starting: all_reduce_perf``, since 2025; ``concluded`` is the last line of all."""
+        if word == "starting:":
+            self._at(number, _STARTING).told["starting"] = op
+        elif word == "concluded:" and self._now is not None:
+            self._now.told["concluded"] = op
+
+    def _rank(self, number: int, cells: list[str]) -> None:
+        """``Rank  0 Group  0 Pid 440010 on cnode2-001 device ...``; before 2.12 there is no group."""
+        at = 8 if cells[3:4] == ["Group"] else 6
+        if len(cells) < at + 3 or cells[at - 1] != "on" or cells[at + 1] != "device":
+            return
+        rank, group = cells[2], cells[4] if at == 8 else "0"
+        if _small(rank) and (group == "0" or _small(group)):
+            bus = cells[at + 3 : at + 4] if cells[at + 3 : at + 4] and cells[at + 3].startswith("[") else []
+            device = " ".join([cells[at + 2], *bus])
+            now = self._at(number, _RANK)
+            now.line = now.line if now.listed else number
+            now.listed.append(NcclRank(int(rank), int(group), cells[at], device))
+
+    def _heading(self, number: int, names: list[str]) -> None:
+        if names[1:3] != ["count", "type"]:
+            return
+        now = self._at(number, _HEADING)
+        now.line = now.line if now.listed else number
+        at = columns(names)
+        if at is None:
+            now.say(f"unknown columns: {' '.join(names)[:200]!r}")
+        else:
+            self._open(now, at)
+
+    def _footer(self, number: int, cells: list[str]) -> None:
+        """``# Avg bus bandwidth    : 13.4689 ``, and OK or FAILED when NCCL_TESTS_MIN_BW is set."""
+        if cells[2:4] != ["bus", "bandwidth"] or len(cells) < 6:
+            return
+        now = self._at(number, _FOOTER)
+        self._cells = 0
+        try:
+            average = float(cells[5]) if cells[5].isascii() and "_" not in cells[5] else -1.0
+        except ValueError:
+            average = -1.0
+        if 0 <= average < LARGEST:
+            now.average = average
+            now.below_own_limit = cells[6:7] == ["FAILED"]
+        else:
+            now.say(f"unreadable average: {cells[5][:40]!r}")
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """``nThread 1 nGpus 8 step: 2(factor) warmup iters: 5``: names of one word or more, each with its number."""
+    name: list[str] = []
+    for word in words:
+        if word[0].isdigit() or word[0] == "-":
+            yield " ".join(name).rstrip(":"), word
+            name = []
+        else:
+            name.append(word)
+
+
+def _small(cell: str) -> bool:
+    """Whether a rank, or a group, is written here."""
+    return cell.isascii() and cell.isdigit() and len(cell) <= 9
+
+
+def _finished(draft: _Draft) -> NcclTest:
+    at = draft.columns or UNKNOWN
+    op, ranks = draft.told.get("starting") or None, _listed(draft.listed)
+    op, ranks = inferred(draft.first_row, at, draft.rows, op=op, ranks=ranks)
+    out_of_place = [row.out_of_place.wrong for row in draft.rows if row.out_of_place is not None]
+    in_place = [row.in_place.wrong for row in draft.rows]
+    wrong = "out of bounds values: FAILED" if draft.out_of_bounds else None
+    if any(out_of_place) or any(in_place):
+        wrong = wrong_rows(draft.rows)
+    problems = [
+        *draft.problems,
+        *disagreements(draft.rows, op=op, ranks=ranks, average=draft.average, timed=at.timed),
+        *([wrong] if wrong else []),
+        *(["the average is below NCCL_TESTS_MIN_BW, says the tool"] if draft.below_own_limit else []),
+    ]
+    if not draft.rows and draft.average is None:
+        problems.append("no result row")
+    average = None if draft.average is None else draft.average * GBPS
+    return NcclTest(
+        op,
+        ranks,
+        tuple(draft.rows),
+        average,
+        average is not None,
+        tuple(problems),
+        tuple(dict.fromkeys([one.host for one in draft.listed])),
+        draft.told,
+        tuple(draft.listed),
+        tuple(tuple(kind) for kind in draft.kinds),
+        at.counts_wrong and (None in out_of_place or (op not in UNCHECKED_IN_PLACE and None in in_place)),
+        wrong,
+        draft.line,
+    )
+
+
+def _listed(listed: Sequence[NcclRank]) -> int | None:
+    """
+    How many ranks took part, by the list of devices: of one group, where the job was split.
+
+    A list that was shortened still ends with the highest rank.
+    """
+    if not listed:
+        return None
+    groups = Counter([one.group for one in listed])
+    last = max([one.rank for one in listed])
+    if len(groups) == 1:
+        return last + 1 if last + 1 >= len(listed) else None
+    sizes = set(groups.values())
+    return sizes.pop() if len(sizes) == 1 and len(listed) == last + 1 else None

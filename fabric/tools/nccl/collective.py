@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fabric.tools.driver import whole
-from fabric.tools.nccl.log import NcclTest
+from fabric.tools.nccl import NcclTest
 from fabric.tools.nccl.ops import FACTOR
 
 WARMUP_ITERATIONS = 5

@@ -11,87 +11,78 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from fabric.model.fields.wording import nearest
 from fabric.tools.pairs.rows import PROBLEMS_MOST, UNITS, PairRow, PairTable, gbps_per
 
-COLUMNS = ("a", "b", "value", "unit", "kind", "size", "rail", "via")
-"""What a column may be called; ``value_gbps`` and ``value (GB/s)`` are a value with its unit."""
+_SPELT = {
+    "a": "a src source",
+    "b": "b dst destination",
+    "value": "value bw bandwidth value_gbps bw_gbps bandwidth_gbps",
+    **{name: name for name in ("unit", "kind", "size", "rail", "via")},
+}
+COLUMNS: Mapping[str, str] = {spelling: name for name, words in _SPELT.items() for spelling in words.split()}
+"""What a column may be called, in capitals too; behind a value's name its unit may stand in brackets."""
 
 _EXPECTED = "expected column names a,b,value_gbps[,kind,size,rail,via]"
-_VALUE = re.compile(r"value(?:_(gbps)|\s*[\[(]([^\])]+)[\])])", re.IGNORECASE)
 _CELL = re.compile(r"(?P<number>[-+0-9.eE]+)\s*(?P<unit>[A-Za-z/]+)?")
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?")
-_FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NO_ROWS = "no rows; expected a line of column names and one line for each result"
-_WITH_COMMA = re.compile(r"\d+,\d")
 _NO_UNIT = f"expected a unit ({UNITS}), none is said; name the column value_gbps, or write 46.3 GB/s"
 _HOST = re.compile(r"[^\s,/:]{1,253}")
 _LOOKED_AT = 1 << 16  # characters in which the first line is looked for to tell the format; a choice
-_LIKELY_CELLS = 3  # of a line without any known name that may be a heading all the same; a choice
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
-    """
-    The first line that is neither empty nor a comment; *separator* of its cells, *columns* by name (positions).
-
-    *unit* is the one that it says (``gbps``: decimal Gb/s), None where it says none.
-    """
+class _Heading:
+    """The first line that is neither empty nor a comment; *columns* by name (positions), *unit* where it says one."""
 
     line: int
     separator: str
-    cells: tuple[str, ...]
-    columns: dict[str, int]
+    columns: Mapping[str, int]
     unit: str | None
-
-    @property
-    def problems(self) -> list[str]:
-        """All that is wrong with it."""
-        names = [_name(cell) for cell in self.cells]
-        found = []
-        if self.unit is not None and gbps_per(self.unit) is None:
-            found.append(f"expected the unit {UNITS} in column {self.cells[self.columns['value']]!r}")
-        for number, name in enumerate(names):
-            if name not in COLUMNS:
-                near = get_close_matches(
-                    name, [one for one in (*COLUMNS, "value_gbps") if _name(one) not in names], n=1
-                )
-                found.append(f"{_EXPECTED}, got {self.cells[number]!r}{f'; did you mean {near[0]!r}?' if near else ''}")
-            elif name in names[:number]:
-                found.append(f"column {name!r} is there twice")
-        if missing := [name for name in ("a", "b", "value") if name not in names]:
-            found.append(f"no column {', '.join(missing)}: {_EXPECTED}, got {', '.join(self.cells)[:80]!r}")
-        return found
+    problems: tuple[str, ...]
 
 
-def heading(text: str) -> Heading | None:
-    """What the first line says, None where there is none."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            separator = max(",;\t", key=line.count)
-            cells = tuple(cell.strip().strip('"') for cell in line.split(separator))
-            units = [found[1] or found[2] for cell in cells if (found := _VALUE.fullmatch(cell))]
-            columns = {_name(cell): place for place, cell in enumerate(cells)}
-            return Heading(number, separator, cells, columns, units[0] if units else None)
-    return None
+def _heading(text: str) -> _Heading | None:
+    """What the first line says, with all that is wrong with it; None where there is none."""
+    lines = enumerate(text.splitlines(), start=1)
+    number, line = next(((n, line) for n, line in lines if line.strip() and line.lstrip()[0] != "#"), (0, ""))
+    if not number:
+        return None
+    separator = max(",;\t", key=line.count)
+    cells = [cell.strip().strip('"') for cell in line.split(separator)]
+    columns: dict[str, int] = {}
+    problems, unit = [], None
+    for place, cell in enumerate(cells):
+        spelt, _, said = cell.replace("[", "(").partition("(")
+        name = COLUMNS.get(spelt.strip().lower())
+        if name is None or (said and name != "value"):
+            problems.append(f"{_EXPECTED}, got {cell!r}{nearest(cell.lower(), list(COLUMNS))}")
+        elif name in columns:
+            problems.append(f"column {name!r} is there twice")
+        elif name == "value":
+            unit = said.rstrip(")]") or ("Gb/s" if spelt.lower().endswith("_gbps") else None)
+            if unit and gbps_per(unit) is None:
+                problems.append(f"expected the unit {UNITS} in column {cell!r}")
+        columns[name or cell] = place
+    if missing := [name for name in ("a", "b", "value") if name not in columns]:
+        problems.append(f"no column {', '.join(missing)}: {_EXPECTED}, got {', '.join(cells)[:80]!r}")
+    return _Heading(number, separator, columns, unit, tuple(problems))
 
 
 def has_heading(text: str) -> bool:
     """Whether a text begins as a table of pair results does: a line of cells, of which one is a known name at least."""
-    first = heading(text.removeprefix("\ufeff")[:_LOOKED_AT])
-    if first is None or first.cells[0][:1] in ("{", "["):
-        return False
-    known = len(first.cells) > 1 and any(name in COLUMNS for name in first.columns)
-    return known or (first.separator == "," and len(first.cells) >= _LIKELY_CELLS and all(first.cells[:_LIKELY_CELLS]))
+    first = _heading(text.removeprefix("\ufeff")[:_LOOKED_AT])
+    return first is not None and len(first.columns) > 1 and not first.columns.keys().isdisjoint(_SPELT)
 
 
 def parse(text: str) -> PairTable:
     """Every row, or every problem with its line."""
     text = text.removeprefix("\ufeff")
-    first = heading(text)
+    first = _heading(text)
     if first is None:
         return PairTable((), ((1, _NO_ROWS),))
     if first.problems:
@@ -101,14 +92,12 @@ def parse(text: str) -> PairTable:
     reader = csv.reader(text.splitlines()[first.line :], strict=True, delimiter=first.separator)
     try:
         for cells in reader:
-            if not cells or cells[0].lstrip().startswith("#") or not "".join(cells).strip():
+            if not "".join(cells).strip() or cells[0].lstrip().startswith("#"):
                 continue
-            line = first.line + reader.line_num
-            found = _row([cell.strip() for cell in cells], first, line)
-            if isinstance(found, PairRow):
-                rows.append(found)
-            else:
-                problems.append((line, found))
+            try:
+                rows.append(_row([cell.strip() for cell in cells], first, first.line + reader.line_num))
+            except ValueError as wrong:
+                problems.append((first.line + reader.line_num, str(wrong)))
             if len(problems) >= PROBLEMS_MOST:
                 break
     except csv.Error as exc:
@@ -121,62 +110,48 @@ def parse(text: str) -> PairTable:
     return PairTable(tuple(rows), tuple(problems))
 
 
-def _name(cell: str) -> str:
-    """What a column is called here, without the unit of a value."""
-    return "value" if _VALUE.fullmatch(cell) else cell.lower()
-
-
-def _row(cells: Sequence[str], first: Heading, line: int) -> PairRow | str:
+def _row(cells: Sequence[str], first: _Heading, line: int) -> PairRow:
+    """One result; ValueError says what was expected."""
     columns = first.columns
     if len(cells) != len(columns):
-        return f"expected {len(columns)} cells as in the first line, got {len(cells)}{_split_number(cells, columns)}"
+        hint = "; is one a number with a decimal comma? write it with a point" if len(cells) == len(columns) + 1 else ""
+        raise ValueError(f"expected {len(columns)} cells as in the first line, got {len(cells)}{hint}")
     cell = {name: cells[position] for name, position in columns.items()}
     for end in ("a", "b"):
         if not _HOST.fullmatch(cell[end]):
-            return f"expected a host name in column {end!r}, got {cell[end]!r}"
+            raise ValueError(f"expected a host name in column {end!r}, got {cell[end]!r}")
     if cell["a"] == cell["b"]:
-        return f"expected two different hosts, got {cell['a']!r} twice"
-    gbps = _gbps(cell["value"], cell.get("unit") or first.unit)
-    if isinstance(gbps, str):
-        return gbps
+        raise ValueError(f"expected two different hosts, got {cell['a']!r} twice")
     size = _SIZE.fullmatch(cell.get("size", "") or "0")
     if size is None:
-        return f"expected a size such as 8388608, 8M or 1G, got {cell['size']!r}"
+        raise ValueError(f"expected a size such as 8388608, 8M or 1G, got {cell['size']!r}")
     return PairRow(
         cell["a"],
         cell["b"],
-        gbps,
+        _gbps(cell["value"], cell.get("unit") or first.unit),
         line,
         kind=cell.get("kind", ""),
-        size_bytes=int(size[1]) * _FACTOR[size[2]],
+        size_bytes=int(size[1]) << 10 * " KMGT".index(size[2] or " "),
         rail=cell.get("rail") or None,
         via=cell.get("via") or None,
         directed=True,
     )
 
 
-def _gbps(text: str, elsewhere: str | None) -> float | str:
+def _gbps(text: str, elsewhere: str | None) -> float:
     """A number with its unit, or with the one that is said *elsewhere*."""
     found = _CELL.fullmatch(text)
     try:
-        number = float(found["number"]) if found else None
+        number = float(found["number"]) if found else -1.0
     except ValueError:
-        number = None
-    if found is None or number is None or not 0 <= number < 1e9:
-        point = text.replace(",", ".", 1)
-        hint = f"; write the decimal sign as a point: did you mean {point!r}?" if _WITH_COMMA.match(text) else ""
-        return f"expected a bandwidth of at least 0, got {text!r}{hint}"
+        number = -1.0
+    if found is None or not 0 <= number < 1e9:
+        point = (
+            f"; write the decimal sign as a point: did you mean {text.replace(',', '.', 1)!r}?" if "," in text else ""
+        )
+        raise ValueError(f"expected a bandwidth of at least 0, got {text!r}{point}")
     unit = found["unit"] or elsewhere
     factor = gbps_per(unit) if unit else None
     if factor is None:
-        return f"expected a unit ({UNITS}), got {unit!r}" if unit else _NO_UNIT
+        raise ValueError(f"expected a unit ({UNITS}), got {unit!r}" if unit else _NO_UNIT)
     return number * factor
-
-
-def _split_number(cells: Sequence[str], columns: dict[str, int]) -> str:
-    """What a row may mean that has one cell too many: a number with a decimal comma is two cells."""
-    at = columns["value"]
-    if len(cells) != len(columns) + 1 or not cells[at].isdigit() or not cells[at + 1][:1].isdigit():
-        return ""
-    number = f"{cells[at]}.{cells[at + 1]}"
-    return f"; a decimal comma splits a number in two: did you mean {number!r}?"

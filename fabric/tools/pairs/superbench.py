@@ -24,9 +24,8 @@ _GBPS = 8.0
 
 def parse(text: str) -> PairTable:
     """A row for each pair, size and direction; latencies and other benchmarks are passed over."""
-    rows: list[PairRow] = []
+    found: list[PairRow | PairFailure] = []
     problems: list[tuple[int, str]] = []
-    failures: list[PairFailure] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or len(problems) >= PROBLEMS_MOST:
             continue
@@ -38,47 +37,32 @@ def parse(text: str) -> PairTable:
         if not isinstance(document, dict):
             problems.append((number, f"expected a JSON object, got {type(document).__name__}"))
             continue
-        _read(document, number, rows, problems, failures)
-    if not rows and not problems and not failures:
+        for name, value in document.items():
+            if name.startswith("ib-traffic") and "_lat" not in name and "/return_code" not in name:
+                try:
+                    found.append(_read(name, value, number))
+                except ValueError as wrong:
+                    problems.append((number, str(wrong)))
+    if not found and not problems:
         problems.append((1, "no ib-traffic bandwidth is in it (metrics ib-traffic/ib_write_bw_...:SERVER_CLIENT:0)"))
+    failures = tuple(one for one in found if isinstance(one, PairFailure))
     notes = tuple(f"{one.b} and {one.a}: {one.text}" for one in failures)
-    return PairTable(tuple(rows), tuple(problems), notes, tuple(failures))
+    return PairTable(tuple(one for one in found if isinstance(one, PairRow)), tuple(problems), notes, failures)
 
 
-def _read(
-    document: dict[str, object],
-    line: int,
-    rows: list[PairRow],
-    problems: list[tuple[int, str]],
-    failures: list[PairFailure],
-) -> None:
-    for name, value in document.items():
-        if not name.startswith("ib-traffic") or "_lat" in name or "/return_code" in name:
-            continue
-        said = _METRIC.fullmatch(name)
-        hosts = said["pair"].split("_") if said else []
-        if said is None or len(hosts) != 2 or not all(hosts) or hosts[0] == hosts[1]:
-            problems.append((line, f"expected ib-traffic/ib_write_bw_SIZE_DIRECTION_0_0:SERVER_CLIENT:0, got {name!r}"))
-            continue
-        if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-            problems.append((line, f"expected a number for {name!r}, got {value!r}"))
-            continue
-        server, client = hosts
-        ends = (server, client) if "read" in said["command"] else (client, server)
-        kind = f"{said['command']} {said['direction']}"
-        rail = f"rail{said['rank']}" if said["rank"] and said["rank"] != "0" else None
-        if value < 0:
-            text = f"SuperBench could not measure them ({value:g})"
-            failures.append(PairFailure(*ends, text, line, kind=kind, rail=rail))
-            continue
-        rows.append(
-            PairRow(
-                *ends,
-                value * _GBPS,
-                line,
-                kind=kind,
-                size_bytes=int(said["size"]) if said["size"] != "None" else 0,
-                rail=rail,
-                directed=True,
-            )
-        )
+def _read(name: str, value: object, line: int) -> PairRow | PairFailure:
+    """One metric; ValueError says what was expected."""
+    said = _METRIC.fullmatch(name)
+    hosts = said["pair"].split("_") if said else []
+    if said is None or len(hosts) != 2 or not all(hosts) or hosts[0] == hosts[1]:
+        raise ValueError(f"expected ib-traffic/ib_write_bw_SIZE_DIRECTION_0_0:SERVER_CLIENT:0, got {name!r}")
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        raise ValueError(f"expected a number for {name!r}, got {value!r}")
+    server, client = hosts
+    a, b = (server, client) if "read" in said["command"] else (client, server)
+    kind = f"{said['command']} {said['direction']}"
+    rail = f"rail{said['rank']}" if said["rank"] and said["rank"] != "0" else None
+    if value < 0:
+        return PairFailure(a, b, f"SuperBench could not measure them ({value:g})", line, kind=kind, rail=rail)
+    size = int(said["size"]) if said["size"] != "None" else 0
+    return PairRow(a, b, value * _GBPS, line, kind=kind, size_bytes=size, rail=rail, directed=True)

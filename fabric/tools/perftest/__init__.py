@@ -1,21 +1,397 @@
-"""perftest: the command line of ib_write_bw, and what it printed."""
+"""What perftest's output says: its result tables, read line by line."""
 
-from fabric.tools.perftest.command import PerftestAsked, asked, cut, otherwise, write_bw
-from fabric.tools.perftest.failures import PerftestFailure, blames_fabric, complains, failure_kind
-from fabric.tools.perftest.log import PerftestLog, PerftestRow, PerftestTest, parse
+from __future__ import annotations
 
-__all__ = [
-    "PerftestAsked",
-    "PerftestFailure",
-    "PerftestLog",
-    "PerftestRow",
-    "PerftestTest",
-    "asked",
-    "blames_fabric",
-    "complains",
-    "cut",
-    "failure_kind",
-    "otherwise",
-    "parse",
-    "write_bw",
-]
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from fabric.tools.driver import COLOUR
+from fabric.tools.perftest.failures import PerftestFailure, complaints, suspicious
+
+_GBPS: dict[str, float] = {
+    "Gb/sec": 1.0,
+    "MB/sec": 8 * (1 << 20) / 1e9,  # so labelled until 2024, and MiB all the same (perftest's format_factor 0x100000)
+    "MiB/sec": 8 * (1 << 20) / 1e9,
+}
+
+_ROW = re.compile(
+    r"\s*(\d{1,19})\s+(\d{1,19})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})", re.ASCII
+)
+_ROW_WITH_SL = re.compile(
+    r"\s*(\d{1,19})\s+\d{1,5}\s+(\d{1,19})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})\s+(-?\d{1,15}\.\d{1,9})",
+    re.ASCII,
+)
+_HEADER = re.compile(r"\s*#bytes\s+(#sl\s+)?#iterations\s+BW peak\[([^\]]{1,20})\]\s+BW average\[([^\]]{1,20})\]")
+_TITLE = re.compile(r"\s*((?:Send|RDMA_Write|RDMA_Read|Write|Atomic|Raw)\w{0,20} [ \w+]{0,60}?) ?Test\s*")
+_PICKED = re.compile(r"Picking device No\. (\d{1,5})$", re.ASCII)
+_OTHERS = frozenset(["", *"0123456789-#lr"])
+"""What a row, a rule, a heading or an address begins with, or a line without anything."""
+
+_ADDRESSES = ("local address:", "remote address:")
+_WORD = 64  # characters kept of a value above the table; a choice, a device's name has 63 at most
+_SIDES = 16  # blocks that may be interleaved in one stream: server, client, and parallel pairs; a choice
+_PROBLEMS_KEPT = 20  # of one table; a choice: more than anybody reads
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestRow:
+    """One message size; a bandwidth that the tool did not measure is None, never 0."""
+
+    size_bytes: int
+    iterations: int
+    bw_peak_gbps: float | None
+    bw_average_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestTest:
+    """
+    One block of output: the server's or the client's.
+
+    *test* is the title without its last word (``RDMA_Write BW``), None when the log starts after it. *problems*
+    says why rows are missing or hold no value; empty when everything was read. *told* is what it said of itself above
+    the table, by the names printed there (``Number of qps``), the GPU under ``GPU``. *local* and *remote* are the
+    addresses of its queue pairs, new in every run: the two sides of one transfer print the same ones. *closed*: the
+    line under the table was printed.
+    """
+
+    test: str | None
+    device: str | None
+    rows: tuple[PerftestRow, ...]
+    problems: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
+    unit: str | None = None
+    local: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestLog:
+    """All of one output; both are empty when nothing of perftest is in it."""
+
+    tests: tuple[PerftestTest, ...]
+    failures: tuple[PerftestFailure, ...]
+
+
+def parse(text: str) -> PerftestLog:
+    """
+    Every table and every failure in the output of one or more perftest programs; never raises.
+
+    Bandwidth is in decimal Gb/s: ``MB/sec`` (before 2024) and ``MiB/sec`` are both MiB/s. A latency table
+    (ib_write_lat) is a test without rows whose problem says so.
+    """
+    if "\x1b" in text:
+        text = COLOUR.sub("", text)
+    found, doubtful = tests(text)
+    return PerftestLog(found, complaints(text.splitlines()) if doubtful else ())
+
+
+@dataclass(slots=True)
+class _Table:
+    """One test while its lines arrive."""
+
+    test: str | None = None
+    told: dict[str, str] = field(default_factory=dict)
+    unit: str | None = None
+    local: list[str] = field(default_factory=list)
+    remote: list[str] = field(default_factory=list)
+    closed: bool = False
+    row: re.Pattern[str] | None = None  # None: no header yet, or one whose rows are not read
+    factor: float = 1.0
+    headed: bool = False
+    rows: list[PerftestRow] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def say(self, problem: str) -> None:
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(problem)
+
+
+class _Reader:
+    """Gives each line to the table that it belongs to; server and client may share one stream."""
+
+    def __init__(self) -> None:
+        self.tables: list[_Table] = []
+        self._titled: list[_Table] = []  # blocks whose table has not begun
+        self._open: list[_Table] = []
+        self._gpu: str | None = None  # that the next block's buffers are on
+
+    def words(self, line: str, unsure: list[str]) -> None:
+        """A line of words: a title, something that is told, or neither."""
+        title, told, may_complain = _words(line)
+        if told:
+            self._say(told)
+        elif title:
+            self._title(title)
+        if may_complain:
+            unsure.append(line)
+
+    def mark(self, line: str, unsure: list[str]) -> None:
+        """A rule, a heading or an address; or a line that only begins like one."""
+        if line.startswith("-----"):
+            self._rule()
+            line = line.strip("-")
+        elif line.startswith("#bytes"):
+            self._header(line)
+        elif line.startswith(_ADDRESSES):
+            self._address(line)
+        else:
+            self.words(line, unsure)
+            return
+        unsure.append(line)
+
+    def _title(self, title: str) -> None:
+        """A new block; one that comes after a table began is no neighbour of it: what was open has ended."""
+        if self._open:
+            self._open.clear()
+            self._titled.clear()
+        table = _Table(title)
+        if self._gpu is not None:
+            table.told["GPU"], self._gpu = self._gpu, None
+        self.tables.append(table)
+        self._titled = [*self._titled[1 - _SIDES :], table]
+
+    def _say(self, told: tuple[tuple[str, str], ...]) -> None:
+        """One line above a table: of the newest block that has not said so yet, or of one about to begin."""
+        if told[0][0] == "GPU":
+            self._gpu = told[0][1]
+            return
+        for table in reversed(self._titled):
+            if told[0][0] not in table.told:
+                table.told.update(told)
+                return
+
+    def _address(self, line: str) -> None:
+        """A queue pair's address, of this side or of the other."""
+        if self._titled:
+            side, _, address = line.partition(" address:")
+            (self._titled[-1].local if side == "local" else self._titled[-1].remote).append(address.strip())
+
+    def _header(self, line: str) -> None:
+        """A table begins: that of the newest block without one, else of a block whose title is not in the log."""
+        if self._titled:
+            table = self._titled.pop()
+        else:
+            table = _Table()
+            self.tables.append(table)
+            self._open = [other for other in self._open if not other.rows]
+        table.headed = True
+        at = _columns(line)
+        table.row, table.unit = at.row, at.unit
+        if at.unit is None:
+            table.say(at.problem)
+        else:
+            table.factor = _GBPS[at.unit]
+        self._open = [*self._open[1 - _SIDES :], table]
+
+    def _rule(self) -> None:
+        """A line of dashes ends the oldest table that has rows, unless it can belong to a block about to begin."""
+        ended = None if self._titled else next((table for table in self._open if table.rows), None)
+        if ended:
+            ended.closed = True
+            self._open.remove(ended)
+
+    def number_line(self, line: str, *, last: bool) -> bool:
+        """
+        A row, if a table is open: sizes ascend within a table, so two interleaved ones can be told apart.
+
+        Returns whether the line is a row and nothing else.
+        """
+        pattern = self._open[0].row if self._open else None
+        if pattern is None:
+            return False
+        found = pattern.match(line)
+        if found is None:
+            if _is_row_like(line, last=last):
+                what = "the last row is cut" if last else "unreadable row"
+                self._open[0].say(f"{what}: {line.strip()[:120]!r}")
+            return False
+        size_bytes = int(found[1])
+        table = next((t for t in self._open if not t.rows or t.rows[-1].size_bytes < size_bytes), self._open[-1])
+        _add_row(table, found)
+        return found.end() == len(line)
+
+
+# Lines above a table: the first four characters, and the names of the one or two values in it.
+_SAYS = {
+    "Dual": ("Dual-port", "Device"),
+    "Numb": ("Number of qps", "Transport type"),
+    "Conn": ("Connection type", "Using SRQ"),
+    "Link": ("Link type", ""),
+    "GID ": ("GID index", ""),
+    "rdma": ("rdma_cm QPs", ""),
+}
+
+
+@lru_cache(maxsize=4096)  # nearly all such lines are the same in every run on every host
+def _words(line: str) -> tuple[str, tuple[tuple[str, str], ...], bool]:
+    """The title that a line is, or "", the values told in it, and whether it may be a complaint."""
+    found = _TITLE.fullmatch(line)
+    return found[1].rstrip() if found else "", tuple(_told(line)), suspicious(line)
+
+
+def _told(line: str) -> Iterator[tuple[str, str]]:
+    """The values in a line above a table."""
+    picked = _PICKED.match(line)
+    if picked:
+        yield "GPU", picked[1]
+    first, second = _SAYS.get(line[:4], ("", ""))
+    cells = line.split(":", 2)
+    if not first or not cells[0].startswith(first) or len(cells) < 2:
+        return
+    yield first, next(iter(cells[1].split()), "")[:_WORD]
+    if second and second in cells[1] and len(cells) == 3:
+        yield second, cells[2].strip()[:_WORD]
+
+
+def tests(text: str) -> tuple[tuple[PerftestTest, ...], bool]:
+    """One test per title or table, in the order printed; and whether a line may be a complaint."""
+    found = usual(text)
+    return by_lines(text.splitlines()) if found is None else ((found,), False)
+
+
+def usual(text: str) -> PerftestTest | None:
+    """The test of a page like nearly all others: one block, addresses, one row; None: it must be read line by line."""
+    start = text.find(" local address:")
+    title = text.rfind(" RDMA_Write BW Test\n", 0, start) if start > 0 else -1
+    found = _USUAL.match(text, start) if title >= 0 else None
+    if found is None or (found.end() != len(text) and not _FREED.fullmatch(text, found.end())):
+        return None
+    block, (calm, gpu), at = _block(text[title:start]), _lead(text[:title]), _columns(found[2])
+    if block is None or not calm or at.row is not _ROW or at.unit is None:
+        return None
+    row = _ROW.fullmatch(found[3])
+    if row is None:
+        return None
+    told = {"GPU": gpu, **block} if gpu is not None else dict(block)
+    addresses = [line.strip().split(" address: ") for line in found[1].split("\n") if "address" in line]
+    table = _Table("RDMA_Write BW", told, at.unit, headed=True, row=_ROW, factor=_GBPS[at.unit], closed=True)
+    table.local = [where for side, where in addresses if side == "local"]
+    table.remote = [where for side, where in addresses if side == "remote"]
+    _add_row(table, row)
+    return _finished(table)
+
+
+_HEX = r"(?:0x)?[0-9a-f]+"
+_PAIR = rf"address: LID {_HEX} QPN {_HEX} PSN {_HEX}(?: RKey {_HEX} VAddr {_HEX})?"
+_USUAL = re.compile(
+    rf"((?: (?:local|remote) {_PAIR}\n(?: GID: [0-9:]+\n)?)+)-{{20,}}\n( #bytes[^\n]+)\n([ \t\d.]+)\n-{{20,}}\n"
+)
+_FREED = re.compile(r"deallocating GPU buffer \w+\ndestroying current CUDA Ctx\n")
+
+
+@lru_cache(maxsize=1024)  # nearly all are the same on every host
+def _block(text: str) -> Mapping[str, str] | None:
+    """What is told from the title to the addresses; None where there is more than that."""
+    found, doubtful = by_lines(text.splitlines())
+    if len(found) != 1 or doubtful or found[0].problems != ("no result table",) or found[0].local + found[0].remote:
+        return None
+    return found[0].told
+
+
+@lru_cache(maxsize=1024)
+def _lead(text: str) -> tuple[bool, str | None]:
+    """Whether what comes before the title tells of no other test and no trouble, and the GPU that it picks."""
+    found, doubtful = by_lines(text.splitlines())
+    picked = [line.strip() for line in text.splitlines() if line.strip().startswith("Picking")]
+    gpus = [known[1] for known in map(_PICKED.match, picked) if known]
+    return not found and not doubtful, gpus[-1] if gpus else None
+
+
+def by_lines(lines: Sequence[str]) -> tuple[tuple[PerftestTest, ...], bool]:
+    """The same of any text, read line by line."""
+    reader = _Reader()
+    last = len(lines) - 1
+    unsure: list[str] = []
+    for number, line in enumerate(lines):
+        stripped = line.strip()
+        first = stripped[:1]
+        if first not in _OTHERS:
+            reader.words(stripped, unsure)
+        elif first.isdigit():
+            if not reader.number_line(line, last=number == last):
+                unsure.append(line)
+        elif first:
+            reader.mark(stripped, unsure)
+    return tuple([_finished(table) for table in reader.tables]), suspicious("\n".join(unsure))
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What a heading announces; *row* None: what is below it is not read, and *problem* says why."""
+
+    row: re.Pattern[str] | None
+    unit: str | None = None
+    problem: str = ""
+
+
+@lru_cache(maxsize=64)
+def _columns(line: str) -> _Columns:
+    if "usec]" in line:
+        return _Columns(None, problem="a latency table: only bandwidth is read")
+    found = _HEADER.match(line)
+    if found is None:
+        return _Columns(None, problem=f"unknown columns: {line[:120]!r}")
+    with_sl, unit, average_unit = found.groups()
+    if unit != average_unit or unit not in _GBPS:
+        return _Columns(None, problem=f"unknown unit: {unit!r} and {average_unit!r}")
+    return _Columns(_ROW_WITH_SL if with_sl else _ROW, unit)
+
+
+def _is_row_like(line: str, *, last: bool) -> bool:
+    """Whether a line starts as a row does; a single number is one only where the text ends."""
+    cells = line.split(None, 3)
+    if len(cells) == 1:
+        return last and cells[0].isdigit()
+    return cells[0].isdigit() and cells[1].isdigit()
+
+
+def _add_row(table: _Table, found: re.Match[str]) -> None:
+    size_bytes, iterations = int(found[1]), int(found[2])
+    peak, average = float(found[3]), float(found[4])
+    if iterations == 0:
+        table.say(f"{size_bytes} bytes: no iteration was completed, so there is no value")
+        table.rows.append(PerftestRow(size_bytes, 0, None, None))
+        return
+    if peak < 0 or average < 0:
+        table.say(f"{size_bytes} bytes: negative bandwidth {found[3]} and {found[4]}")
+    elif average == 0:
+        table.say(f"{size_bytes} bytes: average printed as {found[4]} after {iterations} iterations: not measured")
+    elif not _agrees(size_bytes, average * table.factor, found):
+        table.say(f"{size_bytes} bytes: average {found[4]} and message rate {found[5]} contradict each other")
+    table.rows.append(
+        PerftestRow(
+            size_bytes,
+            iterations,
+            peak * table.factor if peak > 0 else None,  # a run by duration prints 0.00: not measured
+            average * table.factor if average > 0 else None,
+        )
+    )
+
+
+def _agrees(size_bytes: int, average_gbps: float, found: re.Match[str]) -> bool:
+    """Average = message rate x size, but for rounding: the rate has 6 decimals (Mpps), the average 2 or 6."""
+    rounding_gbps = 0.5e-6 * size_bytes * 8e-3 + (0.005 if found[4][-3] == "." else 0.5e-6)
+    from_rate_gbps = float(found[5]) * size_bytes * 8e-3
+    return abs(from_rate_gbps - average_gbps) <= 1.01 * rounding_gbps + 1e-3 * average_gbps
+
+
+def _finished(table: _Table) -> PerftestTest:
+    if not table.headed:
+        table.say("no result table")
+    elif not table.rows and table.row is not None:
+        table.say("no result row")
+    return PerftestTest(
+        table.test,
+        table.told.get("Device"),
+        tuple(table.rows),
+        tuple(table.problems),
+        table.told,
+        table.unit,
+        tuple(table.local),
+        tuple(table.remote),
+        table.closed,
+    )

@@ -1,58 +1,95 @@
-"""The command line of ib_write_bw, and whether an output answers it."""
+"""The command lines of ib_write_bw and ib_write_lat, and whether a table of bandwidth answers one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NotRequired, TypedDict, Unpack
 
 from fabric.tools.driver import address, program, whole, word
-from fabric.tools.perftest.log import PerftestRow, PerftestTest
+from fabric.tools.perftest import PerftestRow, PerftestTest
 
 _TITLE = "RDMA_Write BW"
 
 
+class SidePlace(TypedDict):
+    """
+    Where one side runs; without *peer* it is the server.
+
+    With *gid_index* packets carry that entry of the port's GID table: RoCE needs it where the tool's own choice is not
+    routed.
+    """
+
+    device: str
+    port: int
+    peer: str | None
+    numa_node: NotRequired[int | None]
+    ib_port: NotRequired[int]
+    gid_index: NotRequired[int | None]
+    numactl_path: NotRequired[str]
+
+
 def write_bw(
     *,
-    device: str,
-    port: int,
-    peer: str | None,
     size_bytes: int,
     duration_s: int,
     queue_pairs: int,
     cuda_gpu: int | None,
-    numa_node: int | None,
-    ib_port: int = 1,
-    gid_index: int | None = None,
     program_path: str = "ib_write_bw",
-    numactl_path: str = "numactl",
+    **side: Unpack[SidePlace],
 ) -> tuple[str, ...]:
     """
-    One side of ib_write_bw; without *peer* it is the server. Raises ValueError for a value it cannot carry.
+    One side of ib_write_bw. Raises ValueError for a value it cannot carry.
 
-    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node. With *gid_index*
-    packets carry that entry of the port's GID table: RoCE needs it where the tool's own choice is not routed.
+    Only spellings that perftest 4.5 and later take. Buffers are on the GPU, else on the memory node.
     """
+    measured = (
+        f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
+        f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
+    )
+    gpu = () if cuda_gpu is None else (f"--use_cuda={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+    return _argv(program_path, size_bytes, measured, ("--report_gbits", "--CPU-freq", *gpu), **side)
+
+
+def write_lat(
+    *, size_bytes: int, iterations: int, program_path: str = "ib_write_lat", **side: Unpack[SidePlace]
+) -> tuple[str, ...]:
+    """
+    One side of ib_write_lat. Raises ValueError for a value it cannot carry.
+
+    By iterations: a run by duration prints no percentiles.
+    """
+    measured = (f"--iters={whole(iterations, 'iterations', at_least=5, at_most=1 << 31)}",)
+    return _argv(program_path, size_bytes, measured, ("--CPU-freq",), **side)
+
+
+def _argv(
+    program_path: str, size_bytes: int, measured: tuple[str, ...], last: tuple[str, ...], **side: Unpack[SidePlace]
+) -> tuple[str, ...]:
+    numa_node, gid_index, peer = side.get("numa_node"), side.get("gid_index"), side["peer"]
     memory: tuple[str, ...] = ()
     if numa_node is not None:
         whole(numa_node, "NUMA node", at_least=0, at_most=1023)
-        memory = (program(numactl_path), f"--cpunodebind={numa_node}", f"--membind={numa_node}")
-    gpu = () if cuda_gpu is None else (f"--use_cuda={whole(cuda_gpu, 'GPU', at_least=0, at_most=1023)}",)
+        numactl = program(side.get("numactl_path", "numactl"))
+        memory = (numactl, f"--cpunodebind={numa_node}", f"--membind={numa_node}")
     return (
         *memory,
         program(program_path),
-        f"--ib-dev={word(device, 'device')}",
-        f"--ib-port={whole(ib_port, 'device port', at_least=1, at_most=255)}",
-        f"--port={whole(port, 'TCP port', at_least=1, at_most=65535)}",
+        f"--ib-dev={word(side['device'], 'device')}",
+        f"--ib-port={whole(side.get('ib_port', 1), 'device port', at_least=1, at_most=255)}",
+        f"--port={whole(side['port'], 'TCP port', at_least=1, at_most=65535)}",
         f"--size={whole(size_bytes, 'size', at_least=1, at_most=1 << 31)}",
-        f"--duration={whole(duration_s, 'duration', at_least=1, at_most=7 * 86400)}",
-        f"--qp={whole(queue_pairs, 'queue pairs', at_least=1, at_most=16384)}",
+        *measured,
         *(() if gid_index is None else (f"--gid-index={whole(gid_index, 'GID index', at_least=0, at_most=255)}",)),
-        "--report_gbits",
-        "--CPU-freq",
-        *gpu,
+        *last,
         *(() if peer is None else (address(peer, "peer"),)),
     )
+
+
+def given_options(argv: tuple[str, ...]) -> dict[str, str]:
+    """The options of a command line with their values."""
+    return dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +115,7 @@ _UNASKED = {"Dual-port": "OFF", "Transport type": "IB", "Using SRQ": "OFF", "rdm
 @lru_cache(maxsize=4096)
 def asked(argv: tuple[str, ...], link_type: str) -> PerftestAsked:
     """What a command line of ``write_bw`` asks for on a port whose *link_type* is ``IB`` or ``Ethernet``."""
-    given = dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+    given = given_options(argv)
     told = {
         "Device": given["ib-dev"],
         "Number of qps": given["qp"],

@@ -92,7 +92,7 @@ def suspicious(text: str) -> bool:
     return False
 
 
-def failures(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
+def complaints(lines: Sequence[str]) -> tuple[PerftestFailure, ...]:
     """The first failure of each kind, in the order printed; empty when the tool did not complain."""
     found: dict[str, str] = {}
     for number, line in enumerate(lines):

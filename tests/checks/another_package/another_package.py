@@ -19,7 +19,7 @@ def _ask(_host: Host, needs: HostNeeds) -> tuple[Argv, ...]:
 
 def _read(looked: Looked) -> Iterator[Finding]:
     answer = looked.answers[RELEASE]
-    if answer.lost or answer.status != 0:
+    if answer.lost or answer.exit_status != 0:
         yield unknown(f"its kernel was not said: {excuse(answer)}", "we run one kernel everywhere", "uname -r there")
     elif not answer.stdout.startswith("6.8."):
         yield problem(f"its kernel is {answer.stdout.strip()}", "we run 6.8 everywhere", "install it")

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lab.processes import TOKEN_NAME, processes_with, running_with, until
-from fabric.errors import CommandTimeout, HostUnreachable
+from fabric.errors import HostUnreachable
 from fabric.hosts.agent import session
-from fabric.hosts.once import run_once
 from fabric.hosts.process import ProcessExecutor
 from fabric.hosts.stream import GRACE_S
 from fabric.model.command import Command
-from fabric.ports import Lost, Sampled, Source
+from fabric.ports import Lost, Sampled, Source, run_once
 from tests.hosts.observing import collected
 
 pytestmark = pytest.mark.slow
@@ -145,16 +144,6 @@ def test_a_hundred_megabytes_of_output_cost_us_the_cap(make: Make) -> None:
     result = run_once(executor, Command("h", ("head", "-c", "100000000", "/dev/zero"), 60))
     assert (len(result.stdout), result.truncated) == (1 << 20, True)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 30_000
-
-
-def test_inactivity_is_a_timeout_that_says_so(make: Make, folder: Path) -> None:
-    """With an agent and without: no output for so long ends a command, output keeps it."""
-    for executor in (make(), make("env", f"PATH={folder}")):
-        talkative = ("sh", "-c", "for i in 1 2 3 4; do echo $i; sleep 0.2; done")
-        assert run_once(executor, Command("h", talkative, 20, inactivity_s=1.0)).stdout == "1\n2\n3\n4\n"
-        with pytest.raises(CommandTimeout, match=r"h: no output for 0\.5 s") as caught:
-            run_once(executor, Command("h", ("sh", "-c", "echo a; sleep 60"), 20, inactivity_s=0.5))
-        assert caught.value.stdout == "a\n"
 
 
 def test_samples_arrive_while_commands_run(make: Make, tmp_path: Path) -> None:

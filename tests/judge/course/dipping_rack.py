@@ -9,8 +9,7 @@ from dataclasses import replace
 from fabric.judge.course.dips.follow_up import DippedAgain
 from fabric.model.outcome import Outcome
 from fabric.model.probe import AGAIN, FailureKind, Probe, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase
+from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.plan.schedule import schedule

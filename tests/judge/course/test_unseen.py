@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from fabric.judge.course.unseen import unseen_uplinks
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase
+from fabric.model.scenario import FilledTime, Phase
 from fabric.model.topology import Uplinks
 from fabric.probes.pairwise import PairwiseSpec
 from tests.judge.course.test_shared import hall

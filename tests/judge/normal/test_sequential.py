@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.judge.normal.sequential import SequentialAnswer, above, noise_of, own_noise, samples_needed, standing
-from fabric.model.repetition import MOST_SAMPLES
+from fabric.model.scenario import MOST_SAMPLES
 
 
 def drawn(count: int, *, mean: float = 400.0, cv: float = 0.01, seed: int = 1) -> list[float]:

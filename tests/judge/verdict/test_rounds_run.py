@@ -5,8 +5,7 @@ from __future__ import annotations
 from fabric.judge.verdict.rounds import rounds_not_run, with_rounds
 from fabric.model.outcome import Outcome
 from fabric.model.probe import Probe, ProbeResult
-from fabric.model.repetition import FilledTime
-from fabric.model.scenario import Phase
+from fabric.model.scenario import FilledTime, Phase
 from fabric.model.verdict import Verdict
 from fabric.probes.loopback import LoopbackSpec
 

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from fabric.model.inventory import Fault, TimedFault
-from fabric.sim.life.course import Life
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.sim.phy.port import TICK_S
 from fabric.sim.world import World
 
@@ -63,7 +62,7 @@ def lossy(kit, link_layer):
     """A cable of gpu002 with bit errors that the FEC leaves; from 5 s to 15 s."""
     fault = TimedFault(0.0, 50.0, Fault("gpu002/mlx5_0", "bit_errors", 1e-9))
     topology = kit.topology_of(4, kit.platform_like(link_layer=link_layer))
-    return World(topology, faults=(), seed=1, noise_cv=0.0, life=Life((fault,)))
+    return World(topology, MockSettings(noise_cv=0.0, timed_faults=(fault,)), seed=1)
 
 
 def test_lost_packets_are_out_of_sequence_at_the_receiver_on_ethernet_only(kit):
@@ -93,7 +92,7 @@ def test_raw_errors_agree_between_mlxlink_mlxreg_and_ethtool(kit):
 def test_counters_never_fall(kit):
     """Read every second, through contention, a flap and its end."""
     fault = TimedFault(4.0, 3.0, Fault("gpu001/mlx5_0", "broken"))
-    world = World(kit.topology_of(4, kit.platform_like()), faults=(), seed=1, noise_cv=0.0, life=Life((fault,)))
+    world = World(kit.topology_of(4, kit.platform_like()), MockSettings(noise_cv=0.0, timed_faults=(fault,)), seed=1)
     for at_s, host, text in kit.pair(0.0, "gpu001", "mlx5_0", port=18600):
         world.start(host, tuple(text.split()), {}, at_s)
     last = {}

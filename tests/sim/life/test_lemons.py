@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
-from fabric.sim.life.course import Life
 from fabric.sim.life.failures import BURST_MEAN, FLAP_S, LEAST_BER, WORST_BER, episodes
 from fabric.sim.world import World
 
@@ -63,7 +62,7 @@ def test_a_cable_between_switches_that_is_a_lemon_flaps_at_both_ends(kit):
     switches = {name: Switch(name, "leaf") for unit in leaves for name in unit} | {"spine0": Switch("spine0", "spine")}
     topology = Topology(hosts, switches, (Uplinks((*leaves[0], *leaves[1]), ("spine0",), 1, 400.0),))
     lemon = (Fault("u0-leaf3--spine0", "lemon"),)
-    world = World(topology, faults=lemon, seed=1, noise_cv=0.0, life=Life(lemon_per_hour=10.0))
+    world = World(topology, MockSettings(faults=lemon, noise_cv=0.0, lemon_per_hour=10.0), seed=1)
     world.advance(24 * HOUR_S)
     ports = world.rack.ports
     downed = {end: ports.at(end).tally.counts.downed for end in (("u0-leaf3", 2), ("spine0", 4), ("spine0", 5))}

@@ -5,16 +5,15 @@ from __future__ import annotations
 from fabric.errors import CommandTimeout, HostUnreachable
 from fabric.hosts.mock import MockExecutor
 from fabric.model.command import Command
-from fabric.model.inventory import Fault, TimedFault
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.ports import Ended, Lost
-from fabric.sim.life.course import Life
 from fabric.sim.world import World
 
 
 def executor(kit, *timed):
     """Two hosts to which this happens."""
     topology = kit.topology_of(2, kit.platform_like())
-    return MockExecutor(World(topology, faults=(), seed=1, noise_cv=0.0, life=Life(tuple(timed))))
+    return MockExecutor(World(topology, MockSettings(noise_cv=0.0, timed_faults=tuple(timed)), seed=1))
 
 
 def end_of(mock, ticket, until_s=1000.0):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.inventory import Fault, TimedFault
-from fabric.sim.life.course import Life
+from fabric.model.inventory import Fault, MockSettings, TimedFault
 from fabric.sim.world import World
 
 RING = "mpirun -np 16 -H gpu001:8,gpu002:8 -x NCCL_ALGO=RING all_reduce_perf -b 8G -e 8G -f 2 -g 1 -n 2000"
@@ -14,8 +13,8 @@ ALL = "alltoall_perf -b 8G -e 8G -f 2 -g 8 -n 2000"
 
 def living(kit, *timed, faults=(), **more):
     """Four hosts to which this happens."""
-    life = Life(tuple(timed), **more)
-    return World(kit.topology_of(4, kit.platform_like()), faults=faults, seed=1, noise_cv=0.0, life=life)
+    mock = MockSettings(faults=faults, noise_cv=0.0, timed_faults=tuple(timed), **more)
+    return World(kit.topology_of(4, kit.platform_like()), mock, seed=1)
 
 
 def passing(component, kind, factor=1.0, *, at_s=10.0, lasts_s=20.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.model.inventory import Fault
+from fabric.model.inventory import Fault, MockSettings
 from fabric.model.sampling import SampleSettings
 from fabric.probes.sources import sources_of
 from fabric.sim.hosts.timeline import Exited
@@ -30,7 +30,7 @@ def printed(world: World, names: list[str], at_s: float) -> list[str]:
 
 def a_world(*faults: Fault) -> World:
     """Two hosts of two RNICs."""
-    return World(rack_topology(2, parts=2), faults=faults, seed=1, noise_cv=0.0)
+    return World(rack_topology(2, parts=2), MockSettings(faults=faults, noise_cv=0.0), seed=1)
 
 
 @pytest.mark.parametrize("fault", [Fault("gpu001/mlx5_1", "bit_errors", 1e-7), Fault("gpu001/mlx5_0", "hot")])

@@ -25,7 +25,7 @@ def _job_shares(clos, traffic, engine, *, capacity_gbps=None, eta=1.0, **choices
     paths = routes(clos, src, dst, engine=engine, **choices)
     capacity = clos.capacity_gbps if capacity_gbps is None else capacity_gbps
     if engine == "ar":
-        capacity = pooled(clos, capacity, eta=eta).capacity_gbps
+        capacity = pooled(clos, capacity, eta=eta)
     rate = max_min(paths.links, capacity, weight=paths.weight, job=job[paths.flow])
     return rate / clos.spec.line_rate_gbps
 

@@ -8,8 +8,7 @@ import pytest
 from fabric.sim.net.clos import ClosSpec, build
 from fabric.sim.net.maxmin import max_min
 from fabric.sim.net.route import pooled, routes
-from fabric.sim.net.traffic import permutation
-from tests.sim.net.link_names import cable, shift
+from tests.sim.net.link_names import cable, permutation, shift
 
 
 def best_split(clos, src, dst, capacity_gbps):
@@ -46,7 +45,7 @@ def test_trunks_reach_the_best_split(bad, within):
         capacity[2 * clos.nics + 48 + cables] *= 0.25
         src, dst, _ = permutation(clos, seed)
         paths = routes(clos, src, dst, engine="ar")
-        rate = max_min(paths.links, pooled(clos, capacity, eta=1.0).capacity_gbps, job=np.zeros(48, dtype=np.int64))
+        rate = max_min(paths.links, pooled(clos, capacity, eta=1.0), job=np.zeros(48, dtype=np.int64))
         best = best_split(clos, src, dst, capacity)
         assert best - 1e-9 <= rate[0] <= best + within
 
@@ -79,13 +78,13 @@ def test_blind_spraying_runs_at_the_slowest_link():
 
 def trunk_down(clos, capacity_gbps, *, alpha):
     """The capacity of the way down to leaf 1."""
-    return pooled(clos, capacity_gbps, eta=1.0, alpha=alpha).capacity_gbps[2 * clos.nics + clos.leaves + 1]
+    return pooled(clos, capacity_gbps, eta=1.0, alpha=alpha)[2 * clos.nics + clos.leaves + 1]
 
 
 def test_eta_scales_trunks_only():
     """What distributed choices lose, they lose between switches, on all levels."""
     clos = build(ClosSpec(16, 1, 2, 2, 3, 2, 2, False, 400.0, 400.0))
-    whole, part = (pooled(clos, clos.capacity_gbps, eta=eta).capacity_gbps for eta in (1.0, 0.9))
+    whole, part = (pooled(clos, clos.capacity_gbps, eta=eta) for eta in (1.0, 0.9))
     np.testing.assert_allclose(part / whole, np.repeat([1.0, 0.9], [32, len(whole) - 32]))
     assert len(whole) == 2 * (16 + 8 + 4)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fabric.sim.net.clos import ClosSpec, build
-from fabric.sim.net.traffic import all_to_all, pairs, permutation, ring
-from tests.sim.net.link_names import bisection
+from fabric.sim.net.traffic import all_to_all, ring
+from tests.sim.net.link_names import bisection, pairs, permutation
 
 CLOS = build(ClosSpec(8, 2, 4, 4, 2, 0, 0, True, 400.0, 400.0))
 
@@ -38,10 +38,10 @@ def test_pairs_are_rings_of_two():
 
 def test_a_ring_goes_in_the_order_of_its_hosts():
     """On every rail, and the last host sends to the first."""
-    src, dst, job = ring(CLOS, np.array([5, 0, 2]), job=7)
+    src, dst, job = ring(CLOS, np.array([5, 0, 2]))
     assert src.tolist() == [10, 11, 0, 1, 4, 5]
     assert dst.tolist() == [0, 1, 4, 5, 10, 11]
-    assert job.tolist() == [7] * 6
+    assert job.tolist() == [0] * 6
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 5])

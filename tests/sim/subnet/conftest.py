@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.timeline import Exited
-from fabric.sim.routing import Routing
 from fabric.sim.world import World
 
 CONFIG = "/etc/opensm/opensm.conf"
@@ -32,7 +32,9 @@ class Pod:
     def __init__(self, kit, engine=None, *, link_layer="infiniband", faults=(), **settings) -> None:
         topology = pod_topology(kit, link_layer)
         self.kit = kit
-        self.world = World(topology, faults=faults, seed=1, noise_cv=0.0, routing=Routing(engine), **settings)
+        own = {name: settings.pop(name) for name in ("ufm", "subnet_managers") if name in settings}
+        mock = MockSettings(faults=faults, noise_cv=0.0, routing=engine, **settings)
+        self.world = World(topology, mock, seed=1, **own)
         self.ended: dict[int, Exited] = {}
 
     def line(self, *hosts, iterations=4000) -> tuple[str, ...]:

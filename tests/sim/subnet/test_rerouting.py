@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabric.model.inventory import Fault, TimedFault
-from fabric.sim.life.course import Life
-from fabric.sim.tools.nccl_tests.model import Patience, rc_timeout_s
-from tests.sim.subnet.truth_table import LinkFault, Reaction, State, phases
+from fabric.sim.tools.nccl_tests.model import rc_timeout_s
+from tests.sim.subnet.truth_table import LinkFault, Patience, Reaction, State, phases
 
 A = ("gpu000", "gpu002")  # over spine0 by D-mod-K
 B = ("gpu001", "gpu003")  # over spine1
@@ -180,7 +179,7 @@ def test_a_cable_that_is_broken_from_the_start_looks_so_and_stays_so(pod):
 
 def test_a_switch_that_breaks_under_way_is_one_outage(pod):
     """All its cables at one instant: one retry with SHIELD, and the other spine carries everything."""
-    one = pod(shield=True, life=Life((TimedFault(20.0, 30.0, Fault("spine0", "broken")),)))
+    one = pod(shield=True, timed_faults=(TimedFault(20.0, 30.0, Fault("spine0", "broken")),))
     pid = one.run(*A)
     one.to(19.0)
     assert [end_s for _, end_s in one.silences(pid, 45.0)] == [pytest.approx(20.0 + T_S)]

@@ -105,4 +105,4 @@ def test_what_ufm_does_not_understand_it_refuses(pod):
         said = one.say("gpu002", "curl", "-f", "-X", "PUT", "-d", body, URL, at_s=1.0 + number)
         assert said.exit_status == 22
         assert one.say("gpu002", "curl", "-X", "PUT", "-d", body, URL, at_s=1.5 + number).stdout
-    assert one.say("gpu002", "curl", "-f", "-d", "x", URL, at_s=20.0).exit_status == 22
+    assert one.say("gpu002", "curl", "-f", "-X", "POST", "-d", "x", URL, at_s=20.0).exit_status == 22

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fabric.model.inventory import MockSettings
 from fabric.model.topology import Host, Switch, Topology, Uplinks
 from fabric.sim.hosts.site import Flow
 from fabric.sim.routing import Forwarding, Routing
@@ -55,7 +56,7 @@ def running(world, pid):
 
 def test_of_parallel_cables_only_the_one_that_is_closed_is_down(kit):
     """Two rings on two cables of one trunk: closing the second cable hits the second ring alone."""
-    world = World(parallel(kit), faults=(), seed=1, noise_cv=0.0)
+    world = World(parallel(kit), MockSettings(noise_cv=0.0), seed=1)
     pairs = (("gpu000", "gpu002"), ("gpu001", "gpu003"))
     pids = [world.start(one, tuple(LINE.format(one, two).split()), {}, 0.0) for one, two in pairs]
     world.advance(19.0)
@@ -69,12 +70,12 @@ def test_of_parallel_cables_only_the_one_that_is_closed_is_down(kit):
 @pytest.mark.parametrize("shield", [False, True])
 def test_a_cable_between_spine_and_core_is_rerouted_like_any_other(kit, shield):
     """Found by the spine's table: the port of its cores that packets to the other pod leave by changes."""
-    world = World(three_levels(kit), faults=(), seed=1, noise_cv=0.0, shield=shield)
-    lid = world.rack.ports.cabling.nodes["p0-spine0"].lid
+    world = World(three_levels(kit), MockSettings(noise_cv=0.0, shield=shield), seed=1)
+    lid, there = (world.rack.ports.cabling.nodes[name].lid for name in ("p0-spine0", "gpu002/mlx5_0"))
 
     def port(at_s):
-        said = kit.ask(world, "gpu000", f"ibroute {lid}", at_s).stdout
-        return next(line.split()[1] for line in said.splitlines() if "'gpu002 mlx5_0'" in line)
+        said = kit.ask(world, "gpu000", f"ibroute -n {lid}", at_s).stdout
+        return next(line.split()[1] for line in said.splitlines() if line.startswith(f"0x{there:04x}"))
 
     pid = world.start("gpu000", tuple(LINE.format("gpu000", "gpu002").split()), {}, 5.0)
     world.advance(19.0)

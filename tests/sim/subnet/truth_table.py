@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import inf
 
-from fabric.sim.tools.nccl_tests.model import Patience, abort_window_s, stall_s
+from fabric.sim.tools.nccl_tests.model import NCCL_RETRY, NCCL_TIMEOUT, abort_window_s, stall_s
 
 KINDS = ("ber", "down", "flap")
 """Bit errors on a link that stays up; a link that goes down and stays down; one that comes back."""
@@ -41,6 +41,14 @@ class State(Enum):
     BALANCED = "balanced"  # adaptive routing: every flow of the trunk shares what is left
     FAILED_OVER = "failed over"  # the host's other ports carry it
     ABORTED = "aborted"  # the transport gave up; the job ends
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How a reliable connection waits: ack timeout exponent and retries."""
+
+    timeout: int = NCCL_TIMEOUT
+    retry: int = NCCL_RETRY
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from fabric.model.diagnosis import PairTest
 from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
-from fabric.probes.pair_planes import Plane, planes_of
+from fabric.probes.pairs import Plane, planes_of
 from fabric.probes.pairwise import PairwiseSpec
 
 LEAST_PARTNERS = 3

@@ -14,30 +14,37 @@ three times, as a whole and once for each direction. Those are one part to whoev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from functools import cached_property
 
 import numpy as np
 
+from fabric.judge.locate.description import Incidence
 from fabric.judge.locate.pairs.samples import UNKNOWN, Ints, PairSamples
 
-BAD_HOST = 0.005
-"""Share of hosts that are bad before anything is measured: about 0.5 % at MegaScale (NSDI'24, section 4.3)."""
-
-BAD_SWITCH = 0.002
-"""Of switches and their uplinks taken together (a choice: rarer than hosts, so that of equals the host is named)."""
-
-PENALTY = {
-    "host": log((1 - BAD_HOST) / BAD_HOST),
-    "host_tx": log((1 - BAD_HOST / 2) / (BAD_HOST / 2)),
-    "host_rx": log((1 - BAD_HOST / 2) / (BAD_HOST / 2)),
-    "link": log((1 - BAD_HOST) / BAD_HOST),
-    "link_up": log((1 - BAD_HOST / 2) / (BAD_HOST / 2)),
-    "link_down": log((1 - BAD_HOST / 2) / (BAD_HOST / 2)),
-    "uplinks": log((1 - BAD_SWITCH) / BAD_SWITCH),
-    "leaf": log((1 - BAD_SWITCH) / BAD_SWITCH),
-    "spine": log((1 - BAD_SWITCH) / BAD_SWITCH),
+FAMILY = {
+    "host": 0,
+    "host_tx": 0,
+    "host_rx": 0,
+    "link": 1,
+    "link_up": 1,
+    "link_down": 1,
+    "uplinks": 2,
+    "leaf": 3,
+    "spine": 4,
 }
-"""Nats of evidence that blaming a component of this kind costs: its prior log odds of being good."""
+"""Kinds of one family: directions are those of the same things."""
+
+EXTRA = {
+    "host_tx": 1.6,
+    "host_rx": 1.6,
+    "link": 1.0,
+    "link_up": 2.6,
+    "link_down": 2.6,
+    "uplinks": 2.0,
+    "leaf": 2.0,
+    "spine": 2.0,
+}
+"""Nats by which a kind is rarer than a bad host: one direction of it (a fifth), a cable between switches, a switch."""
 
 LINKS = frozenset({"link", "link_up", "link_down"})
 """An uplink as a whole, from the leaf to the spine, and from the spine to the leaf."""
@@ -61,10 +68,12 @@ class Components:
     part: Ints
     paths: Ints
 
-    @property
-    def penalties(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """``PENALTY`` of every component."""
-        return np.array([PENALTY[kind] for kind in self.kinds])
+    @cached_property
+    def incidence(self) -> Incidence:
+        """The same for the locator."""
+        family = np.array([FAMILY[kind] for kind in self.kinds], dtype=np.int64)
+        extra = np.array([EXTRA.get(kind, 0.0) for kind in self.kinds])
+        return Incidence.of_paths(self.paths, family, extra, self.part)
 
 
 class _Made:

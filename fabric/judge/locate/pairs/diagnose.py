@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from fabric.judge.locate.pairs.against_limit import PairsBelow, below_limit, pairs_below, said_once
-from fabric.judge.locate.pairs.decode import certain_from
 from fabric.judge.locate.pairs.failed import FailedPairs, failed_tests
 from fabric.judge.locate.pairs.findings import of_paths, suspects_of, unexplained
-from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, beside_alike, fit
+from fabric.judge.locate.pairs.fitted import EFFECT_FLOOR, Fitted, against_usual, fit
 from fabric.judge.locate.pairs.planes import natural, planes_of
 from fabric.judge.locate.pairs.rails import slow_rails
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, PairSamples
@@ -184,7 +183,11 @@ def diagnose(
         else:
             judged.append((Outcome.INCONCLUSIVE, f"nothing but zeros was measured{where_text(kind, samples)}"))
     failed = failed_tests(failures, rows, topology)
-    planes = beside_alike(planes, floor)
+    for kind in dict.fromkeys(kind for kind, _ in planes):
+        alike = [number for number, (other, _) in enumerate(planes) if other == kind]
+        again = against_usual([planes[number][1] for number in alike], floor, levels=False)
+        for number, one in zip(alike, again, strict=True):
+            planes[number] = (kind, one)
     return diagnosis_of(planes, judged, topology=topology, limit_gbps=limit_gbps, floor=floor, failed=failed)
 
 
@@ -339,7 +342,7 @@ def doubts(
 def _certain(fitted: Fitted) -> set[str]:
     """Names of the parts that are bad for certain, each with the part that it is a direction of."""
     components = fitted.components
-    blamed = [one.component for one in fitted.decoded.blamed if one.gain >= certain_from(one.loss, fitted.evidence)]
+    blamed = [one.component for one in fitted.decoded.blamed if one.certain]
     return {components.names[c] for one in blamed for c in (one, int(components.part[one]))}
 
 

@@ -8,9 +8,9 @@ from math import exp, floor, log, log10
 
 import numpy as np
 
+from fabric.judge.locate.description import HEAVY
 from fabric.judge.locate.pairs.components import DIRECTIONS, LINKS
-from fabric.judge.locate.pairs.decode import Blamed, certain_from
-from fabric.judge.locate.pairs.fitted import Fitted
+from fabric.judge.locate.pairs.fitted import Blamed, Fitted
 from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Floats, Ints
 from fabric.model.outcome import Outcome
 from fabric.model.verdict import ProbeVerdict, Suspect
@@ -43,7 +43,10 @@ _NEXT = {
 }
 
 FAR = 5.0
-"""Sigmas: chance alone makes one sample in three million so slow."""
+"""Sigmas: chance alone makes one sample in three million so slow where tails are light."""
+
+FAR_HEAVY = 8.0
+"""The same where tails are heavy (one in a thousand, Student's t with 4 degrees of freedom)."""
 
 CHANCE = 0.05
 """That dips alone make a pair of a healthy file look always slow may be as likely (a choice, as for shared parts)."""
@@ -62,7 +65,7 @@ def suspects_of(fitted: Fitted, where: str) -> list[Suspect]:
 def unexplained(fitted: Fitted) -> Bools:
     """Samples that are far too slow and that no blamed component explains."""
     evidence = fitted.evidence
-    far = max(FAR * evidence.noise, evidence.least_loss)
+    far = max((FAR if fitted.normal.degrees > HEAVY else FAR_HEAVY) * evidence.noise, evidence.least_loss)
     odd: Bools = evidence.ratio < 1 - fitted.decoded.explained - far
     return odd
 
@@ -82,6 +85,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
         *_by_direction(blamed, fitted),
         f"slowest: {_named(fitted, int(of_it[0]))}",
         likelier(blamed.margin),
+        *([f"perhaps no fault: {blamed.doubt}"] if blamed.doubt else []),
     ]
     if host != UNKNOWN and samples.rail is not None:
         kind = "rnic"
@@ -90,7 +94,7 @@ def _suspect(blamed: Blamed, fitted: Fitted, where: str) -> Suspect:
     return Suspect(
         component=components.names[blamed.component],
         kind="host" if kind.startswith("host") else kind,
-        outcome=Outcome.FAIL if blamed.gain >= certain_from(blamed.loss, evidence) else Outcome.INCONCLUSIVE,
+        outcome=Outcome.FAIL if blamed.certain else Outcome.INCONCLUSIVE,
         confidence=round(blamed.confidence, 2),
         evidence=tuple(said),
         ambiguous_with=tuple(components.names[c] for c in blamed.rivals),

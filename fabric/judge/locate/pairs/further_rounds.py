@@ -22,7 +22,7 @@ from fabric.model.scenario import LocaliseSettings
 from fabric.model.topology import Topology
 from fabric.plan.plan import PhasePlan
 from fabric.probes import pairwise, routes
-from fabric.probes.pair_planes import NO_LEAF, Plane, planes_of
+from fabric.probes.pairs import NO_LEAF, Plane, planes_of
 from fabric.probes.pairwise import PairwiseSpec
 
 ASKERS_MOST = 3

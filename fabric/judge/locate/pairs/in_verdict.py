@@ -12,9 +12,8 @@ from fabric.judge.locate.candidates import host_side
 from fabric.judge.locate.pairs.components import LINKS
 from fabric.judge.locate.pairs.diagnose import LEAST_HOSTS, doubts, merged, rails_of, where_text
 from fabric.judge.locate.pairs.findings import near_limit, suspects_of
-from fabric.judge.locate.pairs.fitted import Fitted, against_usual
+from fabric.judge.locate.pairs.fitted import ALL, Fitted, against_usual
 from fabric.judge.locate.pairs.rails import SlowRail, below_as_a_whole, only_leaf, whole_suspects
-from fabric.judge.locate.pairs.reference import ALL
 from fabric.judge.locate.pairs.schedule import RunPlane, measured_in, run_planes
 from fabric.judge.locate.pairs.settle import not_crossed, to_settle
 from fabric.judge.locate.pairs.targeted import targeted

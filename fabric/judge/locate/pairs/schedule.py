@@ -21,8 +21,7 @@ from fabric.model.part import Part
 from fabric.model.probe import AGAIN, Probe, ProbeResult
 from fabric.model.topology import Topology
 from fabric.probes import pairwise, routes
-from fabric.probes.pair_planes import Plane, planes_of
-from fabric.probes.pair_rounds import across_leaves, under_leaves
+from fabric.probes.pairs import Plane, across_leaves, planes_of, under_leaves
 
 FIRST_ROUNDS = 3
 """One under the leaves, two across them; the rest goes after suspects."""

@@ -8,14 +8,15 @@ from math import exp, lgamma
 
 import numpy as np
 
-from fabric.judge.locate.pairs.decode import settled_from
+from fabric.judge.locate.description import CERTAIN
 from fabric.judge.locate.pairs.fitted import Fitted
-from fabric.judge.locate.pairs.samples import MOST_BELOW, UNKNOWN, Bools, Ints
+from fabric.judge.locate.pairs.samples import UNKNOWN, Bools, Ints
 
 Routes = Mapping[tuple[str, str], str]
 """By leaf and host: the spine over which the leaf sends to the host. Empty: a spine can be chosen, or is not known."""
 
 _CLEARED = 2
+_ODD = 4.0  # sigmas below what is expected
 
 
 def to_settle(fitted: Fitted) -> list[int]:
@@ -27,20 +28,21 @@ def to_settle(fitted: Fitted) -> list[int]:
 
 
 def uncertain(fitted: Fitted) -> list[int]:
-    """Components that are blamed, and not certain yet, with their rivals."""
+    """Components that are blamed, and not certain yet, with their rivals, and those that are likely to be."""
     found: dict[int, None] = {}
     for blamed in fitted.decoded.blamed:
-        if blamed.margin < settled_from(blamed.loss, fitted.evidence):
+        if blamed.margin < CERTAIN:
             found[blamed.component] = None
             found.update(dict.fromkeys(blamed.rivals))
+    found.update(dict.fromkeys(fitted.decoded.likely))
     return list(found)
 
 
 def _odd(fitted: Fitted) -> Bools:
     """Slow samples that nothing explains."""
     evidence, explained = fitted.evidence, fitted.decoded.explained
-    odd: Bools = (explained == 0) & (evidence.misfit(evidence.ratio, explained) >= 0.99 * MOST_BELOW)
-    return odd & (evidence.ratio < 1)
+    odd: Bools = (explained == 0) & (evidence.ratio < 1 - _ODD * evidence.noise)
+    return odd
 
 
 def _unexplained_hosts(fitted: Fitted) -> list[int]:

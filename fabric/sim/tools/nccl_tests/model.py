@@ -1,8 +1,8 @@
-"""How fast a collective is, and how patient: NVLink inside a host, rails between hosts, latency, timeouts."""
+"""How fast a collective is, and how patient: NVLink inside a host, rails between hosts, NCCL's own tuning, timeouts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, log2
 
@@ -20,8 +20,58 @@ _RING = {"a100": 232 / 300, "h100": 370 / 450, "b200": 370 / 450}
 RAIL_RATIO = 0.966
 """A ring's bus bandwidth per rail over what the RNIC carries: 46 to 48 GB/s of 400 Gb/s (nccl-tests issue 290)."""
 
-# NCCL's own tuner numbers (nccl src/graph/tuning.cc), microseconds.
-_BASE_US, _NVLINK_RING_US, _NVLINK_TREE_US, _NET_US, _PLATEAU = 8.4, 3.4, 4.0, 14.0, 1.4
+PROTOCOLS = ("ll", "ll128", "simple")
+"""NCCL's wire protocols, in the order of its tables."""
+
+ALGORITHMS = ("ring", "tree", "nvls")
+"""What is tried when nothing is asked for; "nvls_tree" on request: measured busbw at scale is nearer to trees."""
+
+# NCCL's own tuning numbers (nccl 5067397c, src/graph/tuning.cc): microseconds, and GB/s per channel. Every row of three
+# is LL, LL128, Simple for latencies, and one, two, more hosts for bandwidths.
+_Row = tuple[float, float, float]
+_BASE_US: dict[str, _Row] = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}  # baseLatencies
+_NVLINK_US: dict[str, _Row] = {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)}  # hwLatencies, one step
+_NET_US: dict[str, _Row] = {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0)}  # the same over the network
+_NVLS_US, _NVLS_TREE_NET_US = 25.0, 20.9  # hwLatencies of NVLS and NVLSTree: NVLink, one step over the network
+_NET_OVERHEAD_US = 1.0  # getNetOverhead of an Intel host: posting one operation; Simple pays it three times
+_PLATEAU, _PLATEAU_BYTES = (
+    1.4,
+    64,
+)  # Ring/Simple between hosts: latency times this from so many bytes a rank on
+_CHANNELS = 16
+
+_LL_MAX_GBYTES: dict[str, _Row] = {  # llMaxBws: by GPU generation on one host, by CPU vendor on more; not per channel
+    "ampere": (87.7, 22.5, 19.0),
+    "hopper": (141.0, 45.0, 35.0),
+    "blackwell": (282.0, 90.0, 70.0),
+    "intel": (39.0, 39.0, 20.4),
+}
+_RING_LL128_GBYTES = {"ampere": 20.0, "hopper": 36.7, "blackwell": 40.0}  # perChMaxRingLL128Bws
+_TREE_LL128_GBYTES: dict[str, _Row] = {  # perChMaxTreeLL128Bws
+    "ampere": (20.0, 20.0, 20.0),
+    "hopper": (36.7, 36.7, 29.0),
+    "blackwell": (55.6, 31.67, 20.0),
+}
+_TREE_GBYTES: dict[str, _Row] = {  # perChMaxTreeBws
+    "ampere": (24.0, 23.6, 17.8),
+    "hopper": (38.7, 41.4, 36.0),
+    "blackwell": (70.0, 42.8, 24.0),
+}
+# perChMaxNVLSTreeBws
+_NVLS_TREE_GBYTES: dict[str, _Row] = {
+    "hopper": (0.0, 57.7, 45.5),
+    "blackwell": (0.0, 96.0, 80.0),
+}
+_LL128_EFFICIENCY = 0.92  # data in what LL128 sends: 120 of 128 bytes, and a little lost
+_TREE_EFFICIENCY = 0.92
+_TREE_PATTERN = 0.85  # trees whose two halves meet on one GPU (NCCL_TOPO_PATTERN_TREE), usual with NVSwitch
+# treeCorrectionFactor: of a tree's bandwidth, by protocol and by the power of two of the size from 64 bytes.
+_TREE_CORRECTION = (
+    (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+    (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
+    (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
+)
+_SIMPLE = PROTOCOLS.index("simple")
 
 OPERATIONS = ("alltoall", "all_reduce", "all_gather", "reduce_scatter", "sendrecv", "broadcast")
 
@@ -79,16 +129,19 @@ def rail_weight(operation: str, ranks: Ranks, *, rails: int, tree: bool) -> floa
 
 
 def latency_us(operation: str, ranks: Ranks, *, tree: bool) -> float:
-    """What a collective takes however small it is."""
-    gpus, hosts = ranks.gpus, ranks.hosts
+    """What a collective takes however small it is, by the numbers of NCCL's plain protocol."""
+    gpus, hosts, net_us = ranks.gpus, ranks.hosts, _NET_US["ring"][_SIMPLE]
+    base_us, ring_step_us, tree_step_us = (
+        table[_SIMPLE] for table in (_BASE_US["ring"], _NVLINK_US["ring"], _NVLINK_US["tree"])
+    )
     if operation == "all_reduce" and tree:
-        return _BASE_US + 2 * ((ranks.per_host - 1) * _NVLINK_TREE_US + floor(log2(hosts)) * _NET_US)
+        return base_us + 2 * ((ranks.per_host - 1) * tree_step_us + floor(log2(hosts)) * net_us)
     if operation == "all_reduce":
-        ring_us = _BASE_US + 2 * (gpus - hosts) * _NVLINK_RING_US
-        return ring_us if hosts == 1 else (ring_us + 2 * (hosts - 1) * _NET_US) * _PLATEAU
+        ring_us = base_us + 2 * (gpus - hosts) * ring_step_us
+        return ring_us if hosts == 1 else (ring_us + 2 * (hosts - 1) * net_us) * _PLATEAU
     if operation == "sendrecv":
-        return _BASE_US + (_NET_US if hosts > 1 else _NVLINK_RING_US)
-    return _BASE_US + (gpus - hosts) * _NVLINK_RING_US + (hosts - 1) * _NET_US
+        return base_us + (net_us if hosts > 1 else ring_step_us)
+    return base_us + (gpus - hosts) * ring_step_us + (hosts - 1) * net_us
 
 
 BASE_TIMEOUT_S = 4.096e-6
@@ -99,14 +152,6 @@ NCCL_TIMEOUT = 20
 
 NCCL_RETRY = 7
 """NCCL_IB_RETRY_CNT when not set (same place)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How a reliable connection waits: ack timeout exponent and retries."""
-
-    timeout: int = NCCL_TIMEOUT
-    retry: int = NCCL_RETRY
 
 
 def rc_timeout_s(t: int) -> float:
@@ -142,12 +187,157 @@ def stall_s(down_s: float, t: int = NCCL_TIMEOUT) -> float:
     return inf if inf in (timeout_s, down_s) else max(1, ceil(down_s / timeout_s)) * timeout_s
 
 
-def patience_of(env: Mapping[str, str]) -> Patience:
-    """NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number counts as not set."""
-    timeout = _bounded(env.get("NCCL_IB_TIMEOUT"), NCCL_TIMEOUT, most=31)
-    return Patience(timeout, _bounded(env.get("NCCL_IB_RETRY_CNT"), NCCL_RETRY, most=7))
+def patience_of(env: Mapping[str, str]) -> tuple[int, int]:
+    """How a reliable connection waits: NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT; what is no such number is not set."""
+    found = []
+    for name, default, most in (("NCCL_IB_TIMEOUT", NCCL_TIMEOUT, 31), ("NCCL_IB_RETRY_CNT", NCCL_RETRY, 7)):
+        value = env.get(name, "")
+        number = int(value[:9]) if value.isascii() and value.isdigit() else default
+        found.append(number if number <= most else default)
+    return found[0], found[1]
 
 
-def _bounded(value: str | None, default: int, *, most: int) -> int:
-    number = None if value is None or not value.isascii() or not value.isdigit() else int(value[:9])
-    return default if number is None or number > most else number
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """
+    What the GPUs of a host give NCCL; rates of one GPU and direction, decimal Gb/s.
+
+    *nvlink_gbps* is the wire rate; the next two are the bus bandwidths measured on one host with rings and with NVLS
+    (0: no NVLS).
+    """
+
+    generation: str
+    nvlink_gbps: float
+    ring_gbps: float
+    nvls_gbps: float
+
+
+PLATFORMS = {
+    "a100": Gpus("ampere", 2400.0, 1856.0, 0.0),
+    "h100": Gpus("hopper", 3600.0, 2960.0, 3720.0),
+    "b200": Gpus("blackwell", 7200.0, 5920.0, 7440.0),
+}
+"""
+A100: 300 GB/s of NVLink, 230 with rings (Azure NHC accepts 228). H100: 450 GB/s; 465 with NVLS (Azure NHC accepts 460),
+367 with rings. B200: choice, the shares of NVLink that H100 reaches.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """The GPUs that take part, and what a host's RNICs carry together as payload on the slowest edge, Gb/s."""
+
+    ranks: int
+    hosts: int
+    rate_gbps: float
+    gpus: Gpus
+
+    @property
+    def column(self) -> int:
+        """Which column of NCCL's bandwidth tables: one, two, or more hosts."""
+        return min(self.hosts, 3) - 1
+
+    @property
+    def network_gbps(self) -> float:
+        """What a ring or tree gets between hosts: the RNICs, and never more than NVLink brings to them."""
+        return min(self.rate_gbps, self.gpus.nvlink_gbps)
+
+
+def all_reduce_us(
+    size_bytes: int, job: AllReduce, algorithms: Sequence[str] = ALGORITHMS, protocols: Sequence[str] = PROTOCOLS
+) -> float:
+    """What NCCL's tuner takes: the least of latency + size / bandwidth over every algorithm and protocol that can."""
+    return min(
+        _time_us(size_bytes, job, algorithm, row)
+        for algorithm in algorithms
+        for row, protocol in enumerate(PROTOCOLS)
+        if protocol in protocols and _can(job, algorithm, protocol)
+    )
+
+
+def _can(job: AllReduce, algorithm: str, protocol: str) -> bool:
+    if algorithm in ("ring", "tree"):
+        return True
+    return protocol == "simple" and job.gpus.nvls_gbps > 0 and (algorithm == "nvls") == (job.hosts == 1)
+
+
+def _time_us(size_bytes: int, job: AllReduce, algorithm: str, row: int) -> float:
+    """ncclTopoGetAlgoTime; *row* is the protocol's."""
+    latency_us, bandwidth_gbps = _latency_us(job, algorithm, row), _bus_gbps(job, algorithm, row)
+    if algorithm == "tree":
+        power = (size_bytes >> 6).bit_length() - 1
+        if 0 <= power < len(_TREE_CORRECTION[0]):
+            bandwidth_gbps *= _TREE_CORRECTION[row][power]
+        return latency_us + size_bytes * 8e-3 / (bandwidth_gbps * 0.5)
+    if (algorithm, PROTOCOLS[row]) == ("ring", "simple") and job.hosts > 1:
+        latency_us *= _PLATEAU if size_bytes // (_CHANNELS * job.ranks) >= _PLATEAU_BYTES else 1.0
+    return latency_us + size_bytes * 8e-3 / bandwidth_gbps * (2 * (job.ranks - 1) / job.ranks)
+
+
+def _bus_gbps(job: AllReduce, algorithm: str, row: int) -> float:
+    """Bus bandwidth of a large collective, before the latency."""
+    gpus, column, generation, channels_gbps = job.gpus, job.column, job.gpus.generation, _CHANNELS * 8.0
+    if algorithm == "nvls":
+        return gpus.nvls_gbps
+    if algorithm == "nvls_tree":  # on two hosts each byte crosses once each way, which bus bandwidth counts twice
+        crossing_gbps = job.network_gbps * (2 if job.hosts == 2 else 1)
+        return min(gpus.nvls_gbps, crossing_gbps, channels_gbps * _NVLS_TREE_GBYTES[generation][column])
+    ll_gbps = _LL_MAX_GBYTES[generation if job.hosts == 1 else "intel"][column] * 8.0
+    plain_gbps = gpus.ring_gbps if job.hosts == 1 else job.network_gbps
+    if algorithm == "ring":
+        fast = min(plain_gbps * _LL128_EFFICIENCY, channels_gbps * _RING_LL128_GBYTES[generation])
+        return (min(ll_gbps, plain_gbps * 0.5), fast, plain_gbps)[row]
+    if job.hosts == 2:
+        plain_gbps = min(2 * job.network_gbps, gpus.ring_gbps)
+    tree_gbps = min(plain_gbps * _TREE_EFFICIENCY, channels_gbps * _TREE_GBYTES[generation][column])
+    fast = tree_gbps * (7 / 9 if job.hosts == 1 else 120 / 128)
+    fast = min(fast, channels_gbps * _TREE_LL128_GBYTES[generation][column])
+    return (min(tree_gbps / 3.8, ll_gbps), fast, tree_gbps)[row] * _TREE_PATTERN
+
+
+def _latency_us(job: AllReduce, algorithm: str, row: int) -> float:
+    """ncclTopoTuneModel: what the operation takes however small it is."""
+    levels = job.hosts.bit_length() - 1  # log2i
+    if algorithm == "nvls":
+        return _NVLS_US
+    if algorithm == "nvls_tree":
+        return _NVLS_US + 2 * levels * _NVLS_TREE_NET_US
+    step_us, net_us = _NVLINK_US[algorithm][row], _NET_US["tree" if job.ranks == job.hosts else algorithm][row]
+    if algorithm == "tree":
+        return _BASE_US["tree"][row] + 2 * ((job.ranks // job.hosts - 1) * step_us + levels * net_us)
+    if job.hosts > 1:
+        step_us = max(step_us, _NET_OVERHEAD_US * (3 if PROTOCOLS[row] == "simple" else 1))
+    return _BASE_US["ring"][row] + 2 * ((job.ranks - job.hosts) * step_us + (job.hosts - 1) * net_us)
+
+
+_NAMES = {"RING": "ring", "TREE": "tree", "NVLS": "nvls_tree", "NVLSTREE": "nvls_tree"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which algorithms may be chosen for so many ranks on so many hosts, and what those are."""
+
+    ranks: int
+    hosts: int
+    gpus: Gpus
+    algorithms: tuple[str, ...]
+
+    def time_us(self, size_bytes: int, bus_gbps: float) -> float:
+        """One all-reduce, where rings of very large messages would reach *bus_gbps*."""
+        job = AllReduce(self.ranks, self.hosts, bus_gbps, self.gpus)
+        return all_reduce_us(size_bytes, job, self.algorithms)
+
+
+def tuning_of(operation: str, ranks: int, hosts: int, *, generation: str, algorithm: str) -> Tuning | None:
+    """
+    How NCCL chooses; None for anything but an all-reduce over more than two hosts.
+
+    One or two hosts stay with ``model``, which was fitted to recorded runs of those. *algorithm* is NCCL_ALGO; what
+    needs switches that reduce (CollNet) is as if it were not there.
+    """
+    if operation != "all_reduce" or hosts < 3:
+        return None
+    asked = tuple(dict.fromkeys(_NAMES[word] for word in algorithm.upper().split(",") if word in _NAMES))
+    gpus = PLATFORMS[generation]
+    usable = asked if gpus.nvls_gbps > 0 else tuple(name for name in asked if name != "nvls_tree")
+    return Tuning(ranks, hosts, gpus, usable or ALGORITHMS)

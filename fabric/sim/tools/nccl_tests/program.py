@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, log2
 
-from fabric.model.topology import Gpu, Rnic
+from fabric.model.topology import Gpu, Platform, Rnic
 from fabric.sim.hashing import noise_factor, text_hash, word
 from fabric.sim.hosts.capacity import RNIC_EFFICIENCY
-from fabric.sim.hosts.hosts import gpu_model, pci_bus
+from fabric.sim.hosts.hosts import gpu_model, pci_bus, visible_gpus
 from fabric.sim.hosts.site import Flow, Share, Site
 from fabric.sim.hosts.timeline import Process
 from fabric.sim.rack import Rack
@@ -18,6 +19,7 @@ from fabric.sim.tools.call import Surroundings
 from fabric.sim.tools.nccl_tests import text
 from fabric.sim.tools.nccl_tests.model import (
     Ranks,
+    Tuning,
     abort_window_s,
     bus_factor,
     is_tree,
@@ -26,10 +28,126 @@ from fabric.sim.tools.nccl_tests.model import (
     patience_of,
     rail_weight,
     stall_s,
+    tuning_of,
 )
-from fabric.sim.tools.nccl_tests.ranks import Member, TooFewGpus, hangs, may_adapt, members, rails, service_level
 from fabric.sim.tools.nccl_tests.text import CollectiveOptions
-from fabric.sim.tools.nccl_tests.tuning import Tuning, tuning_of
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One GPU of a collective: whose process drives it, and its number as that process sees it."""
+
+    process: int
+    site: Site
+    gpu: Gpu
+    ordinal: int
+
+
+class TooFewGpus(Exception):
+    """A process asked for more GPUs than its host shows it."""
+
+    def __init__(self, requested: int, found: int) -> None:
+        self.requested, self.found = requested, found
+        super().__init__(f"{requested} GPUs requested, {found} found")
+
+
+def members(sites: tuple[Site, ...], env: Mapping[str, str], *, per_process: int) -> tuple[Member, ...]:
+    """The GPUs of every process, in rank order; *sites* has one entry a process. Raises TooFewGpus."""
+    found = []
+    local: dict[Site, int] = {}
+    for process, site in enumerate(sites):
+        first = local.get(site, 0)
+        local[site] = first + per_process
+        there = site.present_gpus()
+        shown = [there[number] for number in visible_gpus(env.get("CUDA_VISIBLE_DEVICES"), len(there))]
+        for ordinal in range(first, first + per_process):
+            if ordinal >= len(shown):
+                raise TooFewGpus(first + per_process, len(shown))
+            found.append(Member(process, site, shown[ordinal], ordinal))
+    return tuple(found)
+
+
+def rails(site: Site, gpus: list[Gpu], env: Mapping[str, str]) -> list[tuple[Rnic, Gpu]]:
+    """The RNICs of a host that NCCL uses for these GPUs, each with the GPU that it serves; absent ones are not seen."""
+    platform = site.layout.platform
+    usable = [rnic for rnic in _allowed(platform, env) if site.trouble_of(rnic.device) != "absent"]
+    used = {gpu.index: gpu for gpu in gpus}
+    near: list[tuple[Rnic, Gpu]] = []
+    for rnic in usable:
+        served = [used[index] for index in rnic.nearest_gpus if index in used]
+        if served:
+            near.append((rnic, served[len(near) % len(served)]))
+    return near or _by_numa(usable, gpus)
+
+
+def _by_numa(rnics: list[Rnic], gpus: list[Gpu]) -> list[tuple[Rnic, Gpu]]:
+    """Each RNIC with a GPU on its memory node, in turn; with any where that node has none."""
+    found = []
+    turns: dict[int, int] = {}
+    for rnic in rnics:
+        turn = turns[rnic.numa] = turns.get(rnic.numa, -1) + 1
+        alike = [gpu for gpu in gpus if gpu.numa == rnic.numa] or gpus
+        found.append((rnic, alike[turn % len(alike)]))
+    return found
+
+
+def _allowed(platform: Platform, env: Mapping[str, str]) -> list[Rnic]:
+    """NCCL_IB_HCA: names by prefix, exact with "=", all but these with "^" (NCCL's documentation)."""
+    text = env.get("NCCL_IB_HCA", "")
+    if not text:
+        return list(platform.rnics)
+    exclude = text.startswith("^")
+    exact = text.lstrip("^").startswith("=")
+    entries = [entry.strip() for entry in text.lstrip("^=").split(",") if entry.strip()]
+    return [
+        rnic for rnic in platform.rnics if any(_matches(rnic, entry, exact=exact) for entry in entries) is not exclude
+    ]
+
+
+def _matches(rnic: Rnic, entry: str, *, exact: bool) -> bool:
+    name, _, port = entry.partition(":")
+    named = rnic.device == name if exact else rnic.device.startswith(name)
+    return named and (not port or port == str(rnic.port))
+
+
+def hangs(group: tuple[Member, ...], used: list[tuple[Site, Rnic]]) -> bool:
+    """Whether anything that takes part never answers."""
+    gpus = any(
+        "hanging" in (member.site.trouble_of(member.gpu.name), member.site.trouble_of(f"{member.gpu.name}:nvlink"))
+        for member in group
+    )
+    return gpus or any(site.trouble_of(rnic.device) == "hanging" for site, rnic in used)
+
+
+FORCED = "adaptive_routing_forced_en"
+"""The field of an RNIC's register ROCE_ACCL that lets the packets of queue pairs made from then on be reordered."""
+
+
+def service_level(env: Mapping[str, str]) -> int:
+    """NCCL_IB_SL, 0 when it is not set (or no service level)."""
+    text = env.get("NCCL_IB_SL", "")
+    return int(text) if text.isascii() and text.isdigit() and int(text[:3]) < 16 else 0
+
+
+def may_adapt(rack: Rack, hosts: tuple[str, ...], env: Mapping[str, str]) -> bool:
+    """
+    Whether a job that starts now lets the fabric route it adaptively, if the fabric does that.
+
+    InfiniBand: unless NCCL_IB_ADAPTIVE_ROUTING is 0; the job is then taken to use a service level without adaptive
+    routing. RoCE: when every RNIC of every host of the job is told to force it.
+    """
+    platforms = [rack.topology.hosts[name].platform for name in hosts]
+    if platforms[0].link_layer != "ethernet":
+        return env.get("NCCL_IB_ADAPTIVE_ROUTING", "") != "0"
+    if not rack.nvue and not rack.above.is_adaptive_by_inventory:
+        return False
+    ports = rack.ports
+    return all(
+        ports.of_adapter(name, rnic.device).registers.get(FORCED, 0)
+        for name, platform in zip(hosts, platforms, strict=True)
+        for rnic in platform.rnics
+    )
+
 
 # Seconds before the first row: CUDA contexts and NCCL's set-up. Choice, in the order of what recorded runs took.
 START_UP_S = 3.0
@@ -65,7 +183,7 @@ class CollectiveJob:
         self.setting = setting
         self.sizes_bytes = options.sizes_bytes()
         told = {key: value for key, value in setting.env.items() if key.startswith(("NCCL_", "CUDA_"))}
-        self.hash = text_hash(repr((operation, options, sorted(told.items()), setting.hosts)))
+        self.hash = text_hash(f"({operation!r}, {options.seed_text}, {sorted(told.items())!r}, {setting.hosts!r})")
 
     def begin(self, rack: Rack, process: Process, at_s: float) -> None:
         """Set up; then run, fail or hang as the parts that it needs allow."""
@@ -74,7 +192,7 @@ class CollectiveJob:
         bits = rack.hosts.chance(process.site, self.hash)
         ready_s = at_s + START_UP_S + START_UP_PER_DOUBLING_S * log2(len(set(sites)))
         try:
-            group = members(sites, self.setting.env, per_process=self.options.threads * self.options.gpus)
+            group = members(sites, self.setting.env, per_process=self.options.gpus)
         except TooFewGpus as few:
             stderr = text.too_few_gpus(few.requested, few.found)
             stdout = self.setting.marked(text.head(self.operation, self.options), 0)
@@ -237,7 +355,7 @@ class RunningCollective(Flow):
     When its packets vanish it stands still, goes on at a retry, or NCCL gives up when that takes too long.
     """
 
-    __slots__ = ("bits", "gone", "job", "listing", "outage", "patience", "plan", "process", "rack")
+    __slots__ = ("bits", "gone", "job", "listing", "outage", "plan", "process", "rack", "retries", "timeout")
 
     def __init__(
         self, job: CollectiveJob, rack: Rack, process: Process, plan: CollectiveWay, listing: str, bits: int
@@ -250,7 +368,7 @@ class RunningCollective(Flow):
         self.listing = listing
         self.bits = bits
         self.gone = False
-        self.patience = patience_of(job.setting.env)
+        self.timeout, self.retries = patience_of(job.setting.env)
         self.outage: Outage | None = None
 
     def start(self, at_s: float) -> None:
@@ -259,7 +377,7 @@ class RunningCollective(Flow):
             return
         self.process.printed = self.job.setting.marked(self.listing, 0)
         options = self.job.options
-        calls = 2 * (options.warmup + options.iterations * options.agg)
+        calls = 2 * (options.warmup + options.iterations)
         bus_gbps = self.plan.bus_gbps
         busy_s = sum(calls * self.job.time_us(self.plan, size, bus_gbps) for size in self.job.sizes_bytes) / 1e6
         self.rack.timeline.sharing.begin(self, at_s, need_gb=busy_s * self.ceiling_gbps)
@@ -281,7 +399,7 @@ class RunningCollective(Flow):
         if outage is None:
             return rate_gbps
         if outage.retry_s is None:
-            outage.retry_s = outage.began_s + stall_s(at_s - outage.began_s, self.patience.timeout)
+            outage.retry_s = outage.began_s + stall_s(at_s - outage.began_s, self.timeout)
             if at_s < outage.retry_s < inf:
                 timeline.at(outage.retry_s, lambda now_s: self._retry(outage, now_s))
         if at_s < outage.retry_s:
@@ -301,8 +419,8 @@ class RunningCollective(Flow):
             if self.live and self.outage is outage and outage.retry_s is None:
                 self._fail(now_s)
 
-        if self.patience.timeout:  # 0 waits for ever
-            self.rack.timeline.at(at_s + abort_window_s(self.patience.timeout, self.patience.retry), give_up)
+        if self.timeout:  # 0 waits for ever
+            self.rack.timeline.at(at_s + abort_window_s(self.timeout, self.retries), give_up)
 
     def _retry(self, outage: Outage, at_s: float) -> None:
         """Its rate is worked out anew at this instant."""
@@ -372,7 +490,7 @@ class RunningCollective(Flow):
                 algorithm_gbytes = size / time_us / 1000
                 cells.append(text.cell(time_us, algorithm_gbytes, algorithm_gbytes * factor))
                 total += algorithm_gbytes * factor
-            rows.append(text.row(job.operation, job.options, size_bytes=size, gpus=gpus, cells=cells))
+            rows.append(text.row(job.operation, size_bytes=size, gpus=gpus, cells=cells))
         average = total / (2 * len(rows))
-        stdout = self.listing + text.columns() + "".join(rows) + text.footer(job.operation, average)
+        stdout = self.listing + text.COLUMNS + "".join(rows) + text.footer(job.operation, average)
         self.rack.timeline.exit(self.process, at_s, status=0, stdout=job.setting.marked(stdout, 0))

@@ -5,92 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fabric.sim.tools.options import BadOption, number, options, taken_apart
+from fabric.sim.tools.call import BadOption, number, options, taken_apart
 
 _TABLE = options("""
-    threads=  -t --nthreads
     gpus=     -g --ngpus
     least=    -b --minbytes
     most=     -e --maxbytes
-    step=     -i --stepbytes
     factor=   -f --stepfactor
     iters=    -n --iters
     warmup=   -w --warmup_iters
-    check=    -c --check
-    type=     -d --datatype
-    graph=    -G --cudagraph
-    agg=      -m --agg_iters
-    plain=    -o --op -r --root -p --parallel_init -z --blocking -y --stream_null -T --timeout -R --local_register
-    plain=    -C --report_cputime -a --average
-    help      -h --help
 """)
 
-_TYPE_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "bfloat16": 2}
-_TYPE_BYTES |= {"float": 4, "double": 8}
-MOST_ROWS = 10_000  # a sweep by small steps is refused above this: a bound, not the tool's
+_TYPE_BYTES = 4
+"""Of a float, which is what is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveOptions:
     """What one nccl-tests program was asked to do."""
 
-    threads: int
     gpus: int
     least_bytes: int
     most_bytes: int
-    step_bytes: int
     factor: int
     iterations: int
     warmup: int
-    check: int
-    type_name: str
-    type_bytes: int
-    graph: int
-    agg: int
+
+    @property
+    def seed_text(self) -> str:
+        """What chance draws by; as it was first written, so that a seed gives the same numbers in every version."""
+        return (
+            f"CollectiveOptions(threads=1, gpus={self.gpus}, least_bytes={self.least_bytes}, "
+            f"most_bytes={self.most_bytes}, step_bytes=1048576, factor={self.factor}, iterations={self.iterations}, "
+            f"warmup={self.warmup}, check=1, type_name='float', type_bytes=4, graph=0, agg=1)"
+        )
 
     def sizes_bytes(self) -> tuple[int, ...]:
-        """The sizes it goes through; raises BadOption when there are too many to simulate."""
-        sizes = []
-        size = self.least_bytes
-        while size <= self.most_bytes:
-            sizes.append(size)
-            size = size * self.factor if self.factor > 1 else size + self.step_bytes
-            if len(sizes) > MOST_ROWS:
-                raise BadOption(f"more than {MOST_ROWS} sizes are not simulated")
+        """The sizes it goes through."""
+        sizes = [self.least_bytes]
+        while sizes[-1] * self.factor <= self.most_bytes:
+            sizes.append(sizes[-1] * self.factor)
         return tuple(sizes)
 
 
 def collective_options(words: Sequence[str]) -> CollectiveOptions:
     """Read the words after the program's name; raises BadOption."""
-    fields, rest = taken_apart(words, _TABLE)
-    if "help" in fields:
-        raise BadOption("USAGE")
-    del rest  # nccl-tests does not look at further words
+    fields, _ = taken_apart(words, _TABLE)  # nccl-tests does not look at further words
     least = _size(fields.get("least", "32M"), "minbytes")
     most = _size(fields.get("most", "32M"), "maxbytes")
     if most < least or least == 0:
         raise BadOption("invalid sizes for 'minbytes' and 'maxbytes'")
-    type_name = fields.get("type", "float")
-    if type_name not in _TYPE_BYTES:
-        type_name = "float"  # so does the tool: "invalid type, defaulting to float"
-
-    def count(field: str, default: int) -> int:
-        return number(fields[field]) if field in fields else default
-
     return CollectiveOptions(
-        threads=count("threads", 1),
-        gpus=count("gpus", 1),
+        gpus=number(fields.get("gpus", "1")),
         least_bytes=least,
         most_bytes=most,
-        step_bytes=max(1, _size(fields.get("step", "1M"), "stepbytes")),
-        factor=count("factor", 1),
-        iterations=count("iters", 20),
-        warmup=count("warmup", 5),
-        check=count("check", 1),
-        type_name=type_name,
-        type_bytes=_TYPE_BYTES[type_name],
-        graph=count("graph", 0),
-        agg=count("agg", 1),
+        factor=number(fields.get("factor", "2"), least=2),
+        iterations=number(fields.get("iters", "20")),
+        warmup=number(fields.get("warmup", "5")),
     )
 
 
@@ -103,7 +74,7 @@ def _size(text: str, name: str) -> int:
     return int(float(digits) * factor) if "." in digits else int(digits) * factor
 
 
-_COLUMNS = """\
+COLUMNS = """\
 #
 #                                                              out-of-place                       in-place          
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong 
@@ -116,13 +87,12 @@ _REDOP |= {"alltoall": ("none", "-1"), "all_gather": ("none", "-1"), "broadcast"
 
 def head(operation: str, options: CollectiveOptions) -> str:
     """Down to the list of devices."""
-    step = f"{options.factor}(factor)" if options.factor > 1 else f"{options.step_bytes}(bytes)"
     return (
         "# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902\n"
         f"# Collective test starting: {operation}_perf\n"
-        f"# nThread {options.threads} nGpus {options.gpus} minBytes {options.least_bytes} "
-        f"maxBytes {options.most_bytes} step: {step} warmup iters: {options.warmup} iters: {options.iterations} "
-        f"agg iters: {options.agg} validation: {options.check} graph: {options.graph}\n"
+        f"# nThread 1 nGpus {options.gpus} minBytes {options.least_bytes} maxBytes {options.most_bytes} "
+        f"step: {options.factor}(factor) warmup iters: {options.warmup} iters: {options.iterations} "
+        "agg iters: 1 validation: 1 graph: 0\n"
         "#\n# Using devices\n"
     )
 
@@ -133,24 +103,17 @@ def rank_line(rank: int, pid: int, host: str, *, device: int, bus: str, model: s
     return f"#  Rank {rank:2d} Group  0 Pid {pid:6d} on {name:>10s} device {device:2d} [0000:{bus}:00] {model}\n"
 
 
-def columns() -> str:
-    """The header of the table."""
-    return _COLUMNS
-
-
-def row(operation: str, options: CollectiveOptions, *, size_bytes: int, gpus: int, cells: Sequence[str]) -> str:
+def row(operation: str, *, size_bytes: int, gpus: int, cells: Sequence[str]) -> str:
     """One size: out of place and in place."""
-    count = size_bytes // options.type_bytes
+    count = size_bytes // _TYPE_BYTES
     if operation in ("alltoall", "all_gather", "reduce_scatter"):
         count //= gpus
     redop, root = _REDOP[operation]
-    # alltoall and sendrecv cannot be checked in place: the tool prints N/A there, and everywhere with -c 0,
-    # and one column narrower than a number (recorded).
-    wrong = "     0" if options.check else "  N/A"
-    wrong_in_place = "  N/A" if operation in ("alltoall", "sendrecv") else wrong
+    # alltoall and sendrecv cannot be checked in place: the tool prints N/A there, one column narrower than a number.
+    wrong_in_place = "  N/A" if operation in ("alltoall", "sendrecv") else "     0"
     return (
-        f"{size_bytes:12d}  {count:12d}  {options.type_name:>8s}  {redop:>6s}  {root:>6s}"
-        f"  {cells[0]}  {wrong}  {cells[1]}  {wrong_in_place}\n"
+        f"{size_bytes:12d}  {count:12d}  {'float':>8s}  {redop:>6s}  {root:>6s}"
+        f"  {cells[0]}       0  {cells[1]}  {wrong_in_place}\n"
     )
 
 

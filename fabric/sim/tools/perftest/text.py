@@ -8,39 +8,22 @@ from dataclasses import dataclass
 from fabric.sim.hashing import mix64, text_hash, word
 from fabric.sim.hosts.hosts import gpu_model, pci_bus
 from fabric.sim.hosts.site import Site
-from fabric.sim.tools.options import Option, number, options, taken_apart
+from fabric.sim.tools.call import number, options, taken_apart
 
-
-class NotSimulated(Exception):
-    """The real tool knows this option and it would change the answer, but the simulated rack does not know how."""
-
-
-_KNOWN = options("""
+_OPTIONS = options("""
     device=    -d --ib-dev
     port=      -p --port
     size=      -s --size
     duration=  -D --duration
     iters=     -n --iters
     qps=       -q --qp
-    cuda?      --use_cuda
+    cuda=      --use_cuda
     version    -V --version
-    gbits      --report_gbits
     both_ways  -b --bidirectional
     ib_port=   -i --ib-port
-    flag       -F --CPU-freq --use_cuda_dmabuf --use_hugepages --noPeak -N --ipv6 --odp --disable_pcie_relaxed
-    plain=     -x --gid-index -S --sl -t --tx-depth -u --qp-timeout -m --mtu -I --inline_size
-    plain=     -Q --cq-mod -l --post_list -T --tos -f --margin -L --hop_limit --tclass --source_ip
+    flag       -F --CPU-freq --report_gbits
+    plain=     -x --gid-index
 """)
-_NOT_SIMULATED = {
-    name: Option(f"-{name}", value)
-    for value, names in (
-        ("no", "-a --all -R --rdma_cm -z --com_rdma_cm --out_json --reversed"),
-        ("no", "--run_infinitely --cpu_util -O --dualport --report-both --report-per-port"),
-        ("yes", "-w --limit_bw -y --limit_msgrate -c --connection --output --rate_limit --out_json_file"),
-    )
-    for name in names.split()
-}
-_OPTIONS = {**_KNOWN, **_NOT_SIMULATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +37,6 @@ class WriteBwOptions:
     duration_s: int | None
     iterations: int
     queue_pairs: int
-    gbits: bool
     both_ways: bool
     cuda: int | None
     ib_port: int
@@ -62,14 +44,11 @@ class WriteBwOptions:
 
 
 def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
-    """Read the words after the program's name; raises BadOption (its texts are ours) and NotSimulated."""
+    """Read the words after the program's name, results always in Gb/s; raises BadOption (its texts are ours)."""
     fields, peers = taken_apart(words, _OPTIONS)
-    for field in fields:
-        if field.startswith("-"):
-            raise NotSimulated(f"option {field[1:]} is not simulated")
 
     def asked(field: str, default: int, least: int, most: int) -> int:
-        return number(fields.get(field, str(default)), least=least, most=most, units="km")
+        return number(fields.get(field, str(default)), least=least, most=most)
 
     return WriteBwOptions(
         device=fields.get("device"),
@@ -79,9 +58,8 @@ def write_bw_options(words: Sequence[str]) -> WriteBwOptions:
         duration_s=asked("duration", 0, 1, 1 << 31) if "duration" in fields else None,
         iterations=asked("iters", 5000, 5, 1 << 31),
         queue_pairs=asked("qps", 1, 1, 16384),
-        gbits="gbits" in fields,
         both_ways="both_ways" in fields,
-        cuda=number(fields["cuda"] or "0", most=1023, units="km") if "cuda" in fields else None,
+        cuda=number(fields["cuda"], most=1023) if "cuda" in fields else None,
         ib_port=asked("ib_port", 1, 1, 255),
         version="version" in fields,
     )
@@ -115,7 +93,7 @@ REFUSED = (
 )
 
 _HEAD = """\
-                    RDMA_Write BW Test
+                    %s Test
  Dual-port       : OFF\t\tDevice         : %s
  Number of qps   : %d\t\tTransport type : IB
  Connection type : RC\t\tUsing SRQ      : OFF
@@ -128,7 +106,7 @@ _HEAD = """\
  rdma_cm QPs\t : OFF
  Data ex. method : Ethernet
 """
-_COLUMNS = " #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]\n"
+COLUMNS = f"{RULE} #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
 
 
 def lead(options: WriteBwOptions) -> str:
@@ -144,17 +122,11 @@ def port_refusal(site: Site, device: str, options: WriteBwOptions) -> str:
     return PORT_DOWN % options.ib_port if trouble == "broken" else ""
 
 
-def head(options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
+def head(title: str, options: WriteBwOptions, device: str, *, ethernet: bool) -> str:
     """From the first rule to the one before the addresses."""
     depth = " TX depth        : 128\n" if options.peer is not None else ""
     link, gid = ("Ethernet", " GID index       : 3\n") if ethernet else ("IB", "")
-    return f"{RULE}{_HEAD % (device, options.queue_pairs, depth, link, gid)}{RULE}"
-
-
-def columns(options: WriteBwOptions) -> str:
-    """The rule and the column names above the one row."""
-    unit = "Gb/sec" if options.gbits else "MiB/sec"
-    return RULE + _COLUMNS % (unit, unit)
+    return f"{RULE}{_HEAD % (title, device, options.queue_pairs, depth, link, gid)}{RULE}"
 
 
 def address_end(site: Site, device: str) -> tuple[str, str]:
@@ -188,22 +160,19 @@ def addresses(site: Site, device: str, bits: int, *, queue_pairs: int) -> list[s
     return [address(site, device, word(bits, number)) for number in range(queue_pairs)]
 
 
-def row(options: WriteBwOptions, average_gbps: float) -> str:
+def row(options: WriteBwOptions, gbps: float) -> str:
     """The row under the column names: six decimals below 0.1, as the tool does it."""
-    messages_mpps = average_gbps * 125.0 / options.size_bytes
+    mpps = gbps * 125.0 / options.size_bytes
     if options.duration_s is None:
         count = options.iterations * options.queue_pairs
     else:
-        count = int(messages_mpps * 1e6 * options.duration_s)
-    value = average_gbps if options.gbits else average_gbps * 1e9 / 8 / (1 << 20)
+        count = int(mpps * 1e6 * options.duration_s)
     # A peak is measured up to 20,000 iterations only (perftest's manual); 0.05 % above the mean is a choice.
-    peak = value * 1.0005 if options.duration_s is None and options.iterations <= 20000 else 0.0
-    size = options.size_bytes
-    if value < 0.1:
-        return (
-            f" {size:<7d}    {count:<10d}     {peak:<7.6f}            {value:<7.6f}            {messages_mpps:<7.6f}\n"
-        )
-    return f" {size:<7d}    {count:<10d}       {peak:<7.2f}            {value:<7.2f}\t\t     {messages_mpps:<7.6f}\n"
+    peak = gbps * 1.0005 if options.duration_s is None and options.iterations <= 20000 else 0.0
+    head = f" {options.size_bytes:<7d}    {count:<10d}"
+    if gbps < 0.1:
+        return f"{head}     {peak:<7.6f}            {gbps:<7.6f}            {mpps:<7.6f}\n"
+    return f"{head}       {peak:<7.2f}            {gbps:<7.2f}\t\t     {mpps:<7.6f}\n"
 
 
 def cuda_listing(gpus: tuple[int, ...]) -> str:

@@ -194,8 +194,8 @@ def test_a_host_in_two_classes_of_links_is_compared_with_its_own_class_in_each()
     assert "about 275 of 392 Gb/s (-30.0%) within a group, 221 of 314 Gb/s (-29.7%) between groups" in said
 
 
-def test_a_host_of_which_the_group_does_not_show_has_at_least_that_loss():
-    """It is equally slow to all: its neighbours may be any."""
+def test_a_host_of_one_of_two_groups_is_compared_with_each_of_them():
+    """Its neighbours are fast with it or slow, as with all others."""
     near = hosts(16)[:8]
 
     def level(a, b):
@@ -205,7 +205,6 @@ def test_a_host_of_which_the_group_does_not_show_has_at_least_that_loss():
 
     found = diagnose(all_pairs(hosts(16), level=level))
     assert named(found) == ["gpu012"]
-    assert "or more: its group is not known" in found.suspects[0].evidence[1]
 
 
 def dipping(count, share, seed=3):

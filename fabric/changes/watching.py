@@ -1,0 +1,208 @@
+"""
+Links and counters that are read again and again while a fault is in force.
+
+Watched are the RNICs of the phase's hosts whose own cable nobody is to close (those with bit errors too: errors must
+not take a link away), and the cables between switches that are to carry bit errors. Other cables between switches are
+not looked at: that would be a walk over the whole fabric each time. A change is taken back when a receiver of its cable
+has counted more than the scenario allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fabric.changes.cable_fault import CableFault
+from fabric.changes.closing import seen_end
+from fabric.changes.kind import Context, Counters, kind_of
+from fabric.changes.ports import AdapterEnd, End, cable_of, plainly
+from fabric.changes.procedure import Procedure, pause
+from fabric.errors import FabricError
+from fabric.model.change import Change
+from fabric.tools import sysfs
+
+LOOK_S = 5.0
+"""Pause between two looks at a host (seconds; choice: one ``cat`` is nothing that a measurement sees)."""
+
+LOOKS_PER_S = 100.0
+"""With so many hosts that this would be exceeded, each is looked at less often (choice)."""
+
+ANSWER_S = 10.0
+"""Deadline of a look (seconds; choice: a host that takes longer to read a file of /sys hangs)."""
+
+GONE = "gone"
+"""The state of a port whose device is not there any more."""
+
+_UP = frozenset({"ACTIVE", "ACTIVE_DEFER"})
+
+Port = tuple[str, int]
+"""RDMA device and port."""
+
+Links = Mapping[str, str]
+"""The state of each link by name; empty text: up."""
+
+
+@dataclass(slots=True)
+class Lookout:
+    """
+    What every watching procedure of a phase shares.
+
+    *went_down*: told a link, its state, and when it was last seen up (seconds of *clock*). *unreadable*: told a host
+    and why nothing could be read there. *looked*: who has looked once. *ended*: one more look, and then no more.
+    """
+
+    clock: Callable[[], float]
+    period_s: float
+    went_down: Callable[[str, str, float], None]
+    unreadable: Callable[[str, FabricError], None]
+    looked: set[str] = field(default_factory=set)
+    ended: bool = False
+
+
+def period_s(hosts: int) -> float:
+    """The pause between two looks at one of so many hosts, seconds."""
+    return max(LOOK_S, hosts / LOOKS_PER_S)
+
+
+def watched_ports(host: str, changes: Collection[Change], context: Context) -> tuple[Port, ...]:
+    """The ports of a host that no change of the phase closes; none for a host that the inventory does not have."""
+    closed = {change.component for change in changes if kind_of(change).closes}
+    found = context.topology.hosts.get(host)
+    rnics = () if found is None else found.platform.rnics
+    return tuple((rnic.device, rnic.port) for rnic in rnics if f"{host}/{rnic.device}" not in closed)
+
+
+def watch_host(host: str, ports: Sequence[Port], lookout: Lookout) -> Procedure[None]:
+    """Watch the links of one host, until the lookout has ended."""
+    yield from _watch(host, host, lambda: _links_of(host, ports), lookout)
+
+
+def watch_cable(change: Change, context: Context, lookout: Lookout) -> Procedure[None]:
+    """Watch a cable between switches that carries bit errors, by its lower end."""
+    via = context.settings.via or change.component
+    try:
+        cable = yield from cable_of(change.component, context)
+    except FabricError as exc:
+        lookout.unreadable(via, exc)
+        lookout.looked.add(change.component)
+        return
+    yield from _watch(change.component, via, lambda: _link_of(change.component, cable.lower, context), lookout)
+
+
+def _watch(name: str, host: str, read: Callable[[], Procedure[Links]], lookout: Lookout) -> Procedure[None]:
+    """Only a link that was seen up can go down: what was down before anything was altered is none of our business."""
+    up: set[str] = set()
+    seen_s = lookout.clock()
+    while True:
+        at_s, last = lookout.clock(), lookout.ended
+        try:
+            links = yield from read()
+        except FabricError as exc:
+            lookout.unreadable(host, exc)
+        else:
+            for link in sorted(up):
+                if links[link]:
+                    lookout.went_down(link, links[link], seen_s)
+            up, seen_s = {link for link, state in links.items() if not state}, at_s
+        lookout.looked.add(name)
+        if last:
+            return
+        if not lookout.ended:
+            yield from pause(lookout.clock() + lookout.period_s)
+
+
+def _links_of(host: str, ports: Sequence[Port]) -> Procedure[Links]:
+    """One ``cat`` for all ports; where some are not there it cannot say which, and each is asked for by itself."""
+    states = yield from _states(host, ports)
+    if len(states) != len(ports):
+        found: list[str] = []
+        for port in ports:
+            found += (yield from _states(host, [port])) or (GONE,)
+        states = tuple(found)
+    return {f"{host}/{port[0]}": "" if state in _UP else state for port, state in zip(ports, states, strict=True)}
+
+
+def _states(host: str, ports: Sequence[Port]) -> Procedure[tuple[str, ...]]:
+    return sysfs.read_states(*(yield from plainly(host, sysfs.states(list(ports)), timeout_s=ANSWER_S)))
+
+
+def _link_of(name: str, end: End, context: Context) -> Procedure[Links]:
+    seen = yield from seen_end(end, context)
+    return {name: "" if seen.up else str(seen)}
+
+
+_KERNEL_NAMES = {"symbol_error": "symbol_errors"}
+"""Counters that the kernel calls otherwise than the tools do."""
+
+
+def watch_counters(
+    change: Change,
+    context: Context,
+    lookout: Lookout,
+    *,
+    before: Callable[[], Counters | None],
+    stop: Callable[[str], None],
+) -> Procedure[None]:
+    """
+    Read the counters at the ends of a changed cable while the change is in force (``stop_above`` of a scenario).
+
+    *before*: what they were just before it was applied, None while it is not in force. *stop*: told why the change must
+    go, also when a counter that was asked for is not there: a limit that nobody watches is none.
+    """
+    try:
+        cable = yield from cable_of(change.component, context)
+        ends = tuple(end for end in (cable.lower, cable.upper) if end is not None)
+        offered = {_counter(key) for key in (yield from _read(change, ends, context))}
+    except FabricError as exc:
+        stop(f"{change.change_id}: its counters cannot be watched (stop_above): {exc}")
+        return
+    missing = [name for name, _ in change.when.stop_above if name not in offered]
+    if missing:
+        have = ", ".join(sorted(offered)) or "nothing"
+        stop(f"{change.change_id}: {missing[0]} (stop_above) is not counted there; counted are {have}")
+        return
+    lookout.looked.add(change.change_id)
+    while not lookout.ended:
+        yield from pause(lookout.clock() + lookout.period_s)
+        if before() is None:
+            continue
+        try:
+            now = yield from _read(change, ends, context)
+        except FabricError as exc:
+            lookout.unreadable(_asked(ends, context), exc)
+            continue
+        base = before()
+        for reason in () if base is None else over(change, base, now):
+            stop(reason)
+
+
+def over(change: Change, before: Counters, now: Counters) -> Iterator[str]:
+    """What grew by more than the change's limits, in words; so is a counter that was not read before it was applied."""
+    for name, most in change.when.stop_above:
+        keys = [key for key in before if _counter(key) == name]
+        if not keys:
+            yield f"{change.change_id}: {name} (stop_above) could not be read before it was applied"
+        for key in keys:
+            grew = now[key] - before[key] if key in now else 0.0
+            if grew > most:
+                yield f"{change.change_id}: {key} grew by {grew:.0f}, more than {most:.0f} (stop_above)"
+
+
+def _counter(key: str) -> str:
+    """The counter of ``gpu001/mlx5_0.symbol_error``, by the name that scenarios use."""
+    name = key.rpartition(".")[2]
+    return _KERNEL_NAMES.get(name, name)
+
+
+def _read(change: Change, ends: tuple[End, ...], context: Context) -> Procedure[dict[str, float]]:
+    """The same counters that the change itself reads before and after."""
+    found: dict[str, float] = {}
+    spec = change.spec
+    for end in ends:
+        found |= (yield from spec.counted(end, context)) if isinstance(spec, CableFault) else {}
+    return found
+
+
+def _asked(ends: tuple[End, ...], context: Context) -> str:
+    """The host that is blamed when nothing can be read."""
+    return next((end.host for end in ends if isinstance(end, AdapterEnd)), context.settings.via or "")

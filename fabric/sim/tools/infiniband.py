@@ -1,0 +1,305 @@
+"""infiniband-diags: the fabric as management packets from one port of a host see it, and its ports changed by LID."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+
+from fabric.sim.phy.cabling import End, Node
+from fabric.sim.phy.lines import LANES
+from fabric.sim.phy.port import (
+    ACTIVE,
+    DISABLED,
+    DOWN,
+    INITIALIZING,
+    PHYSICAL_TEXT,
+    Counts,
+    Port,
+    capped,
+    packets,
+    words,
+)
+from fabric.sim.tools.call import BadOption, Said, Table, Tool, ToolCall, options, taken_apart, whole_number
+
+STATES = {DOWN: "Down", INITIALIZING: "Initialize", ACTIVE: "Active"}
+
+_COMMON = options("""
+    ca=       -C --Ca
+    port=     -P --Port
+    timeout=  -t --timeout
+    key=      -y --m_key
+    sm=       -s --sm_port
+""")
+
+
+class IbError(Exception):
+    """A tool ends with ``iberror: failed`` and this; *warned* was printed before."""
+
+    def __init__(self, reason: str, warned: str = "") -> None:
+        super().__init__(reason)
+        self.warned = warned
+
+
+Fields = dict[str, str]
+Run = Callable[[ToolCall, Fields, list[str]], Said | str]
+"""What a tool does with its options and its other words."""
+
+
+def tool(name: str, text: str = "", *, bad_status: int = 255) -> Callable[[Run], Tool]:
+    """Make a tool of what it does: it reads the options that all have and those of *text*, and fails as they do."""
+    table: Table = {**_COMMON, **options(text)}
+
+    def made(run: Run) -> Tool:
+        def call(asked: ToolCall) -> Said:
+            try:
+                said = run(asked, *taken_apart(asked.words, table))
+            except BadOption as bad:
+                return Said(stderr=f"{name}: {bad}\n", status=bad_status)
+            except IbError as error:
+                return Said(stderr=f"{error.warned}{name}: iberror: failed: {error}\n", status=255)
+            return Said(said) if isinstance(said, str) else said
+
+        call.__doc__ = run.__doc__
+        return call
+
+    return made
+
+
+def own_port(asked: ToolCall, fields: Fields) -> Port:
+    """The port a tool sends from: the one asked for, else this host's first InfiniBand port."""
+    wanted = fields.get("ca")
+    for rnic in asked.rnics:
+        port = asked.port_of(rnic.device)
+        named = wanted == rnic.device or (wanted is None and port.logical != 1)
+        if named and not port.node.ethernet and fields.get("port", str(rnic.port)) == str(rnic.port):
+            return port
+    name, number = wanted or "(null)", fields.get("port", "0")
+    warned = f"ibwarn: [{asked.pid + 20000}] mad_rpc_open_port: can't open UMAD port (({name}):{number})\n"
+    raise IbError(f"Failed to open '{name}' port '{number}'", warned)
+
+
+def found_by_lid(asked: ToolCall, own: Port, text: str, what: str) -> Node:
+    """The node with a LID as it was typed; IbError when packets do not get there."""
+    try:
+        lid = int(text, 0)
+    except ValueError:
+        raise IbError(f"can't resolve destination port {text}") from None
+    node = asked.by_lid(own, lid)
+    if node is None:
+        raise IbError(what, no_answer(asked, lid))
+    return node
+
+
+def no_answer(asked: ToolCall, lid: int) -> str:
+    """What is printed of a packet that nobody answers."""
+    return f"ibwarn: [{asked.pid + 20000}] mad_rpc: _do_madrpc failed; dport (Lid {lid})\n"
+
+
+def subnet_manager(asked: ToolCall, port: Port) -> Node | None:
+    """
+    The node whose manager a port listens to; None for none.
+
+    The first RNIC of the master's host. Where the inventory names no manager, or one on a host for management, whose
+    own ports are not simulated, the lowest LID among the switches (a choice).
+    """
+    managers, lid = asked.rack.managers, attrgetter("lid")
+    if managers.master is not None and managers.master[0].host not in asked.rack.topology.management:
+        host = managers.master[0].host
+        return next((node for node in sorted(asked.reached(port), key=lid) if node.host == host), None)
+    if not managers.sweeps:
+        return None
+    return min((node for node in asked.reached(port) if node.host is None), key=lid, default=None)
+
+
+def _dotted(rows: Mapping[str, object]) -> str:
+    """``Name:.....value``, values from column 33 on."""
+    return "".join(f"{name + ':':.<33}{value}\n" for name, value in rows.items())
+
+
+@tool("iblinkinfo", "line -l --line", bad_status=1)
+def iblinkinfo(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
+    """``iblinkinfo -l``: one line for each port of every node that is found."""
+    del rest
+    if "line" not in fields:
+        return Said(stderr="iblinkinfo: simulated rack: only `iblinkinfo -l` is simulated\n", status=1)
+    try:
+        own = own_port(asked, fields)
+    except IbError as error:
+        return Said(stderr=f"{error.warned}{str(error).replace(chr(39), '')}\n", status=1)
+    # As the tool walks them: the farthest first, the own one last.
+    nodes = reversed(asked.reached(own))
+    return Said("".join(_link(asked, node, end) for node in nodes for end in asked.ports.cabling.ends(node)))
+
+
+def _link(asked: ToolCall, node: Node, end: End) -> str:
+    port = asked.ports.at(end)
+    peer = asked.ports.peer(port) if port.logical != DOWN else None
+    lead = f'0x{node.guid:016x} "{node.description:>30}" {node.lid:6d} {end[1]:4d}[  ] '
+    state = f"{STATES[port.logical][:6]:>6}/{PHYSICAL_TEXT[port.physical]:>8}"
+    if peer is None:
+        return f'{lead}==({"":3} {"":9} {state})==>             [  ] "" ( )\n'
+    there = f'0x{peer.node.guid:016x} {peer.node.lid:6d} {peer.end[1]:4d}[  ] "{peer.node.description}" ( )'
+    return f"{lead}==( 4X {port.line.lane:>18} {state})==>  {there}\n"
+
+
+@tool("sminfo")
+def sminfo(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+    """The subnet manager that the own port listens to."""
+    del rest
+    manager = subnet_manager(asked, own_port(asked, fields))
+    if manager is None:
+        raise IbError("query")
+    count = int(asked.at_s / 10)  # it sweeps every ten seconds (opensm's default)
+    master = asked.rack.managers.master
+    priority = 0 if master is None else master[1]
+    about = f"activity count {count} priority {priority} state 3 SMINFO_MASTER"
+    return f"sminfo: sm lid {manager.lid} sm guid 0x{manager.guid:016x}, {about}\n"
+
+
+_OPERATIONS = ("query", "enable", "disable", "on", "reset")
+_BASE = "2.5 Gbps or 5.0 Gbps or 10.0 Gbps"
+
+
+@tool("ibportstate")
+def ibportstate(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+    """``ibportstate LID PORT [OPERATION]``: a port's state through the fabric, and the switch to change it."""
+    if len(rest) < 2:
+        raise IbError("can't resolve destination port" if not rest else "need port number")
+    operation = rest[2] if len(rest) > 2 else "query"
+    if operation not in _OPERATIONS:
+        raise IbError(f"invalid operation: {operation}")
+    node = found_by_lid(asked, own_port(asked, fields), rest[0], "smp query nodeinfo failed")
+    port = _port_of(asked, node, rest[1], "smp query portinfo failed")
+    what = "Switch" if node.host is None else "CA/RT"
+    said = f"{what} PortInfo:\n" + _info(asked, port) + _extra(port)
+    if operation == "query":
+        return said
+    said = f"Initial {said}"
+    if operation == "on" and port.physical != DISABLED:
+        return said + "Port is already in enable state\n"
+    if operation == "disable":
+        said += "Disable may be irreversible\n"
+        asked.ports.disable(port, asked.at_s)
+    else:
+        asked.ports.bounce(port, asked.at_s)  # enable asks for Polling, like reset: on a link that is up a bounce too
+    return said + "\nAfter PortInfo set:\n" + _info(asked, port)
+
+
+def _port_of(asked: ToolCall, node: Node, number: str, what: str) -> Port:
+    """A port of a node by its number as it was typed."""
+    end = next((end for end in asked.ports.cabling.ends(node) if end[1] == whole_number(number)), None)
+    if end is None:
+        raise IbError(what)
+    return asked.ports.at(end)
+
+
+def _place(port: Port) -> str:
+    return f"Lid {port.node.lid} port {port.end[1]}"
+
+
+def _info(asked: ToolCall, port: Port) -> str:
+    up = port.logical != DOWN
+    lanes = " or ".join(LANES[: LANES.index(port.line.lane) + 1])
+    adapter = port.node.host is not None
+    manager = subnet_manager(asked, port) if adapter else None
+    rows: dict[str, object] = {
+        "LinkState": STATES[port.logical],
+        "PhysLinkState": PHYSICAL_TEXT[port.physical],
+        "Lid": port.node.lid if adapter else 0,
+        "SMLid": manager.lid if manager else 0,
+        "LMC": 0,
+        "LinkWidthSupported": "1X or 4X or 2X",
+        "LinkWidthEnabled": "1X or 4X or 2X",
+        "LinkWidthActive": "4X",
+        "LinkSpeedSupported": _BASE,
+        "LinkSpeedEnabled": _BASE,
+        "LinkSpeedActive": "10.0 Gbps" if up else "2.5 Gbps",
+        "LinkSpeedExtSupported": lanes,
+        "LinkSpeedExtEnabled": lanes,
+        "LinkSpeedExtActive": port.line.lane if up else "No Extended Speed",
+    }
+    if adapter:
+        rows |= {"Mkey": "<not displayed>", "MkeyLeasePeriod": 0, "ProtectBits": 0}
+    return f"# Port info: {_place(port)}\n{_dotted(rows)}"
+
+
+def _extra(port: Port) -> str:
+    names = ("StateChangeEnable", "LinkSpeedSupported", "LinkSpeedEnabled", "LinkSpeedActive")
+    return f"# MLNX ext Port info: {_place(port)}\n{_dotted(dict.fromkeys(names, '0x00'))}"
+
+
+@tool("ibroute", "bare -n --no_dests")
+def ibroute(asked: ToolCall, fields: Fields, rest: list[str]) -> Said:
+    """``ibroute -n LID``: the unicast forwarding table of a switch: where its packets go now."""
+    own = own_port(asked, fields)
+    if not rest or "bare" not in fields:
+        raise IbError("simulated rack: only `ibroute -n LID` is simulated")
+    switch = found_by_lid(asked, own, rest[0], "node info failed: invalid addr?")
+    if switch.host is not None:
+        raise IbError(f"dump tables: can't get switch info of Lid {switch.lid}")
+    from fabric.sim.subnet.network import forwarding_table  # numpy: only for those who ask
+
+    found = forwarding_table(asked.ports.cabling, asked.rack.above.network(), switch)
+    reached = {node.lid for node in asked.reached(own)}
+    top = max(found, default=0)
+    said = f"Unicast lids [0x0-0x{top:x}] of switch Lid {switch.lid} guid 0x{switch.guid:x} ({switch.description}):\n"
+    said += "  Lid  Out   Destination\n       Port     Info \n"
+    said += "".join(f"0x{lid:04x} {port:03d}\n" for lid, port in found.items())
+    warned = "".join(no_answer(asked, lid) for lid in found if lid not in reached)
+    return Said(f"{said}{len(found)} valid lids dumped \n", warned)
+
+
+_ERRORS = (
+    "SymbolErrorCounter LinkErrorRecoveryCounter LinkDownedCounter PortRcvErrors PortRcvRemotePhysicalErrors "
+    "PortRcvSwitchRelayErrors PortXmitDiscards PortXmitConstraintErrors PortRcvConstraintErrors"
+)
+_MORE = "LocalLinkIntegrityErrors ExcessiveBufferOverrunErrors"
+
+
+@tool("perfquery", "extended -x --extended")
+def perfquery(asked: ToolCall, fields: Fields, rest: list[str]) -> str:
+    """``perfquery [-x] [LID PORT]``: the performance counters of a port, without a LID of the own one."""
+    port = own_port(asked, fields)
+    if rest:
+        node = found_by_lid(asked, port, rest[0], "classportinfo query failed")
+        port = _port_of(asked, node, rest[1] if len(rest) > 1 else str(port.end[1]), "perfquery")
+    return (_extended if "extended" in fields else _plain)(port, asked.ports.counts(port, asked.at_s))
+
+
+def _errors(counts: Counts, *, wide: bool) -> dict[str, int]:
+    """The error counters that are not 0: narrow ones stop at their largest value."""
+    small, middle = (32, 32) if wide else (8, 16)
+    return {
+        "SymbolErrorCounter": capped(counts.symbol, middle),
+        "LinkErrorRecoveryCounter": capped(counts.recovered, small),
+        "LinkDownedCounter": capped(counts.downed, 8),  # stays narrow in every form that is known
+        "PortRcvErrors": capped(counts.symbol, middle),
+    }
+
+
+def _plain(port: Port, counts: Counts) -> str:
+    rows: dict[str, object] = {"PortSelect": port.end[1], "CounterSelect": "0x0000"}
+    rows |= dict.fromkeys(_ERRORS.split(), 0) | _errors(counts, wide=False)
+    rows |= {"CounterSelect2": "0x00"} | dict.fromkeys([*_MORE.split(), "QP1Dropped", "VL15Dropped"], 0)
+    rows |= {name: capped(value, 32) for name, value in _data(counts).items()}
+    rows["PortXmitWait"] = capped(counts.wait_ticks, 32)
+    return f"# Port counters: {_place(port)} (CapMask: 0x5300)\n{_dotted(rows)}"
+
+
+def _extended(port: Port, counts: Counts) -> str:
+    data = _data(counts)
+    rows: dict[str, object] = {"PortSelect": port.end[1], "CounterSelect": "0x0000", **data}
+    rows |= {"PortUnicastXmitPkts": data["PortXmitPkts"], "PortUnicastRcvPkts": data["PortRcvPkts"]}
+    rows |= {"PortMulticastXmitPkts": 0, "PortMulticastRcvPkts": 0, "CounterSelect2": "0x00000000"}
+    rows |= dict.fromkeys(_ERRORS.split(), 0) | _errors(counts, wide=True) | dict.fromkeys(_MORE.split(), 0)
+    rows |= {"VL15Dropped": 0, "PortXmitWait": int(counts.wait_ticks), "QP1Dropped": 0}
+    return f"# Port extended counters: {_place(port)} (CapMask: 0x5300 CapMask2: 0x0000002)\n{_dotted(rows)}"
+
+
+def _data(counts: Counts) -> dict[str, int]:
+    return {
+        "PortXmitData": words(counts.sent_gb),
+        "PortRcvData": words(counts.received_gb),
+        "PortXmitPkts": packets(counts.sent_gb),
+        "PortRcvPkts": packets(counts.received_gb),
+    }

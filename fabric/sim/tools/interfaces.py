@@ -1,0 +1,108 @@
+"""The network interfaces of a host: ``ip link`` and the kernel's own switch for each, ``ethtool`` and its counters."""
+
+from __future__ import annotations
+
+from fabric.sim.hashing import mix64, text_hash
+from fabric.sim.phy.port import LINK_UP, Port, lanes
+from fabric.sim.tools.call import Said, ToolCall
+
+MANAGEMENT = "eth0"
+"""The interface that sessions come in through; it stays up."""
+
+
+def interfaces(asked: ToolCall) -> dict[str, Port]:
+    """The interface of each RNIC: ``eth1`` and on (RoCE), ``ib0`` and on (IPoIB)."""
+    found = {}
+    for number, rnic in enumerate(asked.rnics):
+        port = asked.port_of(rnic.device)
+        found[f"eth{number + 1}" if port.node.ethernet else f"ib{number}"] = port
+    return found
+
+
+def ip(asked: ToolCall) -> Said:
+    """One call: ``ip link [show [dev] NAME]`` or ``ip link set [dev] NAME up|down``."""
+    words = [word for word in asked.words if not word.startswith("-")]
+    if not words or not "link".startswith(words[0]):
+        what = words[0] if words else ""
+        return Said(stderr=f'Object "{what}" is unknown, try "ip help".\n', status=1)
+    ports = interfaces(asked)
+    if len(words) > 1 and words[1] == "set":
+        return _set(asked, ports, [word for word in words[2:] if word != "dev"])
+    names = [word for word in words[1:] if word not in ("show", "list", "dev")]
+    wanted = [MANAGEMENT, *ports] if not names else names[:1]
+    if any(name not in ports and name != MANAGEMENT for name in wanted):
+        return Said(stderr=f'Device "{wanted[0]}" does not exist.\n', status=1)
+    order = [MANAGEMENT, *ports]
+    return Said("".join(_shown(asked, order.index(name) + 2, name, ports.get(name)) for name in wanted))
+
+
+def _set(asked: ToolCall, ports: dict[str, Port], words: list[str]) -> Said:
+    if len(words) != 2 or words[1] not in ("up", "down"):
+        wrong = words[1] if len(words) > 1 else ""
+        return Said(stderr=f'Error: either "dev" is duplicate, or "{wrong}" is a garbage.\n', status=255)
+    name, state = words
+    port = ports.get(name)
+    if port is not None:
+        asked.ports.set_interface(port, asked.at_s, up=state == "up")
+    elif name != MANAGEMENT:
+        return Said(stderr=f'Cannot find device "{name}"\n', status=1)
+    elif state == "down":
+        return Said(stderr="RTNETLINK answers: Operation not permitted\n", status=2)
+    return Said()
+
+
+def _shown(asked: ToolCall, number: int, name: str, port: Port | None) -> str:
+    up = port is None or port.interface_up
+    lit = port is None or port.physical == LINK_UP
+    flags = ["BROADCAST", "MULTICAST", *(["UP"] if up else []), *(["LOWER_UP"] if up and lit else [])]
+    flags = ["NO-CARRIER", *flags] if up and not lit else flags
+    state = "UP" if up and lit else "DOWN"
+    infiniband = port is not None and not port.node.ethernet
+    mtu, length = (4092, 256) if infiniband else (9000 if port else 1500, 1000)
+    head = f"{number}: {name}: <{','.join(flags)}> mtu {mtu} qdisc mq state {state} mode DEFAULT group default"
+    if infiniband and port is not None:
+        guid = f"{port.node.guid:016x}"
+        place = "00:00:10:49:fe:80:00:00:00:00:00:00:" + ":".join(guid[at : at + 2] for at in range(0, 16, 2))
+        all_ones = "00:ff:ff:ff:ff:12:40:1b:ff:ff:00:00:00:00:00:00:ff:ff:ff:ff"
+        return f"{head} qlen {length}\n    link/infiniband {place} brd {all_ones}\n"
+    bits = mix64(asked.site.name_hash ^ text_hash(name))
+    place = "b8:59:9f:" + ":".join(f"{bits >> shift & 0xFF:02x}" for shift in (0, 8, 16))
+    return f"{head} qlen {length}\n    link/ether {place} brd ff:ff:ff:ff:ff:ff\n"
+
+
+def ethtool(asked: ToolCall) -> Said:
+    """One call: ``ethtool -S NAME``."""
+    flags = [word for word in asked.words if word.startswith("-")]
+    names = [word for word in asked.words if not word.startswith("-")]
+    if len(names) != 1 or flags not in (["-S"], ["--statistics"]):
+        return Said(stderr="ethtool: bad command line argument(s)\nFor more information run ethtool -h\n", status=1)
+    ports = interfaces(asked)
+    port = ports.get(names[0])
+    if port is None or not port.node.ethernet:
+        if names[0] in ports or names[0] == MANAGEMENT:
+            return Said(stderr="no stats available\n", status=94)
+        return Said(stderr="Cannot get device settings: No such device\n", status=71)
+    return Said(_statistics(asked, port))
+
+
+def _statistics(asked: ToolCall, port: Port) -> str:
+    """RDMA bytes pass the kernel by: they are in the ``_phy`` counters only."""
+    counts = asked.ports.counts(port, asked.at_s)
+    # PFC on the priority of RDMA: the leaf stops a host that sends more than can go on, one longest pause a time.
+    pauses = int(counts.waited_s / (65535 * 512 / (port.rate_gbps * 1e9)))
+    rows = {
+        "rx_crc_errors_phy": counts.effective_errors,
+        "tx_bytes_phy": int(counts.sent_gb * 1e9 / 8),
+        "rx_bytes_phy": int(counts.received_gb * 1e9 / 8),
+        "rx_symbol_err_phy": counts.effective_errors,
+        "link_down_events_phy": int(counts.downed),
+        "rx_pause_ctrl_phy": pauses,
+        "tx_pause_ctrl_phy": 0,
+        "rx_prio3_pause": pauses,
+        "rx_prio3_pause_duration": int(counts.waited_s * 1e6),
+        "tx_prio3_pause": 0,
+        "tx_prio3_pause_duration": 0,
+        "rx_corrected_bits_phy": counts.corrected_errors,
+        **{f"rx_err_lane_{lane}_phy": errors for lane, errors in enumerate(lanes(counts))},
+    }
+    return "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items())

@@ -1,0 +1,154 @@
+"""The tools of who manages a fabric: OpenSM's file, service and process, a switch's shell text, UFM by ``curl``."""
+
+from __future__ import annotations
+
+from fabric.sim.subnet.managers import SubnetManagers, settings_of, with_lines_of, with_settings
+from fabric.sim.subnet.ufm import PATH, Ufm
+from fabric.sim.tools.call import BadOption, Said, ToolCall, options, taken_apart
+from fabric.sim.tools.nvue import SHELL_NAME, nvue_shell
+
+CONF_NAME = "fabric-conf"
+"""The name ($0) under which a shell text that edits a configuration file is started."""
+
+UNITS = ("opensm", "opensmd")
+_HANG_UP = ("-HUP", "-1", "-SIGHUP", "-s HUP", "--signal HUP")
+
+
+def shell_tool(asked: ToolCall) -> Said:
+    """``sh -c TEXT NAME VERB ...`` of fabric-conf or fabric-nvue; a text under another name is not known here."""
+    words = asked.words
+    if len(words) > 3 and words[0] == "-c" and words[2] == SHELL_NAME:
+        return nvue_shell(asked, words[3:])
+    if len(words) < 3 or words[0] != "-c" or words[2] != CONF_NAME:
+        return Said(stderr="sh: simulated rack: this text cannot be run here\n", status=127)
+    return fabric_conf(asked, words[3:])
+
+
+def fabric_conf(asked: ToolCall, words: tuple[str, ...]) -> Said:
+    """
+    ``set`` keeps a copy of the file at BACKUP, once, and sets keys; ``undo`` gives their lines back as they are there;
+    ``absent`` says whether keys are not there; ``show`` prints the file and that this is all; ``drop`` removes BACKUP.
+
+    All may be run twice. One line on stdout and 0, or a reason on stderr and 1.
+    """
+    if len(words) < 3 or words[0] not in ("set", "undo", "absent", "show", "drop"):
+        got = " ".join(words) or "nothing"
+        return _refused(f"expected set, undo, absent, show or drop, a file and its copy, got {got}")
+    verb, config, backup = words[:3]
+    host, files = asked.site.host.name, asked.rack.managers
+    text, kept = files.read(host, config), files.read(host, backup)
+    if verb == "drop":
+        files.write(host, backup, None)
+        return Said(f"dropped {backup}\n")
+    if text is None:
+        return _refused(f"{config}: no such file")
+    if verb == "show":
+        return Said(f"{text}\n# {CONF_NAME}: whole\n")
+    if verb == "absent":
+        there = sorted(settings_of(text).keys() & set(words[3:]))
+        return _refused(f"{config}: has a key that was not there before") if there else Said(f"absent {config}\n")
+    if verb == "undo":
+        was = with_lines_of(text, kept, words[3:])
+        files.write(host, config, was)
+        return Said(f"{'nothing to undo:' if was == text else 'undone'} {config}\n")
+    return _set(files, host, (config, backup), (text, kept), words[3:])
+
+
+def _set(
+    files: SubnetManagers, host: str, paths: tuple[str, str], texts: tuple[str, str | None], told: tuple[str, ...]
+) -> Said:
+    wrong = next((one for one in told if "=" not in one or one.startswith("=")), None)
+    if wrong is not None:
+        return _refused(f"expected key=value, got {wrong}")
+    (config, backup), (text, kept) = paths, texts
+    if kept is None:
+        files.write(host, backup, text)
+    pairs = [(key, value) for key, _, value in (one.partition("=") for one in told)]
+    files.write(host, config, with_settings(text, pairs))
+    return Said(f"set {config}\n")
+
+
+def _refused(reason: str) -> Said:
+    return Said(stderr=f"{CONF_NAME}: {reason}\n", status=1)
+
+
+def systemctl(asked: ToolCall) -> Said:
+    """``systemctl restart|start|stop|reload|kill|is-active opensm``; every other unit is not found."""
+    words = [word for word in asked.words if not word.startswith("-")]
+    verb, unit = (*words, "", "")[:2]
+    host, managers = asked.site.host.name, asked.rack.managers
+    runs = managers.runs_on(host)
+    if unit.removesuffix(".service") not in UNITS or runs is None:
+        if verb == "is-active":
+            return Said("inactive\n", status=3)
+        return Said(stderr=f"Failed to {verb} {unit}.service: Unit {unit}.service not found.\n", status=5)
+    if verb == "is-active":
+        return Said("active\n" if runs else "inactive\n", status=0 if runs else 3)
+    acts = {
+        "restart": managers.restart,
+        "start": managers.start,
+        "stop": managers.stop,
+        "reload": managers.hang_up,
+        "reload-or-restart": managers.hang_up if runs else managers.start,
+    }
+    if verb not in acts:
+        return Said(stderr=f"Unknown command verb {verb}.\n", status=1)
+    if verb == "reload" and not runs:
+        return Said(stderr=f"{unit}.service is not active, cannot reload.\n", status=1)
+    acts[verb](host, asked.at_s)
+    return Said()
+
+
+def pkill(asked: ToolCall) -> Said:
+    """``pkill -HUP [-x] opensm``: 0 when it runs here, else 1; without a signal it ends it."""
+    names = [word for word in asked.words if not word.startswith("-")]
+    host, managers = asked.site.host.name, asked.rack.managers
+    if not names:
+        return Said(stderr="pkill: no matching criteria specified\n", status=2)
+    if names[-1:] != ["opensm"] or not managers.runs_on(host):
+        return Said(status=1)
+    (managers.hang_up if _hangs_up(asked.words) else managers.stop)(host, asked.at_s)
+    return Said()
+
+
+def _hangs_up(words: tuple[str, ...]) -> bool:
+    said = " ".join(words)
+    return any(text in said for text in _HANG_UP)
+
+
+_CURL = options("""
+    method=  -X --request
+    data=    -d --data
+    fail     -f --fail
+    flag     -n --netrc -s --silent -S --show-error
+    plain=   -H --header -m --max-time
+""")
+
+
+def curl(asked: ToolCall) -> Said:
+    """``curl`` to UFM's list of unhealthy ports: GET it, or PUT ports back on it or off it; nothing else listens."""
+    try:
+        fields, rest = taken_apart(asked.words, _CURL)
+    except BadOption as bad:
+        return Said(stderr=f"curl: {bad}\ncurl: try 'curl --help' for more information\n", status=2)
+    if not rest:
+        return Said(stderr="curl: try 'curl --help' or 'curl --manual' for more information\n", status=2)
+    host, _, path = rest[-1].partition("://")[2].partition("/")
+    if not asked.rack.ufm.there or not f"/{path}".rstrip("/").endswith(PATH):
+        name, _, port = host.partition(":")
+        port = port or ("443" if rest[-1].startswith("https") else "80")
+        reason = f"curl: (7) Failed to connect to {name} port {port} after 0 ms: Connection refused\n"
+        return Said(stderr=reason, status=7)
+    code, answer = _answered(asked.rack.ufm, fields.get("method", "GET"), fields.get("data", ""), asked.at_s)
+    if code >= 400 and "fail" in fields:
+        return Said(stderr=f"curl: (22) The requested URL returned error: {code}\n", status=22)
+    return Said(answer)
+
+
+def _answered(ufm: Ufm, method: str, body: str, at_s: float) -> tuple[int, str]:
+    if method == "GET":
+        return 200, ufm.listing()
+    if method != "PUT":
+        return 405, "Method Not Allowed\n"
+    reason = ufm.put(body, at_s)
+    return (200, "") if reason is None else (400, f"{reason}\n")

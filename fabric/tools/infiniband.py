@@ -1,0 +1,266 @@
+"""infiniband-diags: every port of a fabric, one port by LID, its counters, a switch's routes, the subnet manager."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.driver import need_success, plain, program, whole, whole_lines
+
+LIDS_MOST = 0xBFFF
+"""The highest unicast LID (InfiniBand specification, volume 1)."""
+
+_NEAR = r'(?P<guid>0x[0-9a-f]{16}) "(?P<description>.*?)" +(?P<lid>\d{1,6}) +(?P<port>\d{1,4})\[[^\]]*\] '
+_STATE = r"==\((?P<speed>.*?) *(?P<state>[A-Za-z?]+)/ *(?P<physical>[A-Za-z?]+)\)==>"
+_FAR = r' +(?P<far_guid>0x[0-9a-f]{16}) +(?P<far_lid>\d{1,6}) +(?P<far_port>\d{1,4})\[[^\]]*\] "(?P<far>.*)" \(.*\)'
+_LINE = re.compile(_NEAR + _STATE + r"(?:" + _FAR + r'| +\[ *\] "" \( *\)| +"Port not available")', re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """The two states of a port, in the words of whoever was asked: a tool says ``Active``, the kernel ``ACTIVE``."""
+
+    state: str
+    physical_state: str
+
+    @property
+    def up(self) -> bool:
+        """The physical link is there."""
+        return self.physical_state == "LinkUp"
+
+    @property
+    def active(self) -> bool:
+        """Traffic passes."""
+        return self.state.upper() == "ACTIVE" and self.up
+
+    @property
+    def disabled(self) -> bool:
+        """It was closed by somebody."""
+        return self.physical_state == "Disabled"
+
+    def __str__(self) -> str:
+        return f"{self.state}/{self.physical_state}"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a cable; *guid* is the port's on an adapter, the node's on a switch."""
+
+    guid: int
+    description: str
+    lid: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortLine:
+    """
+    One port as it was found; *peer* None: nothing there, or not to be seen (a link that is down has no peer).
+
+    *speed* is the text as printed (``4X 53.125 Gbps``, ``???``), empty when there is none.
+    """
+
+    end: End
+    speed: str
+    state: str
+    physical_state: str
+    peer: End | None
+
+    @property
+    def active(self) -> bool:
+        """Traffic passes."""
+        return self.state == "Active" and self.physical_state == "LinkUp"
+
+
+# How switches of MLNX-OS describe themselves: MF0;name:MQM8700/U1.
+_MANAGED = re.compile(r"MF\d+;(?P<name>[^:]+):.*")
+
+
+def switch_name(description: str) -> str:
+    """What a switch is called in the inventory, from its own description."""
+    managed = _MANAGED.fullmatch(description)
+    return managed["name"] if managed else description
+
+
+def all_ports(*, tool: str = "iblinkinfo") -> tuple[str, ...]:
+    """Ask for all ports, one line each."""
+    return (program(tool), "-l")
+
+
+def read_ports(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[PortLine, ...]:
+    """
+    Every port, in the order printed; warnings between the lines are passed over.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when a line is not whole or none is there.
+    """
+    need_success("iblinkinfo", stdout, stderr, exit_status)
+    lines = [line for line in plain(stdout).split("\n") if line.startswith("0x")]
+    if not lines or not stdout.endswith("\n"):
+        raise UnreadableOutput(f"iblinkinfo: no whole list of ports: it ends with {stdout[-80:]!r}")
+    return tuple(_port_line(line) for line in lines)
+
+
+def switches(ports: Iterable[PortLine]) -> frozenset[int]:
+    """The GUIDs of switches: they are listed with more than one port (each port of an adapter has its own GUID)."""
+    count = Counter(port.end.guid for port in ports)
+    return frozenset(guid for guid, times in count.items() if times > 1)
+
+
+def _port_line(line: str) -> PortLine:
+    found = _LINE.fullmatch(line.rstrip())
+    if not found:
+        raise UnreadableOutput(f"iblinkinfo: not a port: {line[:160]!r}")
+    near = End(int(found["guid"], 16), found["description"].strip(), int(found["lid"]), int(found["port"]))
+    peer = None
+    if found["far_guid"]:
+        peer = End(int(found["far_guid"], 16), found["far"].strip(), int(found["far_lid"]), int(found["far_port"]))
+    return PortLine(near, " ".join(found["speed"].split()), found["state"], found["physical"], peer)
+
+
+OPERATIONS = ("query", "disable", "on")
+"""``on`` opens a port only if it is closed; ``enable``, which is not used, takes an open link down for a moment."""
+
+STATES = ("Down", "Initialize", "Armed", "Active")
+PHYSICAL_STATES = (
+    *("No state change", "Sleep", "Polling", "Disabled"),
+    *("PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "PhyTest"),
+)
+NOT_DISABLED = r"^PhysLinkState:[.]+(Polling|PortConfigurationTraining|LinkUp|LinkErrorRecovery)$"
+"""A pattern (grep -E) for a port that is not closed."""
+
+_HEAD = re.compile(r"(?:Initial |Peer )?(?:Switch|CA/RT)? ?PortInfo:|After PortInfo set:")
+_WHERE = re.compile(r"# Port info: .* port [0-9]{1,4}", re.ASCII)
+_STATE_ROW = re.compile(r"([A-Za-z]+):\.+(.*)")
+
+
+def port(lid: int, number: int, operation: str = "query", *, tool: str = "ibportstate") -> tuple[str, ...]:
+    """Ask or change a port of the node with a LID."""
+    if operation not in OPERATIONS:
+        raise ValueError(f"{operation!r} is not one of {', '.join(OPERATIONS)}")
+    return (program(tool), *_place(lid, number), operation)
+
+
+def read_port(stdout: str, stderr: str = "", exit_status: int = 0) -> PortState:
+    """
+    The port that was asked for, as it was before a change; what is said of its peer is not read.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when its states are not both there and known.
+    """
+    need_success("ibportstate", stdout, stderr, exit_status)
+    rows: dict[str, str] = {}
+    named, heads = False, 0
+    for line in whole_lines(stdout):
+        heads += _HEAD.fullmatch(line.strip()) is not None
+        if heads == 1:
+            named = named or _WHERE.fullmatch(line) is not None
+            if row := _STATE_ROW.fullmatch(line):
+                rows.setdefault(row[1], row[2].strip())
+    state, physical = rows.get("LinkState"), rows.get("PhysLinkState")
+    if not named or state not in STATES or physical not in PHYSICAL_STATES:
+        said = f"a port with state {state!r} and physical state {physical!r} in {stdout[:120]!r}"
+        raise UnreadableOutput(f"ibportstate: {said}")
+    return PortState(state, physical)
+
+
+def _place(lid: int, number: int) -> tuple[str, str]:
+    """The words that name a port."""
+    return str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)), str(whole(number, "port", at_least=1, at_most=254))
+
+
+_ROUTE = re.compile(r"0x(?P<lid>[0-9a-f]{4}) (?P<port>\d{3})(?: +:.*)?", re.ASCII)
+_DUMPED = re.compile(r"(?P<count>\d+) (?:valid )?lids? dumped ?", re.ASCII)
+
+
+def routes(lid: int, *, tool: str = "ibroute") -> tuple[str, ...]:
+    """Ask for the table of the switch with this LID; who is at the end of each route is not asked (``-n``)."""
+    return (program(tool), "-n", str(whole(lid, "LID", at_least=1, at_most=LIDS_MOST)))
+
+
+def read_routes(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[int, int]:
+    """
+    LID to port; 0 is the switch itself. LIDs without a route are missing.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when the closing line is missing or counts otherwise.
+    """
+    need_success("ibroute", stdout, stderr, exit_status)
+    found: dict[int, int] = {}
+    for line in whole_lines(stdout):
+        row = _ROUTE.fullmatch(line.rstrip())
+        if row:
+            found[int(row["lid"], 16)] = int(row["port"])
+        end = _DUMPED.fullmatch(line)
+        if end:
+            if int(end["count"]) != len(found):
+                raise UnreadableOutput(f"ibroute: {len(found)} routes, and {line.strip()!r} at the end")
+            return found
+    raise UnreadableOutput(f"ibroute: the closing line is missing: output was cut at {stdout[-80:]!r}")
+
+
+ERRORS = {
+    "symbol_errors": "SymbolErrorCounter",
+    "link_error_recovery": "LinkErrorRecoveryCounter",
+    "link_downed": "LinkDownedCounter",
+    "receive_errors": "PortRcvErrors",
+}
+"""What a receiver counts, by our name; short ones stop at 255 or 65535, LinkDownedCounter always at 255."""
+
+_COUNTER = re.compile(r"([A-Za-z0-9]+):\.+([0-9]{1,20})", re.ASCII)
+_COUNTERS_HEAD = re.compile(r"# Port (?:extended )?counters: .*")
+
+
+def counters(lid: int, number: int, *, extended: bool = False, tool: str = "perfquery") -> tuple[str, ...]:
+    """Read the counters of a port; nothing is reset."""
+    return (program(tool), *(("-x",) if extended else ()), *_place(lid, number))
+
+
+def read_counters(stdout: str, stderr: str = "", exit_status: int = 0) -> dict[str, int]:
+    """
+    Every counter by the tool's own name; those in hexadecimal are no counters.
+
+    Raises ToolError with the tool's own words, UnreadableOutput when there is none.
+    """
+    need_success("perfquery", stdout, stderr, exit_status)
+    lines = whole_lines(stdout)
+    found: dict[str, int] = {}
+    if any(_COUNTERS_HEAD.fullmatch(line) for line in lines):
+        for line in lines:
+            row = _COUNTER.fullmatch(line.strip())
+            if row and row[1] != "PortSelect":
+                found.setdefault(row[1], int(row[2]))
+    if not found:
+        raise UnreadableOutput(f"perfquery: no counters in {stdout[:120]!r}")
+    return found
+
+
+_MANAGER = re.compile(
+    r"sminfo: sm lid (?P<lid>\d{1,6}) sm guid (?P<guid>0x[0-9a-f]{1,16}), activity count (?P<activity>\d{1,12}) "
+    r"priority (?P<priority>\d{1,3}) state (?P<number>\d) SMINFO_(?P<state>[A-Z]+)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SubnetManagerInfo:
+    """A subnet manager as it answers; *state* is ``MASTER``, ``STANDBY``, ``DISCOVERING`` or ``NOTACT``."""
+
+    lid: int
+    guid: int
+    priority: int
+    state: str
+
+
+def subnet_manager(*, tool: str = "sminfo") -> tuple[str, ...]:
+    """Ask the subnet manager that the own port knows."""
+    return (program(tool),)
+
+
+def read_subnet_manager(stdout: str, stderr: str = "", exit_status: int = 0) -> SubnetManagerInfo:
+    """Raises ToolError with the tool's own words, UnreadableOutput when no whole line is there."""
+    need_success("sminfo", stdout, stderr, exit_status)
+    found = next((one for line in whole_lines(stdout) if (one := _MANAGER.fullmatch(line.strip()))), None)
+    if found is None:
+        raise UnreadableOutput(f"sminfo: no subnet manager in {stdout[:120]!r}")
+    return SubnetManagerInfo(int(found["lid"]), int(found["guid"], 16), int(found["priority"]), found["state"])

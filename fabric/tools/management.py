@@ -1,0 +1,116 @@
+"""What manages a fabric: OpenSM's configuration file, one ``key value`` a line; UFM's list of unhealthy ports."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fabric.errors import UnreadableOutput
+from fabric.tools.driver import need_success
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LITERAL = {char: f"[{char}]" for char in ".*+?$|(){"} | {"^": r"\^", "[": r"\[", "\\": r"[\\]"}
+_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+def parse_conf(text: str) -> dict[str, str]:
+    """
+    Every key of OpenSM's file and its value; of a key that is there twice the last, as OpenSM reads it.
+
+    Comments (``#`` first) and empty lines are passed over, and lines that are no key with a value.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        words = line.split(None, 1)
+        if len(words) == 2 and _KEY.fullmatch(words[0]):
+            found[words[0]] = words[1].rstrip()
+    return found
+
+
+def conf_words(values: Mapping[str, str]) -> tuple[str, ...]:
+    """``key=value`` words for whoever edits the file; ValueError when one would not stay on its line."""
+    for key, value in values.items():
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"{key!r} is no key of a subnet manager's file")
+        if not _VALUE.fullmatch(value):
+            raise ValueError(f"{key}: {value!r} is not one line of printable text")
+    return tuple(f"{key}={value}" for key, value in values.items())
+
+
+def conf_equals(key: str, value: str) -> str:
+    """A pattern (grep -E, and Python's) for the line in which a key has a value."""
+    literal = "".join(_LITERAL.get(char, char) for char in value)
+    return f"^[ \t]*{key}[ \t]+{literal}[ \t]*$"
+
+
+PATH = "/ufmRest/app/unhealthy_ports"
+LIMIT_S = 10
+"""How long one request may take (seconds; choice)."""
+
+_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._/-]*)?")
+_PORT = re.compile(r"[0-9a-f]{16}_[0-9]{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthyPort:
+    """One port on the list; *port* is ``<guid>_<number>``, the name that UFM wants back."""
+
+    port: str
+    guid: str
+    number: int
+    peer: str
+    condition: str
+    state: str
+
+
+def list_unhealthy(url: str) -> tuple[str, ...]:
+    """Ask UFM for its list of unhealthy ports; name and password come from ~/.netrc."""
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), _address(url))
+
+
+def put_healthy(url: str, ports: tuple[str, ...]) -> tuple[str, ...]:
+    """Take ports (``<guid>_<number>``) off the list."""
+    for port in ports:
+        if not _PORT.fullmatch(port):
+            raise ValueError(f"port is {port!r}, not <guid>_<number>")
+    body = json.dumps({"ports": list(ports), "ports_policy": "HEALTHY"}, separators=(",", ":"))
+    head = ("-X", "PUT", "-H", "Content-Type: application/json", "-d", body)
+    return ("curl", "-n", "-s", "-S", "--fail", "--max-time", str(LIMIT_S), *head, _address(url))
+
+
+def port_name(guid: int, number: int) -> str:
+    """How UFM names a port."""
+    return f"{guid:016x}_{number}"
+
+
+def read_unhealthy(stdout: str, stderr: str = "", exit_status: int = 0) -> tuple[UnhealthyPort, ...]:
+    """
+    The ports on UFM's list.
+
+    Raises ToolError with curl's own words, UnreadableOutput when the answer is not the list.
+    """
+    need_success("curl", stdout, stderr, exit_status)
+    try:
+        document = json.loads(stdout)
+    except (ValueError, RecursionError) as exc:
+        raise UnreadableOutput(f"UFM: no JSON: {stdout[:120]!r}") from exc
+    if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
+        raise UnreadableOutput(f"UFM: not a list of ports: {stdout[:120]!r}")
+    return tuple(_port(entry) for entry in document)
+
+
+def _port(entry: dict[str, object]) -> UnhealthyPort:
+    guid, number = str(entry.get("UnhealthyGUID", "")).removeprefix("0x"), str(entry.get("UnhealthyPortNumber", ""))
+    if not re.fullmatch(r"[0-9a-f]{1,16}", guid) or not re.fullmatch(r"[0-9]{1,4}", number, re.ASCII):
+        raise UnreadableOutput(f"UFM: a port with GUID {guid[:40]!r} and number {number[:40]!r}")
+    texts = {key: str(entry.get(key, "")) for key in ("PeerPort", "Condition", "State")}
+    name = port_name(int(guid, 16), int(number))
+    return UnhealthyPort(name, guid, int(number), texts["PeerPort"], texts["Condition"], texts["State"])
+
+
+def _address(url: str) -> str:
+    if not _URL.fullmatch(url):
+        raise ValueError(f"UFM's address is {url!r}, not http(s)://host[:port]")
+    return url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)

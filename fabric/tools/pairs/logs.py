@@ -1,0 +1,143 @@
+"""
+Logs of one test between two hosts each: those of nccl-tests, and output of ib_write_bw and its like.
+
+nccl-tests: the hosts are those of the ``#  Rank`` lines, the value is the bus bandwidth. Of every test the largest size
+counts, out of place where it was measured (in place in a trace replay). A log may hold several tests; one over any
+other number of hosts than two is refused, because nobody can say whose number it is. Who prints a failure noticed it;
+only of a port or a GPU of its own does NCCL say whose it is.
+
+perftest prints LIDs and GIDs but no host names, so the file must say them: ``CLIENT--SERVER.txt``, with the rail after
+another ``--`` if there are several (``gpu001--gpu002--rail3.log``). Else the rail is the RDMA device that is printed.
+The output is taken to be the client's: a port that it calls down is the client's, unless the file shows a server too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabric.tools import nccl, perftest
+from fabric.tools.nccl import NcclLog, NcclTest
+from fabric.tools.nccl.failures import blames_fabric
+from fabric.tools.pairs.rows import PairFailure, PairRow, PairTable
+from fabric.tools.perftest import PerftestLog
+from fabric.tools.perftest.failures import blames_fabric as perftest_blames
+
+_LOCAL_NCCL = frozenset({"port_down", "cuda_error"})
+"""Failures of a part of the host that prints them."""
+
+
+def parse_nccl(text: str) -> PairTable:
+    """One row for each test that measured something."""
+    log = nccl.parse(text)
+    rows: list[PairRow] = []
+    problems: list[tuple[int, str]] = []
+    notes: list[str] = []
+    unmeasured: list[NcclTest] = []
+    two = [test for test in log.tests if len(test.hosts) == 2]
+    for test in log.tests:
+        if len(test.hosts) != 2:
+            named = ", ".join(test.hosts[:4]) or "none"
+            problems.append((test.line, f"expected Rank lines of two hosts, got {len(test.hosts)} ({named})"))
+        elif (found := _nccl_row(test)) is None:
+            notes.append(f"{test.hosts[0]} and {test.hosts[1]}: no bandwidth was measured")
+            unmeasured.append(test)
+        else:
+            rows.append(found)
+    notes += [f"{failure.host or 'a rank'}: {failure.text}" for failure in log.failures]
+    if not log.tests:
+        problems.append((1, "expected output of nccl-tests, found no table"))
+    return PairTable(tuple(rows), tuple(problems), tuple(notes), tuple(_nccl_failures(log, two, unmeasured)))
+
+
+def _nccl_failures(log: NcclLog, two: list[NcclTest], unmeasured: list[NcclTest]) -> Iterator[PairFailure]:
+    """Every test without a number; else the one that has wrong results, or was the last before the complaint."""
+    bad = next((one for one in log.failures if blames_fabric(one.kind, one.text)), None)
+    why = bad or next(iter(log.failures), None)
+    text = "no bandwidth was measured" if why is None else why.text
+    tests = unmeasured
+    if bad is not None and not unmeasured:
+        tests = [test for test in two if test.wrong is not None] or two[-1:]
+    for test in tests:
+        at = bad.host if bad is not None and bad.kind in _LOCAL_NCCL and bad.host in test.hosts else None
+        a, b = test.hosts
+        yield PairFailure(a, b, text, test.line, fabric=bad is not None, at=at, kind=test.op or "nccl-tests")
+
+
+def _nccl_row(test: NcclTest) -> PairRow | None:
+    a, b = test.hosts
+    for row in sorted(test.rows, key=lambda one: -one.size_bytes):
+        place = row.out_of_place or row.in_place
+        if place.busbw_gbps:
+            return PairRow(a, b, place.busbw_gbps, test.line, kind=test.op or "nccl-tests", size_bytes=row.size_bytes)
+    return None
+
+
+_NAME = re.compile(r"(?P<a>[^/]+?)--(?P<b>[^/]+?)(?:--(?P<rail>[^/]+?))?\.[A-Za-z0-9]{1,8}")
+_LOCAL_PERFTEST = frozenset({"port_down", "no_device", "cuda_error"})
+"""Failures of a part of the host that prints them."""
+
+_SERVER = "Waiting for client to connect"
+
+
+def parse_perftest(text: str, file_name: str) -> PairTable:
+    """The largest size of the first test of one page; *file_name* is the last part of the file's path."""
+    said = _NAME.fullmatch(file_name)
+    if said is None or said["a"] == said["b"]:
+        expected = "expected a file name CLIENT--SERVER.txt: perftest does not print who was measured"
+        return PairTable((), ((_line(text), f"{expected}; got {file_name!r}"),))
+    log = perftest.parse(text)
+    measured = [
+        (test, row) for test in log.tests for row in sorted(test.rows, key=lambda one: -one.size_bytes)
+        if row.bw_average_gbps
+    ]  # fmt: skip
+    failed = _perftest_failure(said, log, text, nothing=not measured)
+    failures = (failed,) if failed is not None else ()
+    if not measured:
+        if not log.tests and not log.failures:
+            return PairTable((), ((1, "expected output of perftest, found no table"),))
+        why = failed.text if failed is not None else "no rows"
+        return PairTable((), (), (f"{said['a']} to {said['b']}: not measured: {why}",), failures)
+    test, row = measured[0]
+    title = test.test or "perftest"
+    found = PairRow(
+        *_ends(said, title),
+        row.bw_average_gbps or 0.0,
+        _line(text),
+        kind=title,
+        size_bytes=row.size_bytes,
+        rail=said["rail"] or test.device,
+        directed="Bidirectional" not in title,
+    )
+    return PairTable((found,), failures=failures)
+
+
+def _perftest_failure(said: re.Match[str], log: PerftestLog, text: str, *, nothing: bool) -> PairFailure | None:
+    """Why *nothing* was measured, or what the tool says of the fabric although something was."""
+    bad = next((one for one in log.failures if perftest_blames(one.kind, one.text)), None)
+    if bad is None and not nothing:
+        return None
+    first = bad or next(iter(log.failures), None)
+    problems = [problem for test in log.tests for problem in test.problems]
+    title = next((test.test for test in log.tests if test.test), "")
+    ends = _ends(said, title)
+    local = bad is not None and bad.kind in _LOCAL_PERFTEST and _SERVER not in text
+    return PairFailure(
+        *ends,
+        first.text if first is not None else problems[0] if problems else "no rows",
+        _line(text),
+        fabric=bad is not None,
+        at=said["a"] if local else None,
+        kind=title,
+        rail=said["rail"] or next((test.device for test in log.tests if test.device), None),
+    )
+
+
+def _ends(said: re.Match[str], title: str) -> tuple[str, str]:
+    """Who sends and who receives; a reader receives."""
+    return (said["a"], said["b"]) if "Read" not in title else (said["b"], said["a"])
+
+
+def _line(text: str) -> int:
+    """Where the table begins; the first line where there is none."""
+    return next((n for n, line in enumerate(text.splitlines(), start=1) if "BW average" in line), 1)
