@@ -106,9 +106,7 @@ def main() -> None:
         )
     total = sum(rows.values(), Counter[str]())
     share = total["exact"] / total["cases"]
-    print(
-        f"planted: {total['exact']} of {total['cases']} exact ({share:.1%}; goal 97 %), {total['wrong']} with a good host"
-    )
+    print(f"planted: {total['exact']} of {total['cases']} exact ({share:.1%}; goal 97 %), {total['wrong']} wrong")
     print(f"{(time.process_time() - began) / (parts + total['cases']):.3f} s CPU a case")
 
 

@@ -48,7 +48,7 @@ LEAST_GAIN = 3.0
 """Nats from which a part is given as possible; ``CERTAIN`` from which it is called bad."""
 
 CERTAIN = 5.0
-"""A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,000 healthy sets FAILs)."""
+"""A part is bad from so many nats on (chosen with benchmarks/real_pairs.py, seeds 1 to 12: 1 of 1,200 sets FAILs)."""
 _LEAST_BACKGROUND, _MOST_BACKGROUND = 0.01, 0.4
 _TOUCHED = 0.6  # of a part's samples that are slow: then they are no background
 
@@ -63,10 +63,10 @@ def student(z: Floats, degrees: float) -> Floats:
 @dataclass(frozen=True)
 class Normal:
     """
-    What healthy samples reach. Class ``of_class[i]`` of sample *i* has levels *level* (log Gb/s) with *weight* and one *noise*.
+    What healthy samples reach. Class ``of_class[i]`` of sample *i* has *level* (log Gb/s), a *weight*, one *noise*.
 
-    *level* and *weight* have a row a class; a class with fewer levels than others has weights of 0. *cost*: nats that it
-    takes to say this structure. *groups*: the hosts' groups where the classes are those of groups, else None;
+    *level* and *weight* have a row a class; a class with fewer levels than others has weights of 0. *cost*: nats that
+    it takes to say this structure. *groups*: the hosts' groups where the classes are those of groups, else None;
     *names* those of the classes; *known*: an inventory says the groups.
     """
 
@@ -105,7 +105,7 @@ class Normal:
 
     @cached_property
     def least(self) -> Floats:
-        """By class: a sample below it is slow: below the lowest level that is no fault, by the floor or by the noise."""
+        """By class: a sample below it is slow, by the floor or the noise below the lowest level that is no fault."""
         near = (self.weight > 0) & (self.level >= self.top[:, None] - NEAR)
         lowest: Floats = np.where(near, self.level, np.inf).min(axis=1)
         found: Floats = lowest - np.maximum(FLOOR, 3 * self.noise)
@@ -123,7 +123,7 @@ class Normal:
 
 
 NEAR = 0.13
-"""Levels farther than this below the highest (a ratio of 0.88) are faults, not classes (facts: real classes are 4 to 6 % apart)."""
+"""Levels farther than this below the highest (a ratio of 0.88) are faults: real classes of hosts are 4 to 6 % apart."""
 
 
 @dataclass(frozen=True)
@@ -317,15 +317,15 @@ class _Search:
             for width, often, dear, more in forms:
                 held = self.held_down(sample, at, width)
                 ratio = np.where(open_, often * held / before + (1 - often), 1.0)
-                gain = np.bincount(local, np.log(ratio), minlength=len(parts))
-                gain -= dear + more * np.log(np.maximum(count, 2)) + costs[parts]
+                cost = dear + more * np.log(np.maximum(count, 2)) + costs[parts]
+                gain: Floats = np.bincount(local, np.log(ratio), minlength=len(parts)) - cost
                 gain[guess < self.floor] = -np.inf
                 better = gain > best
                 best[better], loss[better], spread[better], rho[better] = gain[better], guess[better], width, often
         return best, loss, spread, rho
 
     def _losses(self, local: Ints, sample: Ints, explained: Floats, parts: int) -> list[Floats]:
-        """Where to look for the loss of each part: quartiles of its slow samples nothing explains, the middle of all."""
+        """Where to look for the loss of each part: quartiles of its slow open samples, and the middle of all."""
         found = []
         slow = self.slow[sample] & (self.deviation[sample] > explained[sample] + self.floor / 2)
         for which, quantiles in ((slow, _QUANTILES), (explained[sample] == 0, (0.5,))):
@@ -352,8 +352,8 @@ class _Search:
         room = low * np.maximum(np.log(0.4 / self.normal.noise[self.normal.of_class] / density), 0.0)
         inc = self.incidence
         most = np.bincount(inc.part, room[inc.sample], minlength=len(inc.extra))
-        most += (inc.count - np.bincount(inc.part, low[inc.sample], minlength=len(inc.extra))) * log(1 - _OFTEN)
-        free = (most - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
+        well = inc.count - np.bincount(inc.part, low[inc.sample], minlength=len(inc.extra))
+        free = (most + well * log(1 - _OFTEN) - costs > 0) & ~np.isin(inc.whole, inc.whole[taken])
         found: Ints = np.flatnonzero(free)
         return found
 
@@ -398,7 +398,7 @@ def _candidates(
 
 
 def _improved(search: _Search, effects: list[Effect], least_gain: float) -> list[Effect] | None:
-    """With one part dropped that the others make needless, or swapped for a better one; None where nothing is better."""
+    """With one part dropped that is needless beside the others, or swapped; None where nothing is better."""
     for number, effect in enumerate(effects):
         rest = effects[:number] + effects[number + 1 :]
         again = _candidates(search, rest, instead=effect)
@@ -434,7 +434,7 @@ _MOST_RIVALS = 8
 
 
 def _several(search: _Search, effects: list[Effect], effect: Effect, gain: float) -> tuple[tuple[int, float], ...]:
-    """Several other parts that together would explain nearly as much as *effect*, where not all of its samples are slow."""
+    """Several parts that together would explain nearly as much as *effect*, where some of its samples are good."""
     if effect.rho == _ALWAYS:
         return ()
     rest = [one for one in effects if one.part != effect.part]
@@ -462,7 +462,7 @@ def _told(search: _Search, effects: list[Effect]) -> Description:
 
 
 OPEN = 1.2
-"""Nats, its prior aside, from which a part that is not blamed is worth another test (a trade of tests against misses)."""
+"""Nats, priors aside, from which a part that is not blamed is worth another test (tests against misses)."""
 
 _OPEN_LOSS = 0.7  # of the floor: what looks smaller now may turn out larger
 

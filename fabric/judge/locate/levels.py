@@ -14,7 +14,7 @@ LEAST_NOISE = 0.002
 """The noise is never taken to be less: below it clocks and rounding count."""
 
 PLACED = 0.06
-"""Real classes of hosts that no file mentions are 4 to 6 % apart: where leaves are known, levels are no farther apart."""
+"""Real classes of hosts that no file mentions are 4 to 6 % apart: levels are no farther where leaves are known."""
 
 _WIDTHS = (0.004, 0.015)  # of the kernel: quiet and noisy fabrics
 _LEAST_SHARE = 0.08  # of the samples in a level
@@ -64,7 +64,8 @@ def structures(y: Floats, a: Ints, b: Ints, hosts: int, known: Ints | None) -> I
 
 def _cost(levels: Floats, samples: int) -> float:
     """Nats of every level but the first."""
-    return sum(log(samples) / 2 + _LEVEL_COST + _FAR_COST * (levels[0] - one > NEAR) for one in levels[1:])
+    far = int((levels[0] - levels[1:] > NEAR).sum())
+    return (len(levels) - 1) * (log(samples) / 2 + _LEVEL_COST) + far * _FAR_COST
 
 
 def levels_of(y: Floats, *, width: float, least_share: float = _LEAST_SHARE) -> Floats:
@@ -171,7 +172,7 @@ def groupings(y: Floats, a: Ints, b: Ints, hosts: int, known: Ints | None) -> It
 
 
 def _found_groups(y: Floats, a: Ints, b: Ints, hosts: int) -> Iterator[Ints]:
-    """By the sign of the leading eigenvector of "above or below the middle", and by average linkage of rows and cells."""
+    """By the leading eigenvector of "above or below the middle", and by average linkage of rows and of cells."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     matrix = np.full((hosts, hosts), np.nan)
